@@ -25,25 +25,27 @@ class Rules(Struct, frozen=True):
     """Access rules and limits of the TCP listeners."""
 
     api_key: str = ""
-    """API key that callers must send; empty for none."""
+    """API key that callers must send. Empty if none is required."""
     api_key_header: str = "X-API-Key"
     allowed_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 16 << 20
     max_bodies_bytes: int = 256 << 20
-    """Maximum bytes of all requests that are received or answered at a time. Small requests do not count."""
+    """Maximum size in bytes of all requests that are being received or answered. Small requests do
+    not count.
+    """
     unread_answers_max_bytes: int = 256 << 20
-    """Maximum bytes of all large answers that clients have not read yet."""
+    """Maximum size in bytes of all large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
-    """Time limit for the arrival of a request. A large body gets more time."""
+    """Seconds in which a request must arrive. A large body has more time."""
     max_connections: int = 1_000
     max_sessions: int = 10_000
     resume_bytes: int = 1 << 20
-    """Bytes per session kept for clients that reconnect and resume a stream."""
+    """Size in bytes of the events kept for each session, for clients that resume a stream."""
     enable_mcp: bool = True
     streaming: bool = True
-    """If False, progress and logs are omitted where they would turn a response into a stream."""
+    """If False, progress and log messages are left out, so that a response does not become a stream."""
 
 
 class ForwardedAnswer(Protocol):
@@ -60,19 +62,21 @@ class PassThrough(Protocol):
     """Upstream server that receives the forwarded requests of clients."""
 
     name: str
-    """Name in its URL on this core."""
+    """Name of the server in its URL on this core."""
     next_connection: Callable[[], int]
-    """Return the recorder's number for a new client connection."""
+    """Function that returns the recorder's number for a new client connection."""
     leads: bool
-    """True if this server comes before all hosted servers, so `/mcp` without a name is this server."""
+    """True if this server comes before all hosted servers. `/mcp` without a name then addresses it."""
     offered: Callable[[], Mapping[str, int]]
-    """Return the number of items that the server listed, by kind."""
+    """Function that returns the number of items that the server listed, by kind."""
     dropped: int
     """Number of messages that were dropped because no client read them."""
 
     @property
     def takes_pieces(self) -> bool:
-        """True if a body may be forwarded in pieces. It is then not stored, and its size is unlimited."""
+        """True if the body of a request may be forwarded in pieces. It is then not stored and has no size
+        limit.
+        """
 
     @property
     def has_lines(self) -> bool:
@@ -87,30 +91,30 @@ class PassThrough(Protocol):
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
         """Forward a request. Leaving the block early cancels it. Raises: CallError if no response arrives.
 
-        `on_unclaimed` receives messages of the server that are not delivered to this client, such as a second
-        response. It may be called after the block.
+        `on_unclaimed` is called with messages of the server that this client does not receive, such as a
+        second response. It may be called after the block.
         """
 
 
 def leading(ways: Mapping[str, PassThrough]) -> PassThrough | None:
-    """Return the first server if it is a pass-through server, or None if a hosted server comes before it."""
+    """Return the first server if it is a pass-through server. None if a hosted server comes before it."""
     return next((way for way in ways.values() if way.leads), None)
 
 
 class SharedSession(Struct, frozen=True):
-    """Session that every replica serves, as it was last read or written."""
+    """Session that every replica can serve, as it was last read or written."""
 
     id: str
     """Hash of the session id."""
     server: str
     owner: str
-    """Sealed owner, as returned by `seal`."""
+    """Owner in the sealed form that `seal` returns."""
     used: float
-    """Time of the last use: Unix time in seconds by the engine's clock."""
+    """Unix time of the last use in seconds, by the engine's clock."""
     state: SessionState
     version: int
     block: int = 0
-    """Block of numbers for the streams and requests of this replica in the session."""
+    """Number of the block from which this replica takes numbers for streams and requests of the session."""
     heard: str = "0-0"
     """Id of the latest event that the client has received."""
 
@@ -119,6 +123,6 @@ class NotTaken(TransportError):
     """Another replica rejected a WebSocket."""
 
     def __init__(self, status: int, moved: str) -> None:
-        """`moved` is the replica that has the session or job; empty if the response named none."""
+        """`moved` is the replica that has the session or job. Empty if the response names none."""
         super().__init__(f"a replica refused a WebSocket: {status}")
         self.status, self.moved = status, moved

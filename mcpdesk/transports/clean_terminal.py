@@ -1,9 +1,9 @@
-"""Cleans stderr on a terminal, for commands without a screen, so that only harmless text reaches it.
+"""Removal of control characters from stderr on a terminal, for commands without a screen.
 
-Hosted code and programs write to `sys.stderr` or to file descriptor 2. After `guard`, `sys.stderr` cleans its
-text, and descriptor 2 is a pipe to a small process that cleans what it reads and writes it to the terminal.
-It is a process, not a thread, so that the last output of a killed command still appears, and the output of
-children that outlive it is cleaned as well. Output to a file or a pipe is not changed.
+Hosted code and programs write to `sys.stderr` or to file descriptor 2. After `guard`, `sys.stderr` makes
+control characters visible. Descriptor 2 becomes a pipe to a small process that does the same and writes to
+the terminal. A thread would not be enough: the last output of a killed command must still appear, and
+children that outlive it may write more. Output to a file or a pipe is not changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 FIRST_PRIVATE_FD = 10
 CHUNK = 64 << 10
 SETTLE_S = 0.3
-"""Time the end of this process may wait for data in the pipe."""
+"""Seconds for which the end of this process may wait for data in the pipe."""
 POLL_S = 0.002
 
 
@@ -42,7 +42,7 @@ class CleanStream(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """Return the descriptor whose output is cleaned as well."""
+        """Return a descriptor whose output is also cleaned."""
         return 2
 
     def reconfigure(self, **_settings: object) -> None:
@@ -50,10 +50,7 @@ class CleanStream(io.TextIOBase):
 
 
 def guard() -> None:
-    """Clean the text that reaches the terminal by stderr from now on, if stderr is a terminal.
-
-    Call it while the process has one thread, before any hosted code is imported.
-    """
+    """Clean all text that is written to stderr from now on, if stderr is a terminal."""
     if not hasattr(os, "fork") or sys.stderr is None or not os.isatty(2):
         return
     import fcntl
@@ -73,14 +70,14 @@ def guard() -> None:
 
 
 def is_terminal() -> bool:
-    """True if a person reads stderr on a terminal."""
+    """Return True if stderr is a terminal."""
     return sys.stderr is not None and (sys.stderr.isatty() or hasattr(sys.stderr, "is_on_terminal"))
 
 
 def settle() -> None:
-    """Wait until the terminal has received all output. Code that still runs then writes by stderr only.
+    """Wait until the terminal has received all output.
 
-    Call it at the end of a command, after our own output.
+    Call it at the end of a command. After it, code that still runs can only write to stderr.
     """
     if not isinstance(sys.stderr, CleanStream):
         return
@@ -97,14 +94,17 @@ def settle() -> None:
 
 
 def harmless(text: str) -> str:
-    """Return text for a terminal: control characters are visible, and a carriage return begins a new line."""
+    """Return text that is safe for a terminal.
+
+    Control characters become visible. A carriage return begins a new line.
+    """
     from mcpdesk.plain_text import clean
 
     return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
-    """Yield the harmless text of a byte stream. Characters and line ends may be split between pieces."""
+    """Yield the bytes as safe text. A character or a line end may be split between two pieces."""
     import codecs
 
     decoder, held = codecs.getincrementaldecoder("utf-8")("replace"), ""
@@ -116,8 +116,8 @@ def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
 
 
 def _relay(source: int, terminal: int) -> None:
-    """Write the incoming data to the terminal until no process holds the other end of the pipe."""
-    os.setsid()  # ctrl+c and ctrl+z must not reach this process
+    """Copy data to the terminal until no process has the other end of the pipe open."""
+    os.setsid()  # without this, ctrl+c and ctrl+z would end this process
     kept = sorted((source, terminal))
     for before, after in zip((-1, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
         os.closerange(before + 1, after)

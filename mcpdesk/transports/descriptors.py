@@ -1,16 +1,16 @@
-"""Claims the process's standard descriptors before hosted code is imported.
+"""Claiming of the standard descriptors, so that hosted code cannot disturb a client or the screen.
 
-Afterwards the client's pipes or the terminal are reachable through private descriptors only, which child
-processes do not inherit. Output of hosted code and of its children becomes lines, each with its stream and
-source line.
+After `claim`, only private descriptors lead to the client's pipes or to the terminal. Child processes do not
+inherit them. What hosted code and its children write is split into lines, each with its stream and source
+line.
 
-On Windows only Python's `sys.stdin` and `sys.stdout` are claimed: programs that hosted code starts, and
-extension modules, still reach the standard streams.
+On Windows only `sys.stdin` and `sys.stdout` are claimed. Child processes and extension modules still reach
+the standard streams there.
 
-    mode     fd 0        fd 1    fd 2       private
-    wire     /dev/null   lines   unchanged  stdin and stdout are the client's pipes
-    serve    /dev/null   lines   unchanged  as for `wire`; nothing is written there
-    screen   /dev/null   lines   lines      `sys.__stdin__`, `__stdout__`, `__stderr__` are the terminal's
+mode     fd 0        fd 1    fd 2       private
+wire     /dev/null   lines   unchanged  stdin and stdout are the client's pipes
+serve    /dev/null   lines   unchanged  as for `wire`; nothing is written there
+screen   /dev/null   lines   lines      `sys.__stdin__`, `__stdout__`, `__stderr__` are the terminal's
 """
 
 from __future__ import annotations
@@ -34,23 +34,22 @@ StraySource: TypeAlias = Literal["print", "stdout", "stderr"]
 
 READ_SIZE = 64 * 1024
 LINE_LIMIT = 64 * 1024
-"""Bytes or characters after which an unterminated line is split."""
+"""Size in bytes or characters at which an unterminated line is split."""
 PIPE_SIZE = 1 << 20
-"""Capacity for a writer that holds the interpreter lock and so keeps the reader from running."""
+"""Capacity of a pipe. A writer that holds the interpreter lock prevents reading, so it must be large."""
 FRAMES_SEARCHED = 64
 HAS_CLAIMS = hasattr(os, "fork")
 """False on Windows, where `select` does not wait for pipes."""
 
 
 class StrayLine(Struct, frozen=True):
-    """One line that hosted code or a program it started wrote to a standard stream."""
+    """One line that hosted code, or a program that it started, wrote to a standard stream."""
 
     source: StraySource
-    """`print` for `sys.stdout`; `stdout` or `stderr` for the descriptor, as used by a child or an
-    extension."""
+    """`print` for `sys.stdout`. `stdout` or `stderr` if a child or an extension wrote to the descriptor."""
     text: str
     where: str = ""
-    """Source line such as `tools/slow.py:14`, relative to the hosted folder; empty if unknown."""
+    """Source line in the hosted folder, such as `tools/slow.py:14`. Empty if unknown."""
 
 
 OnLine: TypeAlias = Callable[[StrayLine], None]
@@ -58,7 +57,7 @@ Folders: TypeAlias = Callable[[], Sequence[str]]
 
 
 class PrintedLines(io.TextIOBase):
-    """Replacement for `sys.stdout`: delivers complete lines, each with its source line in a hosted folder."""
+    """Replacement for `sys.stdout` that reports complete lines, each with its source line."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -72,7 +71,7 @@ class PrintedLines(io.TextIOBase):
         self.buffer = io.FileIO(fd, "wb", closefd=False)
 
     def write(self, text: str, /) -> int:
-        """Add text, and deliver the lines it completes. Each thread has its own unfinished line."""
+        """Add text, and report the lines that it completes. Each thread has its own unfinished line."""
         thread = threading.get_ident()
         whole = self._started.pop(thread, "") + text
         *lines, rest = whole.split("\n")
@@ -87,7 +86,7 @@ class PrintedLines(io.TextIOBase):
         return len(text)
 
     def finish(self) -> None:
-        """Deliver unterminated lines."""
+        """Report the unfinished lines."""
         started, self._started = self._started, {}
         for line in started.values():
             self._on_line(StrayLine(self._source, line))
@@ -96,7 +95,7 @@ class PrintedLines(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """Return the claimed descriptor, so that the output of a child is captured, too."""
+        """Return the claimed descriptor, so that the output of child processes is also captured."""
         return self._fd
 
     def reconfigure(self, **_settings: object) -> None:
@@ -104,7 +103,10 @@ class PrintedLines(io.TextIOBase):
 
 
 def nearest_location(frame: FrameType | None, folders: Sequence[str]) -> str:
-    """Return the nearest caller inside a hosted folder, such as `tools/slow.py:14`, or an empty string."""
+    """Return the source line of the nearest caller in a hosted folder, such as `tools/slow.py:14`.
+
+    Empty if no caller is in one.
+    """
     for _ in range(FRAMES_SEARCHED):
         if frame is None:
             break
@@ -117,7 +119,7 @@ def nearest_location(frame: FrameType | None, folders: Sequence[str]) -> str:
 
 
 class StrayOutputReader:
-    """Thread that splits the data written to its pipes into lines."""
+    """Thread that reads pipes and splits the data into lines."""
 
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
@@ -127,7 +129,7 @@ class StrayOutputReader:
         self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
 
     def open(self, name: StraySource) -> int:
-        """Create a pipe whose lines carry `name`; return the end to write to."""
+        """Create a pipe. Its lines are reported with `name`. Return the end to write to."""
         import fcntl
 
         exit_end, entrance = os.pipe()
@@ -142,7 +144,7 @@ class StrayOutputReader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Deliver the data written so far, and end. Children that hold a pipe open are not waited for."""
+        """Report the data written so far, and end. Does not wait for children that keep a pipe open."""
         os.close(self._wake)
         self._thread.join()
         os.close(self._waker)
@@ -158,7 +160,9 @@ class StrayOutputReader:
             self._end(fd)
 
     def _drain(self, fd: int) -> None:
-        """Read the available data, at most the capacity of a pipe: no writer may keep us from stopping."""
+        """Read available data, but at most what a pipe can hold, so that a fast writer cannot prevent the
+        end.
+        """
         for _ in range(PIPE_SIZE // READ_SIZE + 1):
             try:
                 data = os.read(fd, READ_SIZE)
@@ -193,7 +197,7 @@ FIRST_PRIVATE_FD = 10
 
 
 class ClaimedDescriptors:
-    """Standard descriptors, claimed until `release`. The fields are private copies of them, or -1."""
+    """Claimed standard descriptors. The fields are private copies of them, or -1."""
 
     def __init__(self, mode: Mode, on_line: OnLine, folders: Folders) -> None:
         self.stdin_fd, self.stdout_fd, self.stderr_fd = _private(0), _private(1), -1
@@ -213,12 +217,14 @@ class ClaimedDescriptors:
         self._reader.start()
 
     def redirect_prints(self) -> None:
-        """Point `sys.stdout` (and in `screen` mode `sys.stderr`) here again after a library replaced it."""
+        """Replace `sys.stdout` (in `screen` mode also `sys.stderr`) again, after a library has
+        replaced it.
+        """
         for name, prints in self._printers.items():
             setattr(sys, name, prints)
 
     def release(self) -> None:
-        """Restore everything. Data written before is still delivered. Idempotent."""
+        """Restore the descriptors. Data written before is still reported. A second call does nothing."""
         if self.stdin_fd < 0:
             return
         for prints in self._printers.values():
@@ -233,7 +239,7 @@ class ClaimedDescriptors:
         self.stdin_fd = self.stdout_fd = self.stderr_fd = -1
 
     def _claim_streams(self, on_line: OnLine, folders: Folders) -> None:
-        """Replace `sys.stdin` and `sys.stdout`, where descriptors cannot be claimed."""
+        """Replace `sys.stdin` and `sys.stdout` on systems where descriptors cannot be claimed."""
         self._set("stdin", io.StringIO())
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -260,7 +266,7 @@ class ClaimedDescriptors:
         self._set(name, prints)
 
     def _give_terminal_to_screen(self) -> None:
-        """Point `sys.__stdin__` and its siblings, which the screen's driver uses, to the private copies."""
+        """Make `sys.__stdin__`, `__stdout__` and `__stderr__`, which the screen uses, the private copies."""
         self._set("__stdin__", _stream(self.stdin_fd, "r"))
         self._set("__stdout__", _stream(self.stdout_fd, "w"))
         self._set("__stderr__", _stream(self.stderr_fd, "w"))
@@ -275,16 +281,16 @@ class ClaimedDescriptors:
 
 
 def claim(mode: Mode, on_line: OnLine, folders: Folders = tuple) -> ClaimedDescriptors:
-    """Take over the standard descriptors. Call it on the main thread, before hosted code is imported.
+    """Claim the standard descriptors. Call it on the main thread before hosted code is imported.
 
-    `on_line` is called from any thread. `folders` returns the hosted folders. Raises: TransportError if a
+    `on_line` is called on any thread. `folders` returns the hosted folders. Raises: TransportError if a
     descriptor is closed.
     """
     return ClaimedDescriptors(mode, on_line, folders)
 
 
 def _stream(fd: int, mode: str) -> TextIO:
-    """Return a text stream on a descriptor that it does not close."""
+    """Open a text stream on a descriptor. Closing the stream leaves the descriptor open."""
     return cast(TextIO, open(fd, mode, encoding="utf-8", errors="replace", closefd=False))
 
 

@@ -1,4 +1,4 @@
-"""Metric as shown on `/metrics`."""
+"""Metric on `/metrics`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ FigureKind = Literal["gauge", "counter", "summary", "histogram"]
 
 
 class Sample(Struct, frozen=True):
-    """One value of a figure. Labels never come from clients, because their number must stay small."""
+    """One value of a metric. Labels never come from clients, because only few different ones may exist."""
 
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
     suffix: str = ""
-    """`_sum` and `_count` of a summary, whose other values have a label `quantile`; `_bucket` of a
-    histogram, which has a label `le`."""
+    """`_sum` or `_count` of a summary, or `_bucket` of a histogram.
+
+    The other values of a summary have a label `quantile`; buckets have a label `le`.
+    """
 
 
 class Figure(Struct, frozen=True):
-    """One metric of `/metrics` with its present values."""
+    """Metric with its present values."""
 
     name: str
-    """Name; that of a counter ends with `_total`."""
+    """Name of the metric. The name of a counter ends with `_total`."""
     kind: FigureKind
     help: str
     samples: Sequence[Sample]

@@ -1,7 +1,7 @@
-"""Interface between the byte-stream transports and the core, and the limits of their buffers.
+"""Interface between byte-stream transports and the core, and limits of their buffers.
 
-A transport does not parse what it carries. It opens a pipe, feeds it bytes in any split, and writes the bytes
-that the pipe sends.
+A transport does not parse the bytes. It opens a pipe, passes received bytes to it, and writes the bytes that
+the pipe sends.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_SIZE = 64 << 10
-"""Bytes read at once: the capacity of a pipe. Larger buffers are allocated on each read, which is slow."""
+"""Maximum size in bytes of one read: the capacity of a pipe. Larger buffers are slow to allocate."""
 HIGH_WATER = 8 << 20
-"""Bytes of unread answers above which requests of the peer are not read until it has read some."""
+"""Size in bytes of unread answers above which no requests of the peer are read."""
 LOW_WATER = 1 << 20
 GRACE_S = 1.5
-"""Time calls may continue after the peer's end of input. Clients send SIGTERM after two seconds."""
+"""Seconds that calls may run after the peer's input has ended. Clients send SIGTERM after two seconds."""
 
 
 class PipeRequest(Struct, frozen=True):
-    """Server that a peer asks for, and how it is reached."""
+    """Server that a peer asks for, and data about the peer."""
 
     server: str | None
-    """Name of the server; None for the first one."""
+    """Name of the server. None for the first one."""
     transport: str
     peer: str = ""
     """Display name of the peer."""
     mode: str = ""
     session: str = ""
-    """Identifies a session that other processes may have served before; empty for a new one."""
+    """Id of a session that other processes may have served before. Empty for a new session."""
     environment: Mapping[str, str] | None = None
-    """Environment of the peer's process, or None if it is that of this process."""
+    """Environment of the peer's process. None if the peer has the environment of this process."""
 
 
 OpenPipe: TypeAlias = "Callable[[PipeRequest, Callable[[bytes], None]], Pipe]"
-"""Opens a pipe. The second argument receives complete lines with their newlines, a large one in two pieces,
-and must not block.
+"""Function that opens a pipe.
+
+Its second argument is called with complete lines, including newlines. A large line comes in two pieces. This
+function must not block.
 
 Raises: DeskError for an unknown server or mode, or one that is not served; OtherEnvironmentError if tools
 read environment variables that differ for this peer.
@@ -52,7 +54,9 @@ read environment variables that differ for this peer.
 
 
 async def finish_calls(pipe: Pipe, grace_s: float = GRACE_S) -> None:
-    """After the peer's end of input, let running calls finish for up to `grace_s`, then close the pipe."""
+    """Wait up to `grace_s` seconds for running calls after the peer's input has ended. Then close the
+    pipe.
+    """
     pipe.eof()
     try:
         async with asyncio.timeout(grace_s):
@@ -64,16 +68,16 @@ async def finish_calls(pipe: Pipe, grace_s: float = GRACE_S) -> None:
 
 
 async def start_accepting(creating: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
-    """Return the server that a coroutine of the loop creates. If this is cancelled, the server is closed.
+    """Return the server that a coroutine of the loop creates. If cancelled, close the server.
 
-    The loop listens before its coroutine ends, so a plain `await` would lose the server.
+    The loop listens before its coroutine ends, so after a plain `await` the server would be lost.
     """
     task = asyncio.get_running_loop().create_task(creating)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         task.add_done_callback(_close_created)
-        await asyncio.wait({task})  # before the socket's owner closes it; takes a turn of the loop
+        await asyncio.wait({task})  # the socket must not be closed before this ends
         raise
 
 
@@ -83,10 +87,10 @@ def _close_created(task: asyncio.Task[asyncio.Server]) -> None:
 
 
 async def stop_accepting(server: asyncio.Server) -> None:
-    """Close a server on the running loop, but keep the connections that it has accepted.
+    """Close a server on the running loop. Connections that it has accepted stay open.
 
-    asyncio's `Server.close` alone loses those whose transport does not exist yet: they are neither served nor
-    closed. Other loops create the transport at once.
+    asyncio's `Server.close` loses accepted connections whose transport does not exist yet: they are neither
+    served nor closed. Other loops create the transport at once.
     """
     loop = asyncio.get_running_loop()
     if isinstance(loop, asyncio.SelectorEventLoop):

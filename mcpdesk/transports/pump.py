@@ -1,8 +1,8 @@
-"""The pump: carries lines between a client's pipes and the desk that hosts the requested folder.
+"""The pump: a process that copies lines between a client's pipes and the desk that hosts a folder.
 
-It makes no decisions but tracks the messages (`ClientState`), so that the client can continue with another
-server when the desk ends. One poll loop in one thread; neither direction waits for the other. Imports little
-of the standard library and nothing else, because a client waits for it.
+It tracks the messages in a `ClientState`, so that the client can continue with another server when the desk
+ends. One thread polls both directions, and neither waits for the other. Because a client waits for it to
+start, this module imports only a few modules of the standard library.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHUNK = 64 << 10
-"""Maximum bytes of one read. Larger buffers are allocated on each read, which is slow."""
+"""Maximum size in bytes of one read. Larger buffers are slow to allocate."""
 HIGH_WATER = 1 << 20
-"""Bytes waiting for one side above which the other side is not read."""
+"""Bytes that wait for one side above which the other side is not read."""
 LONG_LINE = 256 << 20
-"""Maximum bytes of a line. A longer one is carried in pieces and not parsed."""
+"""Maximum size in bytes of a line. A longer one is copied in pieces and not parsed."""
 REFUSAL = b"mcpdesk: "
-"""Prefix of the line that a desk sends instead of frames if it cannot serve this client."""
+"""Beginning of the line that a desk sends if it cannot serve this client."""
 LEAVE = b'{"mcpdesk":"leave"}\n'
-"""Line of a desk that ends: finish the running calls, then connect to another server."""
+"""Line of a desk that is ending. The pump then waits for running calls and connects to another server."""
 TAKEN = b'{"mcpdesk":"taken"}\n'
-"""Line of a desk that accepts this client, sent before any frame."""
+"""Line of a desk that accepts this client. It comes before any frame."""
 ALONE = b'{"mcpdesk":"alone"} '
-"""Prefix of the line of a desk whose environment differs from the client's; the reason follows."""
+"""Beginning of the line of a desk whose environment differs from the client's. The reason follows."""
 FOLLOW_MS = 20
-"""Idle time in milliseconds after which the pump parses the lines that passed."""
+"""Milliseconds without data after which the pump parses the copied lines."""
 UNREAD_LINES = 1 << 20
-"""Bytes that may pass before they are parsed."""
+"""Maximum size in bytes of copied lines that are not parsed yet."""
 REPLAY_S = 2.0
-"""Time a desk may take to answer the replayed requests."""
+"""Seconds in which a desk must answer the replayed requests."""
 
 SESSION = os.urandom(8).hex()
-"""Id of this client's session. State that servers keep for the session follows it from server to server."""
+"""Id of this client's session. Servers use it to find the state of the session."""
 
 _said: set[str] = set()
-"""Reasons already written to stderr. A core of the client's own looks for desks repeatedly."""
+"""Reasons that were already written to stderr. A core that serves one client searches for desks
+repeatedly.
+"""
 
 EXIT_DONE = 0
 EXIT_REFUSED = 2
@@ -53,11 +55,11 @@ EXIT_INTERRUPTED = 130
 
 
 class RefusedByDesk(Exception):
-    """The desk does not serve this client; the message is the reason."""
+    """The desk does not serve this client. The message is the reason."""
 
 
 class Moved:
-    """A client that continues with a desk. All state was already replayed on the connection."""
+    """Result of a core whose client now continues with a desk, which already has the client's state."""
 
     def __init__(self, desk: socket.socket, client_state: ClientState) -> None:
         self.desk = desk
@@ -65,10 +67,9 @@ class Moved:
 
 
 def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -> int:
-    """Serve stdin and stdout until the client disconnects, and return the exit code.
+    """Serve stdin and stdout until the client disconnects. Return the exit code.
 
-    The desk that hosts `folder` serves the client while it exists. Otherwise `alone` does, until a desk takes
-    over.
+    While a desk hosts `folder`, the desk serves the client. Otherwise `alone` does until a desk starts.
     """
     client_state, desk = ClientState(), None
     while True:
@@ -82,10 +83,10 @@ def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -
 
 
 def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket | None = None) -> int | None:
-    """Serve stdin and stdout from the desk that hosts `folder` until the client disconnects.
+    """Serve stdin and stdout from the desk that hosts `folder`, until the client disconnects.
 
-    Return the exit code, or None if no such desk exists or it has ended; `client_state` then has the state
-    for the next server. `desk` is a connection on which the state was already replayed.
+    Return the exit code. Return None if no desk exists or it has ended; `client_state` then has the state for
+    the next server. `desk` is a connection on which the state was already replayed.
     """
     try:
         while desk is not None or (desk := _desk_for(folder, mode, client_state)) is not None:
@@ -93,10 +94,10 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
                 pump = Pump(desk, client_state)
                 code = pump.carry()
             if code is not None or not pump.has_heard:
-                return code  # A desk that accepted our lines and sent nothing would do so again.
+                return code  # a desk that accepted lines and sent nothing would do it again
             desk = None
     except RefusedByDesk as refused:
-        from mcpdesk.plain_text import clean  # imported here, because it is rarely needed
+        from mcpdesk.plain_text import clean  # rarely needed
 
         sys.stderr.write(f"{clean(str(refused))}\n")
         return EXIT_REFUSED
@@ -106,7 +107,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
 
 
 def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
-    """Connect to the desk and replay the client's state; None if no desk serves this client."""
+    """Connect to the desk and replay the client's state. None if no desk serves this client."""
     try:
         desk = connect_and_greet(folder, mode)
     except OSError:
@@ -121,11 +122,11 @@ def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socke
 
 
 def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.socket | None:
-    """Connect to the desk that hosts `folder` and wait until it accepts the client.
+    """Connect to the desk that hosts `folder`, and wait until it accepts the client.
 
-    Return None without a desk, or if the desk does not answer or has a different environment, which is
-    reported on stderr. `greeting` replaces the greeting of a pump. Raises: RefusedByDesk; OSError if the desk
-    cannot be looked up.
+    Return None if there is no desk, it does not answer, or it has a different environment, which stderr
+    reports. `greeting` replaces the greeting of a pump. Raises: RefusedByDesk; OSError if the desk cannot be
+    found.
     """
     desk = rendezvous.find_desk(folder)
     if desk is None:
@@ -141,7 +142,7 @@ def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.s
         desk.close()
         _say_alone("the process that hosts the folder does not answer")
         return None
-    except OSError:  # The desk ended a moment ago.
+    except OSError:  # the desk has just ended
         desk.close()
         return None
     if line == TAKEN:
@@ -155,7 +156,7 @@ def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.s
 
 
 def _say_alone(reason: str) -> None:
-    """Write to stderr, once per reason, why no desk serves the client."""
+    """Write the reason why no desk serves the client to stderr. Each reason is written once."""
     from mcpdesk.plain_text import clean
 
     if reason not in _said:
@@ -164,7 +165,7 @@ def _say_alone(reason: str) -> None:
 
 
 def replay(desk: socket.socket, client_state: ClientState) -> None:
-    """Replay the client's state to a desk. Answers for the client are left in `client_state`.
+    """Replay the client's state to a desk. `client_state` then has the answers for the client.
 
     Raises: OSError or RefusedByDesk, after the connection was closed.
     """
@@ -175,7 +176,7 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
             if told.failure:
                 raise RefusedByDesk(told.failure)
             if told.is_done:
-                # First, because the client must get these lines even if this desk ends right now.
+                # These lines come first, because the client must get them even if this desk ends now.
                 client_state.unheard += b"".join(line + b"\n" for line in told.to_client)
             lines, told.to_server = told.to_server, []
             desk.sendall(b"".join(line + b"\n" for line in lines))
@@ -198,8 +199,8 @@ def greeting_line(
 ) -> bytes:
     """Return the line that introduces the client to the desk, before the first frame.
 
-    Without a `name` the client is the process that started this one. Without an `environment` it has ours.
-    `leaves` is True if it understands `LEAVE`.
+    Without a `name`, the client is the parent process. Without an `environment`, the client has that of this
+    process. `leaves` is True if the client understands `LEAVE`.
     """
     pid = os.getpid() if name else os.getppid()
     facts = {
@@ -219,10 +220,7 @@ def greeting_line(
 
 
 def quote(text: str) -> str:
-    """Return `text` as a JSON string in ASCII.
-
-    Importing `json` would cost more than the rest of the start.
-    """
+    """Return `text` as a JSON string in ASCII, because importing `json` takes too long."""
     units = text.encode("utf-16-be", "replace")
     codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
     plain = (chr(code) if 32 <= code < 127 and code not in (34, 92) else f"\\u{code:04x}" for code in codes)
@@ -230,35 +228,34 @@ def quote(text: str) -> str:
 
 
 class Pump:
-    """Carries lines between one client and one desk. Closes none of the descriptors."""
+    """Copies lines between one client and one desk. Does not close the descriptors."""
 
     def __init__(
         self, desk: socket.socket, client_state: ClientState, source: int = 0, sink: int = 1
     ) -> None:
         self.has_heard = bool(client_state.unheard)
-        """True once the desk has sent anything."""
+        """True after the desk has sent anything."""
         self._desk, self._client_state = desk, client_state
         self._source, self._sink = source, sink
         self._to_desk = _WriteQueue(desk.send)
         self._to_client = _WriteQueue(lambda data: os.write(sink, data))
         self._from_client, self._from_desk = _LineSplitter(client_state.rest), _LineSplitter()
         self._passed: list[tuple[Callable[[bytes], None], bytes]] = []
-        """Lines that passed and are not parsed yet, each with the method that tracks them."""
+        """Copied lines that are not parsed yet, each with the method that tracks them."""
         self._unread = 0
-        """Bytes in `_passed`."""
+        """Size of `_passed` in bytes."""
         self._client_is_done = False
-        """True once the client has closed its input."""
+        """True after the client has closed its input."""
         self._desk_is_deaf = self._desk_is_gone = False
-        """True once the desk no longer reads; true once it no longer sends."""
+        """`_desk_is_deaf` is True if the desk no longer reads, `_desk_is_gone` if it no longer sends."""
         self._is_asked_to_leave = False
         self._watched: dict[int, int] = {}
         self._poll = select.poll()
 
     def carry(self) -> int | None:
-        """Carry both directions until the client disconnects. Return the exit code, or None if the desk has
-        ended.
+        """Copy in both directions until the client disconnects. Return the exit code.
 
-        Raises: RefusedByDesk, KeyboardInterrupt.
+        Return None if the desk has ended. Raises: RefusedByDesk, KeyboardInterrupt.
         """
         was_blocking = os.get_blocking(self._sink)
         os.set_blocking(self._sink, False)
@@ -274,7 +271,7 @@ class Pump:
             os.set_blocking(self._sink, was_blocking)
 
     def _begin(self) -> None:
-        """Continue with the data that was left when the last server ended."""
+        """Send the data that was left when the last server ended."""
         client_state = self._client_state
         self._pass_to_client(self._from_desk.feed(client_state.unheard))
         self._pass_to_desk(client_state.unsent)
@@ -293,20 +290,20 @@ class Pump:
         return not self._client_state.is_busy
 
     def _end(self) -> int | None:
-        """Keep undelivered data for the next server. Return as `carry` does."""
+        """Keep undelivered data for the next server. Return the result of `carry`."""
         self._follow_passed()
         if self._to_client.is_closed or self._client_is_done:
             return EXIT_DONE
         client_state = self._client_state
         if self._from_desk.is_long:
-            self._to_client.put(b"\n")  # the rest of that line will not arrive
+            self._to_client.put(b"\n")  # no more of that line will arrive
         client_state.unheard = self._to_client.left()
         client_state.unsent = self._to_desk.left_lines() + client_state.unsent
         client_state.rest = self._from_client.left()
         return None
 
     def _turn(self) -> None:
-        """Wait until a descriptor is ready, then carry its data."""
+        """Wait until a descriptor is ready, and copy its data."""
         reads_client = not self._client_is_done and self._to_desk.size < HIGH_WATER
         reads_desk = not self._desk_is_gone and self._to_client.size < HIGH_WATER
         writes_desk = not self._desk_is_deaf and self._to_desk.size > 0
@@ -339,7 +336,7 @@ class Pump:
             self._poll.unregister(fd)
 
     def _read_client(self) -> None:
-        """Read from the client. The end of its input is passed on, and answers may still arrive."""
+        """Read from the client. The end of its input is passed on; answers may still follow."""
         try:
             data = os.read(self._source, CHUNK)
         except BlockingIOError:
@@ -362,7 +359,7 @@ class Pump:
         self._send()
 
     def _send(self) -> None:
-        """Write as much as the desk accepts. If it has ended, its remaining output is read first."""
+        """Write as much as the desk accepts. If it has ended, first read its remaining output."""
         for lines in () if self._desk_is_deaf else self._to_desk.flush():
             self._pass(self._client_state.client_sent, lines)
         self._desk_is_deaf = self._desk_is_deaf or self._to_desk.is_closed
@@ -396,7 +393,7 @@ class Pump:
         self._pass(self._client_state.server_sent, lines)
 
     def _without_requests(self, lines: bytes) -> bytes:
-        """Return the lines that are not requests. Requests are kept for the next server."""
+        """Return the lines without requests. The requests are kept for the next server."""
         client_state, passed = self._client_state, []
         for line in lines.splitlines(keepends=True):
             if is_request(line):
@@ -406,7 +403,7 @@ class Pump:
         return b"".join(passed)
 
     def _without_ended_listeners(self, lines: bytes) -> bytes:
-        """Return the lines that do not end a listener, because listeners continue with the next server."""
+        """Return the lines without those that end a listener. Listeners continue with the next server."""
         self._follow_passed()
         ended = self._client_state.ends_listener
         return b"".join(line for line in lines.splitlines(keepends=True) if not ended(line))
@@ -416,7 +413,7 @@ class Pump:
         self._unread += len(lines)
 
     def _follow_passed(self) -> None:
-        """Parse the lines that passed."""
+        """Parse the copied lines."""
         passed, self._passed, self._unread = self._passed, [], 0
         for note, lines in passed:
             for line in lines.split(b"\n"):
@@ -438,10 +435,10 @@ class _LineSplitter:
         self._pieces = [rest]
         self._size = len(rest)
         self.is_long = False
-        """True if the beginning of an unfinished line was returned."""
+        """True if the beginning of an unfinished line was already returned."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the lines that are complete now. Of a line that is too long, return the available bytes."""
+        """Return the lines that are now complete. If a line is too long, return the available part."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._pieces.append(data)
@@ -456,23 +453,23 @@ class _LineSplitter:
         return whole
 
     def left(self) -> bytes:
-        """Return and remove the beginning of an unfinished line."""
+        """Remove and return the beginning of an unfinished line."""
         left = b"".join(self._pieces)
         self._pieces, self._size = [], 0
         return left
 
 
 class _WriteQueue:
-    """Data that one side has not accepted yet, in blocks of complete lines."""
+    """Data that one side has not accepted yet, as blocks of complete lines."""
 
     def __init__(self, write: Callable[[memoryview], int]) -> None:
         self.size = 0
         self.is_closed = False
-        """True once the other end is closed."""
+        """True if the other end is closed."""
         self._write = write
         self._blocks: list[bytes] = []
         self._taken = 0
-        """Written bytes of the first block."""
+        """Number of bytes of the first block that are written."""
 
     def put(self, block: bytes) -> None:
         if block and not self.is_closed:
@@ -480,7 +477,7 @@ class _WriteQueue:
             self.size += len(block)
 
     def flush(self) -> list[bytes]:
-        """Write as much as is accepted now. Return the lines that were written completely."""
+        """Write as much as is accepted now. Return the lines that are written completely."""
         done = []
         try:
             while self._blocks:
@@ -502,16 +499,16 @@ class _WriteQueue:
         return done
 
     def left(self) -> bytes:
-        """Return the data that was not written."""
+        """Return the data that is not written."""
         return b"".join(self._blocks)[self._taken :]
 
     def left_lines(self) -> bytes:
-        """Return the lines that were not written completely."""
+        """Return the lines that are not written completely."""
         return b"".join(self._blocks)
 
 
 class _SignalWakeup:
-    """Descriptor that a signal makes readable, so that no signal is missed just before polling."""
+    """Descriptor that a signal makes readable. Without it, a signal just before polling would be missed."""
 
     def __enter__(self) -> int:
         self._read, self._write = os.pipe()

@@ -1,10 +1,11 @@
-"""Unix sockets on which a client's `mcpdesk stdio FOLDER` and the desk that hosts the folder meet.
+"""Unix sockets on which `mcpdesk stdio FOLDER` finds the desk that hosts the folder.
 
-The path depends on the user, on the folder's identity on disk, and on the state folder if one was chosen.
-Clients start their servers with a stripped environment, from any working directory, and name the same folder
-in different ways. A core that serves one client over pipes listens on a neighbouring path: a connection there
-only means that a desk has started. Every core that uses the folder's state files listens there as well, for
-the other cores. Imports little of the standard library and nothing else, because a client waits for it.
+The path of the socket depends on the user, on the identity of the folder on disk, and on the state folder if
+the user chose one. It cannot depend on the environment, the working directory or the spelling of the path,
+because clients differ in these. There are two more kinds of sockets. On a waiting point, a core that serves a
+single client is notified when a desk starts. On a state point, a core is notified by other cores that use the
+same state files. Because a client waits for it, this module imports only a few modules of the standard
+library.
 """
 
 from __future__ import annotations
@@ -21,32 +22,32 @@ if TYPE_CHECKING:
     AnyPath: TypeAlias = str | os.PathLike[str]
 
 HAS_SOCKETS = hasattr(socket, "AF_UNIX")
-"""False on Windows, where Python has no Unix sockets: processes there do not find each other."""
+"""False on Windows, where Python has no Unix sockets. Processes there cannot find each other."""
 BACKLOG = 64
 STATE_VARIABLE = "MCPDESK_STATE_DIR"
 USUAL_STATE = (
     "~/Library/Application Support/mcpdesk" if sys.platform == "darwin" else "~/.local/state/mcpdesk"
 )
 SWEPT = 256
-"""Maximum number of entries checked when a core starts."""
+"""Maximum number of files that are checked when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
-"""Time to wait for a desk whose backlog is full; a hung desk still accepts into its backlog."""
+"""Seconds to wait for a desk that accepts no connection. Only a full backlog causes this."""
 
 
 class UntrustedFolder(OSError):
-    """Other users can write to the runtime folder, so nothing in it can be trusted."""
+    """Other users can write to the runtime folder, so its sockets cannot be trusted."""
 
 
 def runtime_folder() -> str:
-    """Return the folder of this user's sockets, which may not exist yet."""
+    """Return the folder for this user's sockets. It may not exist yet."""
     return f"/tmp/mcpdesk-{os.getuid()}"
 
 
 def meeting_point(folder: AnyPath, state: str | None = None) -> str:
-    """Return the Unix socket on which a desk that hosts `folder` listens.
+    """Return the path of the socket on which a desk that hosts `folder` listens.
 
-    `state` is the chosen state folder, or empty for none; None reads the environment. Raises: OSError if the
-    folder cannot be accessed.
+    `state` is the chosen state folder, or empty. None reads the environment. Raises: OSError if the folder
+    cannot be accessed.
     """
     identity = os.stat(folder)
     mark = state_mark(os.environ.get(STATE_VARIABLE, "") if state is None else state)
@@ -54,7 +55,7 @@ def meeting_point(folder: AnyPath, state: str | None = None) -> str:
 
 
 def state_mark(state: str) -> str:
-    """Return a suffix that separates programs with different state folders; empty for the default one."""
+    """Return a suffix for a chosen state folder. Empty for the default one."""
     if not state:
         return ""
     path = os.path.realpath(os.path.expanduser(state))
@@ -66,7 +67,7 @@ def state_mark(state: str) -> str:
 
 
 def waiting_point(folder: AnyPath, state: str | None = None) -> str:
-    """Return the socket on which this process is notified of desks that begin to host `folder`.
+    """Return the path of the socket on which this process is notified of desks that start to host `folder`.
 
     Raises: OSError.
     """
@@ -74,15 +75,15 @@ def waiting_point(folder: AnyPath, state: str | None = None) -> str:
 
 
 def state_point(folder: AnyPath, state: str) -> str:
-    """Return the socket on which this process is notified by others that use the state files of `folder`.
+    """Return the path of the socket on which this process is notified of changed state files of `folder`.
 
-    `state` is their state folder. Raises: OSError.
+    `state` is the state folder. Raises: OSError.
     """
     return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.state"
 
 
 def state_points(folder: AnyPath, state: str) -> dict[int, str]:
-    """Return the sockets of other live processes that use the state files of `folder`, by process id.
+    """Return the state points of other running processes for `folder`, by process id.
 
     Raises: UntrustedFolder; OSError.
     """
@@ -101,14 +102,14 @@ def state_points(folder: AnyPath, state: str) -> dict[int, str]:
 
 
 def attach_point(state: str) -> str:
-    """Return the socket on which this process waits for screens; `state` as for `meeting_point`."""
+    """Return the path of the socket on which this process waits for screens."""
     return f"{runtime_folder()}/{os.getpid()}{state_mark(state)}.attach"
 
 
 def attach_points(state: str | None = None) -> list[str]:
-    """Return the sockets of all cores of this user to which a screen can be attached.
+    """Return the sockets of all cores of this user to which a screen can attach.
 
-    With a chosen state folder, return only the cores that use it. Raises: UntrustedFolder; OSError.
+    If a state folder is chosen, only cores that use it are returned. Raises: UntrustedFolder; OSError.
     """
     runtime = runtime_folder()
     if not os.path.lexists(runtime):
@@ -120,7 +121,9 @@ def attach_points(state: str | None = None) -> list[str]:
 
 
 def announce_desk(folder: AnyPath, state: str | None = None) -> int:
-    """Notify all cores that serve a single client of `folder` of a new desk. Return their number."""
+    """Notify all cores that serve a single client of `folder` that a desk has started. Return their
+    number.
+    """
     point = meeting_point(folder, state)
     start = os.path.basename(point).removesuffix("sock")
     runtime = os.path.dirname(point)
@@ -129,7 +132,7 @@ def announce_desk(folder: AnyPath, state: str | None = None) -> int:
 
 
 def private_folder() -> str:
-    """Create the runtime folder if necessary, and check that only this user can access it.
+    """Create the runtime folder if needed, and check that only this user can access it.
 
     Raises: UntrustedFolder; OSError if it cannot be created.
     """
@@ -142,7 +145,10 @@ def private_folder() -> str:
 
 
 def fallback_socket(name: str) -> str:
-    """Return the socket for HTTP if TCP is not permitted: in the runtime folder, else beside it."""
+    """Return the path of a Unix socket for HTTP, if TCP is not permitted.
+
+    It is in the runtime folder, or next to it.
+    """
     try:
         return f"{private_folder()}/http-{name}.sock"
     except OSError:
@@ -150,7 +156,7 @@ def fallback_socket(name: str) -> str:
 
 
 def check_private(path: str) -> None:
-    """Check that a path is a folder of this user that no other user can access, and not a link.
+    """Check that a path is a folder of this user, no symbolic link, and closed to other users.
 
     Raises: UntrustedFolder; FileNotFoundError if it does not exist.
     """
@@ -164,7 +170,7 @@ def check_private(path: str) -> None:
 
 
 def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None:
-    """Connect to the desk that hosts `folder`, or return None without one.
+    """Connect to the desk that hosts `folder`. Return None if there is none.
 
     Raises: UntrustedFolder; OSError if the folder does not exist.
     """
@@ -179,7 +185,7 @@ def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None
 
 
 class MeetingSocket:
-    """Unix socket on which we listen: `listener` is the socket, `path` its entry on disk."""
+    """Unix socket on which this process listens. `listener` is the socket, `path` its file."""
 
     def __init__(self, path: str, listener: socket.socket) -> None:
         self.path = path
@@ -187,7 +193,7 @@ class MeetingSocket:
         self._inode = os.stat(path).st_ino
 
     def withdraw(self) -> None:
-        """Remove the entry unless another process has replaced it."""
+        """Delete the file, unless another process has replaced it."""
         try:
             if os.stat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
@@ -195,13 +201,13 @@ class MeetingSocket:
             pass
 
     def leave(self) -> None:
-        """Remove the entry and stop listening."""
+        """Delete the file and stop listening."""
         self.withdraw()
         self.listener.close()
 
 
 def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
-    """Listen at the meeting point of `folder`; None if a live core already listens there.
+    """Listen at the meeting point of `folder`. None if a running core already listens there.
 
     Raises: UntrustedFolder; OSError if the folder does not exist or the socket cannot be created.
     """
@@ -211,7 +217,7 @@ def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
 
 
 def sweep(runtime: str) -> None:
-    """Remove the sockets that killed cores left behind."""
+    """Delete the sockets of cores that were killed."""
     with _Locked(runtime):
         for name in os.listdir(runtime)[:SWEPT]:
             point = f"{runtime}/{name}"
@@ -220,11 +226,11 @@ def sweep(runtime: str) -> None:
 
 
 def listen(point: str) -> MeetingSocket | None:
-    """Listen on the Unix socket `point`, for this user only; None if a live process already listens there.
+    """Listen on a Unix socket that only this user can use. None if a process already listens there.
 
-    A stale entry is removed only after a failed connection attempt and under a lock, so that two cores that
-    start at the same time cannot remove each other's socket. Raises: OSError; FileExistsError if `point` is
-    not a socket.
+    The file of a process that has ended is deleted only after a failed connection and under a lock. Two cores
+    that start at the same time can therefore not delete each other's socket. Raises: OSError; FileExistsError
+    if `point` is not a socket.
     """
     with _Locked(os.path.dirname(point) or "."):
         return _bind(point)
@@ -255,17 +261,17 @@ def _is_point(name: str) -> bool:
 
 
 def is_stale(point: str) -> bool:
-    """Return True if no process listens on the socket. Does not wait for a busy one."""
+    """Return True if no process listens on the socket. Does not wait for a busy process."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)
         try:
             connection.connect(point)
-        except ConnectionRefusedError:  # also raised for a plain file
+        except ConnectionRefusedError:  # also raised for a regular file
             try:
                 return stat.S_ISSOCK(os.lstat(point).st_mode)
             except FileNotFoundError:
                 return True
-        except FileNotFoundError:  # another process has removed it in the meantime
+        except FileNotFoundError:  # deleted in the meantime
             return True
         except OSError:
             return False
@@ -302,7 +308,7 @@ def _clear(point: str) -> None:
 
 
 def connect(point: str) -> socket.socket | None:
-    """Connect to a process of this user that listens at `point`, or return None."""
+    """Connect to a process of this user that listens at `point`. None if there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_TIMEOUT_S)
     try:
@@ -321,7 +327,7 @@ def connect(point: str) -> socket.socket | None:
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]:
-    """Return process id and user id of the peer as reported by the kernel; None if the system cannot."""
+    """Return process id and user id of the peer, from the kernel. None for what the system cannot provide."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None, None
@@ -331,7 +337,7 @@ def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]
 
 
 def process_name(pid: int) -> str:
-    """Return the name of a process (`claude`, `node`); empty if the system does not provide it."""
+    """Return the name of a process, such as `claude`. Empty if the system does not provide it."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
             return comm.read().strip()

@@ -1,10 +1,10 @@
-"""State of a pipe's client that its next server needs, and its replay to that server.
+"""State of a client that its next server needs, and the replay of this state to that server.
 
-A client's connection outlives the process that answers it: a desk ends, or starts and takes over.
-`ClientState` tracks the lines that pass. `Replay` repeats to a new server what the old one knew, hides its
-answers from the client, and settles what the old one left unanswered. Neither reads nor writes anything
-itself. Standard library only, and `json` at first use, because a pump imports this before its client's first
-line.
+The connection of a client lasts longer than the server behind it: a desk may end, or start and take over.
+`ClientState` tracks the lines between client and server. `Replay` repeats the client's requests that set up
+the session to a new server, hides the answers from the client, and resolves requests that the old server left
+unanswered. Neither of them does any I/O. Because a client waits for the pump, this module uses only the
+standard library, and `json` only when needed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEYS = tuple(f"io.modelcontextprotocol/{name}" for name in ("clientInfo", "clientCapabilities"))
 REMEMBERED = frozenset({"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-"""Requests that change what a server knows about the session."""
+"""Requests that set state of the session in a server."""
 CHANGES = {
     "tools": ("toolsListChanged", "notifications/tools/list_changed"),
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""Filter key of a listener and notification for the client, by server capability."""
+"""Key of a listener's filter, and notification for the client, by server capability."""
 NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 RESPONSE = b'{"jsonrpc":"2.0","id":'
-"""Beginnings of the lines that our own servers send."""
+"""Beginnings of the lines that this program's own servers send."""
 LONG_ID = 1024
 INTERNAL_ERROR = -32603
 UNCERTAIN = (
@@ -44,7 +44,7 @@ PAGES = 100
 
 
 class PendingRequest:
-    """Request without an answer."""
+    """Request without an answer so far."""
 
     __slots__ = ("line", "message", "method", "tool")
 
@@ -57,45 +57,45 @@ class PendingRequest:
         self.message: Message | None = message if is_kept else None
 
     def params(self) -> Message:
-        """Parameters of the request; empty if it has none."""
+        """Parameters of the request. Empty if it has none."""
         params = (self.message or _read(self.line) or {}).get("params")
         return params if isinstance(params, dict) else {}
 
 
 class ClientState:
-    """State of a client that its next server needs. Lines are passed in without their newline."""
+    """State of a client that its next server needs. Lines are given without their newline."""
 
     def __init__(self) -> None:
         self.opening: Message | None = None
-        """Parameters of `initialize`, once it was answered."""
+        """Parameters of `initialize`. None until it was answered."""
         self.revision = ""
-        """Revision in that answer."""
+        """Protocol revision in that answer."""
         self.is_ready = False
-        """True once `notifications/initialized` was sent."""
+        """True after the client sent `notifications/initialized`."""
         self.level = ""
-        """Log level that the client set; empty for none."""
+        """Log level that the client set. Empty if it set none."""
         self.subscriptions: dict[str, None] = {}
         self.in_flight: dict[Any, PendingRequest] = {}
-        """Requests of the client that a server received and has not answered, by id."""
+        """Requests of the client that a server has received but not answered, by id."""
         self.asked_of_client: dict[Any, None] = {}
         """Ids of requests to the client that it has not answered."""
         self.unsent = b""
-        """Complete lines that no server received."""
+        """Complete lines that no server has received."""
         self.rest = b""
         """Beginning of an unfinished line."""
         self.unheard = b""
-        """Output for the client that was not written yet."""
+        """Output for the client that is not written yet."""
 
     @property
     def is_busy(self) -> bool:
         """True if a request waits for its answer.
 
-        Listeners do not count, because they may wait indefinitely.
+        Listeners do not count, because they can wait forever.
         """
         return any(each.method != LISTEN for each in self.in_flight.values())
 
     def client_sent(self, line: bytes) -> None:
-        """Track a line of the client that a server received."""
+        """Track a line that a server has received from the client."""
         for message, own in _members(line):
             if "method" not in message:
                 self.asked_of_client.pop(_id(message), None)
@@ -107,7 +107,7 @@ class ClientState:
                 self.in_flight.pop(_hashable(_params(message).get("requestId")), None)
 
     def server_sent(self, line: bytes) -> None:
-        """Track a line from the server to the client."""
+        """Track a line that a server has sent to the client."""
         if line.startswith(NOTIFICATION):
             return
         if line.startswith(RESPONSE) and (short := _beginning(line)) is not None:
@@ -127,7 +127,7 @@ class ClientState:
                 self._answered(identifier, "result" in message, line)
 
     def ends_listener(self, line: bytes) -> bool:
-        """Return True if a server that ends closes one of the client's listeners with this line."""
+        """Return True if a server that is ending closes a listener of the client with this line."""
         message = _read(line) or {}
         ended = _params(message).get("requestId") if "method" in message else message.get("id")
         is_end = message.get("method", "notifications/cancelled") == "notifications/cancelled"
@@ -150,11 +150,10 @@ class ClientState:
 
 
 class Replay:
-    """Replays the client's state to a new server.
+    """Replay of a client's state to a new server.
 
-    Send the lines in `to_server` and pass every received line to `receive`, until `is_done` is true or
-    `failure` contains the reason why the server cannot continue. Then `to_client` has the lines for the
-    client.
+    Send the lines in `to_server`, and pass each received line to `receive`, until `is_done` is True or
+    `failure` has the reason why the server cannot continue. Then `to_client` has the lines for the client.
     """
 
     def __init__(self, client_state: ClientState) -> None:
@@ -164,13 +163,13 @@ class Replay:
         self.failure = ""
         self._client_state = client_state
         self._awaited: dict[Any, str] = {}
-        """Methods of our own requests, by id."""
+        """Methods of the replayed requests, by id."""
         self._listening: dict[Any, None] = {}
         """Listeners that the new server has not acknowledged yet."""
         self._number = 0
         self._capabilities: Message = {}
         self._repeatable: set[str] = set()
-        """Tools that may be called twice according to their annotations."""
+        """Tools that may be called twice, according to their annotations."""
         if client_state.opening is not None:
             self._ask("initialize", client_state.opening)
         else:
@@ -187,7 +186,7 @@ class Replay:
             self._listening.pop(_listener(message))
             self._acknowledged(_listener(message), _params(message).get("notifications"))
         else:
-            self._listening.pop(_id(message), None)  # a rejected listener
+            self._listening.pop(_id(message), None)  # the server rejected a listener
             self._client_state.server_sent(line)
             self.to_client.append(line)
         self._finish_if_answered()
@@ -222,7 +221,7 @@ class Replay:
         self._finish_if_answered()
 
     def _learn(self, result: Message) -> None:
-        """Read from a page of the tool list which tools are repeatable."""
+        """Read from a page of the tool list which tools may be called twice."""
         for tool in result.get("tools") or ():
             hints = tool.get("annotations") or {}
             if hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True:
@@ -233,7 +232,7 @@ class Replay:
             self._ask("tools/list", {"cursor": cursor, **self._metadata()})
 
     def _metadata(self) -> Message:
-        """Return the `_meta` that our own requests need in the stateless era, copied from the client's."""
+        """Return the `_meta` for requests in a stateless revision, copied from requests of the client."""
         for sent in self._client_state.in_flight.values():
             meta = sent.params().get("_meta") if sent.tool else None
             if isinstance(meta, dict) and VERSION_KEY in meta:
@@ -241,14 +240,14 @@ class Replay:
         return {}
 
     def _acknowledged(self, listener: object, wanted: object) -> None:
-        """Notify the client of lists that may have changed while a listener was disconnected."""
+        """Notify the client of lists that may have changed while it had no server."""
         about = {"_meta": {SUBSCRIPTION_KEY: listener}}
         for key, method in CHANGES.values():
             if isinstance(wanted, dict) and wanted.get(key):
                 self.to_client.append(_line({"method": method, "params": about}))
 
     def _finish_if_answered(self) -> None:
-        """Once everything is replayed and answered, settle what the last server left open."""
+        """When everything is answered, resolve the requests that the last server left unanswered."""
         if self.is_done or self.failure or self._awaited or self._listening:
             return
         self.is_done = True
@@ -287,7 +286,7 @@ def is_request(line: bytes) -> bool:
 
 
 def pending_listener(identifier: object, params: Message) -> PendingRequest:
-    """Return a listener as the client requested it."""
+    """Return a listener as a pending request of the client."""
     message = {"id": identifier, "method": LISTEN, "params": params}
     return PendingRequest(message, _line(message))
 
@@ -299,7 +298,7 @@ def _line(message: Message) -> bytes:
 
 
 def _read(line: bytes) -> Message | None:
-    """Parse a line with one message; None for any other line."""
+    """Parse a line with one message. None for any other line."""
     import json
 
     try:
@@ -310,7 +309,7 @@ def _read(line: bytes) -> Message | None:
 
 
 def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
-    """Return the messages of a line, which may be a batch, each with its own line."""
+    """Return the messages in a line, each as a line of its own. The line may be a batch."""
     import json
 
     try:
@@ -323,7 +322,7 @@ def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
 
 
 def _beginning(line: bytes) -> tuple[object, str] | None:
-    """Return the id in a line of our own servers and the key after it; None if the line must be parsed."""
+    """Return the id in a line of our own servers, and the key after it. None if the line must be parsed."""
     import json
 
     text = line[len(RESPONSE) : len(RESPONSE) + LONG_ID].decode("utf-8", "ignore")
@@ -357,5 +356,5 @@ def _id(message: Message) -> object:
 
 
 def _hashable(identifier: object) -> object:
-    """Return an id that is a string or number, else None."""
+    """Return an id that is a string or number. None for any other value."""
     return identifier if isinstance(identifier, (str, int, float)) else None

@@ -1,6 +1,6 @@
-"""Serves one client over a pair of file descriptors: pipes, sockets, a terminal, or plain files.
+"""Connection of one client over two file descriptors: pipes, sockets, a terminal or files.
 
-The client may have used another server before, and may continue with another one, so the descriptors are
+Another server may have served the client before, and another may continue. The descriptors are therefore
 never closed here.
 """
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class StdioTransport:
-    """Serves one client until its end of `source` is closed. Closes neither descriptor."""
+    """Serves one client until it closes its end of `source`. Does not close the descriptors."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class StdioTransport:
         client_state: ClientState | None = None,
         session: str = "",
     ) -> None:
-        """`client_state` is the client's state from earlier servers; `session` identifies its session."""
+        """`client_state` is the client's state from earlier servers. `session` identifies its session."""
         self._source = source
         self._sink = sink
         self._open_pipe = open_pipe
@@ -56,14 +56,14 @@ class StdioTransport:
         self._session = session
         self._client_state = client_state
         self.left: ClientState | None = None
-        """State for the client's next server, once another server may continue."""
+        """State for the client's next server. None until another server may continue."""
         self._is_wanted_elsewhere = False
         self._pipe: Pipe
         self._is_begun = False
         self._unwritten: deque[memoryview] = deque()
-        """Data that the system has not accepted yet."""
+        """Data that the operating system has not accepted yet."""
         self._waiting = 0
-        """Bytes in `_unwritten`."""
+        """Size of `_unwritten` in bytes."""
         self._ended = asyncio.Event()
         self._written = asyncio.Event()
         self._may_read = asyncio.Event()
@@ -75,7 +75,7 @@ class StdioTransport:
         self._is_replaying = client_state is not None
 
     async def serve(self) -> None:
-        """Serve until the client closes its end or stops reading, or until `stop`; then finish running calls.
+        """Serve until the client closes its end or `stop` is called. Then wait for running calls.
 
         Raises: DeskError if the pipe cannot be opened.
         """
@@ -99,7 +99,7 @@ class StdioTransport:
         self._may_read.set()
 
     def hand_over(self) -> None:
-        """End as soon as the client waits for no answer, so that another server continues.
+        """End as soon as the client waits for no answer, so that another server can continue.
 
         Call it on the loop.
         """
@@ -111,7 +111,7 @@ class StdioTransport:
             return
         self.left = self._pipe.leave()
         if self.left is not None:
-            self._loop.remove_reader(self._source)  # now, because it may be next on the loop
+            self._loop.remove_reader(self._source)  # the callback may already be scheduled
             self._ended.set()
             self._may_read.set()
 
@@ -141,7 +141,7 @@ class StdioTransport:
             self._pipe.close()
 
     async def _replay(self, client_state: ClientState) -> None:
-        """Replay the client's state to this server, and answer what earlier ones left open.
+        """Replay the client's state to this server, and answer what earlier servers left unanswered.
 
         Raises: TransportError if the client cannot continue here.
         """
@@ -161,7 +161,7 @@ class StdioTransport:
                 raise TransportError(f"The client cannot continue here: {told.failure}")
         while not answers.empty():
             told.to_client.append(answers.get_nowait().rstrip(b"\n"))
-        # From here on everything is for the client: running calls are answered as any other call.
+        # From here on all output is for the client, including the answers of running calls.
         self._is_replaying = False
         if told.to_client:
             self._write(b"".join(line + b"\n" for line in told.to_client))
@@ -174,7 +174,7 @@ class StdioTransport:
     def _answer(self, data: bytes) -> None:
         if not self._is_replaying:
             self._write(data)
-        elif data != b"\n":  # ends a large line
+        elif data != b"\n":  # otherwise this is the newline after a large line
             self._replayed.put_nowait(data)
 
     async def _read_all(self) -> None:
@@ -182,11 +182,11 @@ class StdioTransport:
             return
         try:
             self._loop.add_reader(self._source, self._readable)
-        except PermissionError:  # a regular file or /dev/null: always ready, so the kernel will not watch it
+        except PermissionError:  # a regular file or /dev/null, which cannot be watched
             await self._read_file()
         else:
             self._choose_reading()
-            self._readable()  # answer waiting requests before the loop does anything else
+            self._readable()  # answer the waiting requests first
             await self._ended.wait()
             self._loop.remove_reader(self._source)
 
@@ -216,10 +216,10 @@ class StdioTransport:
             self._choose_reading()
 
     async def _identify(self, data: bytes) -> None:
-        """Identify the client again, then feed the bytes received before and resume reading."""
+        """Identify the client again. Then handle the bytes received before, and resume reading."""
         await self._pipe.identify()
         self._identifying_aio = None
-        self._choose_reading()  # before the answers, which may pause it again
+        self._choose_reading()  # before the answers, which may pause reading again
         self._pipe.feed(data)
         if self._is_wanted_elsewhere:
             self._leave()
@@ -261,9 +261,9 @@ class StdioTransport:
                 self._loop.call_soon(self._leave)
 
     def _write_now(self, data: bytes | memoryview) -> int:
-        """Write as much as the system accepts now; return the number of bytes.
+        """Write as much as the system accepts now. Return the number of bytes.
 
-        For a client that left: all.
+        If the client has disconnected, all bytes count as written.
         """
         try:
             return os.write(self._sink, data)
@@ -274,7 +274,7 @@ class StdioTransport:
             return len(data)
 
     def _check_backlog(self) -> None:
-        """Read requests only while the client reads answers."""
+        """Read requests only while the client reads its answers."""
         waiting = self._waiting
         if waiting > WRITE_LIMIT:
             self._lose(f"the client left {waiting} bytes of answers unread")
@@ -288,7 +288,7 @@ class StdioTransport:
             self._choose_reading()
 
     def _choose_reading(self) -> None:
-        """Read unless answers are left unread, or the client is being identified."""
+        """Read, unless too many answers are unread or the client is being identified."""
         if self._is_backed_up or self._identifying_aio is not None:
             self._may_read.clear()
             self._loop.remove_reader(self._source)
@@ -300,7 +300,7 @@ class StdioTransport:
 
     @property
     def unread(self) -> int:
-        """Bytes that the system has not accepted yet."""
+        """Number of bytes that the operating system has not accepted yet."""
         return self._waiting
 
     def give_up(self) -> None:
@@ -317,7 +317,7 @@ class StdioTransport:
         self._written.set()
 
     async def _flushed(self) -> None:
-        """Wait until the client has read everything, up to `GRACE_S`."""
+        """Wait until the client has read everything, at most `GRACE_S` seconds."""
         try:
             async with asyncio.timeout(GRACE_S):
                 await self._written.wait()

@@ -1,14 +1,14 @@
-"""The tap: starts a server's command, carries bytes between the client and the command, and copies them.
+"""The tap: starts the command of a server, and copies bytes between the client and this program.
 
 The bytes pass unchanged, chunk by chunk, as they arrive. One thread per direction reads and writes, so each
-side waits only for the other one, as with a pipe between them. The copies wait in memory, up to a limit, for
-a separate process that writes the capture. In this process, its work and imports would delay the traffic.
-Imports little of the standard library and nothing else, because a client waits for it.
+side waits only for the other, as with a pipe between them. Copies wait in memory, up to a limit, for a
+separate process, the recorder, which writes the capture; in this process, its work would delay the traffic.
+Because a client waits for it, this module imports only a few modules of the standard library.
 
-A desk can hold messages. The recorder process then takes part in the traffic: the gate splits it into lines,
-reports each line to that process, and writes what that process sends. Before and after that, no code of the
-gate runs for a chunk. To start, the gate replaces the source of the carrying thread (`OneWay.divert`); the
-thread reads an end of file there and continues in the gate.
+A desk can hold messages. The recorder then takes part in the traffic: the gate splits the bytes into lines,
+reports each line to the recorder, and executes its commands. At other times, no code of the gate runs for a
+chunk. To begin, the gate replaces the source of the copying thread (`OneWay.divert`). The thread then reads
+an end of file and continues in the gate.
 """
 
 from __future__ import annotations
@@ -26,54 +26,53 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 CHUNK = 64 << 10
-"""Maximum bytes of one read."""
+"""Maximum size in bytes of one read."""
 MOST_WAITING = 16 << 20
-"""Bytes that may wait for the capture. Beyond them, the capture receives little more than the size of each
-chunk."""
+"""Maximum size in bytes of copies that wait for the capture. Above it, little more than the size of each
+chunk is recorded.
+"""
 MOST_COPIES = 100_000
-"""Number of copies that may wait beyond that. A capture so far behind is stuck and gets no more copies."""
+"""Maximum number of copies that wait above `MOST_WAITING`. After that, the capture gets no more copies."""
 GATHER_S = 0.02
-"""Time for which copies are collected before they are handed over, so that this work does not delay
-chunks."""
+"""Seconds for which copies are collected before they are sent to the recorder in one write."""
 NICE = 10
-"""Niceness of the capture process, which yields to the server that it records."""
+"""Niceness of the recorder, so that it does not slow down the server."""
 LINGER_S = 0.5
-"""Time for which output is read after the program has ended. Its child processes may hold the output open."""
+"""Seconds for which output is read after the program has ended. Its children may keep the output open."""
 EXIT_TIMEOUT_S = 2.0
-"""Time a program gets to end after its client has disconnected, and again after SIGTERM."""
+"""Seconds in which a program must end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
-"""Time the tap waits for the capture when it ends."""
+"""Seconds for which the tap waits for the capture when it ends."""
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
-"""Signals that are forwarded to the program."""
+"""Signals that the tap forwards to the program."""
 AWAITED = (*PASSED_ON, signal.SIGCHLD)
 """Signals that the main thread waits for."""
 WAKE_SIGNAL = signal.SIGURG
-"""Signal that makes a thread check its source again. Nothing else sends it."""
+"""Signal that makes a thread look at its source again. No other program sends it."""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, reset to their defaults for the program."""
+"""Signals that Python ignores. They are reset for the program."""
 
 
 _HEAD = struct.Struct("<d?QQ")
-"""Header of a copy: Unix time, whether it is from the client, the size of the chunk, and the size of the
-copy."""
+"""Header of a copy: Unix time, True if it is from the client, size of the chunk, size of the copy."""
 
 
 class Copies:
-    """Copies of the traffic for the process that writes the capture. Adding a copy never blocks."""
+    """Copies of the traffic for the recorder. Adding a copy never blocks."""
 
     def __init__(self, recorder: CaptureProcess) -> None:
         self._recorder = recorder
         self._has_ended = self._is_useless = False
         self._passed: deque[tuple[float, bool, int, bytes]] = deque()
         self._added = {True: 0, False: 0}
-        """Bytes added, by direction. Each value is written by one thread only."""
+        """Number of bytes added, by direction. Only one thread writes each value."""
         self._taken = 0
         self._news = threading.Event()
 
     def add(self, is_from_client: bool, data: bytes) -> None:
-        """Add a copy of a chunk. If the capture is too far behind, add only its size and its last line."""
+        """Add a copy of a chunk. If the capture is far behind, add only its size and its last line."""
         if self._is_useless:
             return
         kept, waiting = data, sum(self._added.values()) - self._taken
@@ -87,7 +86,7 @@ class Copies:
             self._news.set()
 
     def hand_over(self) -> None:
-        """Write the copies to the recorder until the end, then wait for the recorder to exit."""
+        """Send the copies to the recorder until the traffic ends. Then wait for the end of the recorder."""
         recorder = self._recorder
         try:
             while not self._has_ended or self._passed:
@@ -99,13 +98,13 @@ class Copies:
                     _write(recorder.pipe, b"".join(pieces))
             _write(recorder.pipe, _HEAD.pack(0, False, 0, 0))
         except OSError:
-            self._is_useless = True  # The recorder was killed.
+            self._is_useless = True  # the recorder was killed
             self._passed.clear()
         os.close(recorder.pipe)
         os.waitpid(recorder.pid, 0)
 
     def _next(self) -> list[bytes]:
-        """Return the copies for one write. Fewer writes disturb the carrying threads less."""
+        """Return the copies for one write. Few large writes disturb the copying threads less than many."""
         pieces, size = list[bytes](), 0
         while self._passed and size < CHUNK:
             at, is_from_client, whole, kept = self._passed.popleft()
@@ -115,40 +114,44 @@ class Copies:
         return pieces
 
     def end(self) -> None:
-        """Note that no further chunk will pass."""
+        """Note that the traffic has ended."""
         self._has_ended = True
         self._news.set()
 
 
 class CaptureProcess:
-    """Process that writes the capture: its process id, and the pipes to and from it."""
+    """The recorder process: its process id, and the pipes to and from it."""
 
     def __init__(self, pid: int, pipe: int, told: int, words: int) -> None:
         self.pid, self.pipe = pid, pipe
         self.told, self.words = told, words
-        """Pipes for held lines: to the process and from it."""
+        """Descriptors of the pipes to and from the recorder, for messages about held lines."""
 
 
 REPORT_HEADER = struct.Struct("<?QQ")
-"""Header of a message from the gate: whether the line is from the client, its number, and the size of what
-follows.
+"""Header of a message from the gate: True if from the client, number of the line, size of the data.
 
-Number 0 means that the gate reports lines from now on.
+Number 0 confirms that the gate reports lines from now on.
 """
 COMMAND_HEADER = struct.Struct("<BQQ")
-"""Header of a message to the gate: a command, the number of a line, and the size of what follows."""
+"""Header of a message to the gate: command, number of the line, size of the data."""
 BEGIN, END, PASS, DROP, REPLACE, CUT, TO_CLIENT, TO_PROGRAM = range(8)
-"""Commands: BEGIN and END reporting lines; PASS or DROP a line; REPLACE it with these bytes; CUT replaces
-it and then disconnects; SAY writes these bytes to the client, TELL to the program."""
+"""Commands to the gate.
+
+BEGIN and END start and stop the reports. PASS and DROP decide about a line, REPLACE sends other bytes instead
+of it, and CUT does this and then disconnects. SAY writes bytes to the client, TELL to the program.
+"""
 LONGEST_SHOWN = 1 << 20
-"""Maximum bytes of a reported line. A longer line is reported without its bytes, so that it keeps its
-position."""
+"""Maximum size in bytes of a line that is reported with its content. Of longer lines only the number is
+reported.
+"""
 
 
 class OneWay:
     """State of the gate for one direction. Its lock protects the state and the writes to the sink.
 
-    While `is_plain` is true, one thread carries chunks without the gate and is the only writer to the sink.
+    While `is_plain` is True, one thread copies chunks without the gate. Only this thread then writes to the
+    sink.
     """
 
     __slots__ = (
@@ -160,42 +163,41 @@ class OneWay:
         self.is_from_client, self.source, self.sink = is_from_client, source, sink
         self.lock = threading.Lock()
         self.thread: int | None = None
-        """Thread that carries this direction, or None before it starts."""
+        """Thread that copies this direction. None before it starts."""
         self.is_plain = True
         self.is_over = False
-        """True once this direction has ended."""
+        """True when this direction has ended."""
         self.reads = 0
-        """Number of reads started, counted together with `is_reading`."""
+        """Number of reads that were started."""
         self.is_reading = False
         self.kept = -1
-        """Descriptor of the real source while it is diverted, else -1."""
+        """Descriptor of the real source while `source` is replaced, else -1."""
         self.has_turned = threading.Event()
-        """Set once the carrying thread has noticed the diversion."""
+        """Set when the copying thread has noticed that the source was replaced."""
         self.asks = False
         """True if lines are reported and held."""
         self.last = b"\n"
-        """Last chunk that passed without being held."""
+        """Last chunk that was copied without the gate."""
         self.begun: list[bytes] = []
         """Pieces of the incomplete last line."""
         self.waiting: dict[int, bytes] = {}
-        """Lines that wait for a decision, by number."""
+        """Held lines by number. They wait for a decision."""
         self.weight = 0
-        """Bytes in `waiting`."""
+        """Size of `waiting` in bytes."""
         self.number = int(is_from_client)
         """Number of the last line. Lines of the client have odd numbers."""
         self.unsaid: list[bytes] = []
-        """Lines to insert once the line is complete that began before lines were held."""
+        """Lines to insert after a line that began before holding began."""
 
     @property
     def is_within_line(self) -> bool:
-        """True if the last chunk that passed without being held ended in the middle of a line."""
+        """True if the last chunk that was copied without the gate ended in the middle of a line."""
         return not self.last.endswith(b"\n")
 
     def divert(self) -> None:
-        """Replace the source by an empty pipe, so that the carrying thread reads an end of file after its
-        last chunk.
+        """Replace the source with an empty pipe. The copying thread then reads an end of file.
 
-        A blocking read is interrupted by a signal. Python then repeats it on the new descriptor.
+        A signal interrupts a read that is waiting. Python repeats it on the new descriptor.
         """
         self.has_turned.clear()
         self.kept = os.dup(self.source)
@@ -207,9 +209,9 @@ class OneWay:
             signal.pthread_kill(self.thread, WAKE_SIGNAL)
 
     def read(self, source: int) -> bytes:
-        """Return the next bytes, or none at the end of the file; `is_reading` is true while it waits.
+        """Return the next bytes. Empty at the end of the file. Raises: OSError.
 
-        Raises: OSError.
+        `is_reading` is True while this waits.
         """
         self.reads += 1
         self.is_reading = True
@@ -225,10 +227,7 @@ class OneWay:
 
 
 class Gate:
-    """Holds lines until the recorder process decides about them.
-
-    It takes no part in the traffic before that.
-    """
+    """Holds lines until the recorder decides about them. At other times it does not see the traffic."""
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
@@ -236,10 +235,10 @@ class Gate:
         self._asking = threading.Lock()
 
     def carry(self, is_from_client: bool, carry_plain: Callable[[bytes], bytes]) -> None:
-        """Carry one direction to its end. Raises: OSError.
+        """Copy one direction until it ends. Raises: OSError.
 
-        `carry_plain` passes chunks on until the end of the source and returns the last chunk; its argument is
-        the chunk before.
+        `carry_plain` copies chunks until the source ends, and returns the last chunk. Its argument is the
+        chunk before the first.
         """
         way = self._input if is_from_client else self.output
         way.thread = threading.get_ident()
@@ -264,7 +263,7 @@ class Gate:
                     os.close(way.kept)  # no thread reads the diverted source
 
     def _carry_asking(self, way: OneWay) -> bool:
-        """Hold lines until holding ends; return False at the end of the source.
+        """Report and hold lines until holding ends. Return False at the end of the source.
 
         Raises: OSError.
         """
@@ -284,7 +283,7 @@ class Gate:
         return False
 
     def _enter(self, way: OneWay) -> None:
-        """Put the gate into one direction if it is not there, after the current chunk has been written."""
+        """Start to hold lines in one direction, after the current chunk was written."""
         with way.lock:
             if way.is_over or not way.is_plain:
                 return
@@ -299,7 +298,7 @@ class Gate:
             os.close(self._program.stdin)
 
     def listen(self) -> None:
-        """Follow the commands of the recorder process until it ends. Nothing is held after that."""
+        """Execute the commands of the recorder until it ends. After that, nothing is held."""
         with os.fdopen(self._recorder.words, "rb") as words:
             while len(head := words.read(COMMAND_HEADER.size)) == COMMAND_HEADER.size:
                 word, number, size = COMMAND_HEADER.unpack(head)
@@ -345,9 +344,9 @@ class Gate:
             _signal_group(self._program.pid, signal.SIGTERM)
 
     def _end(self) -> None:
-        """Stop holding lines and write the held ones unchanged."""
+        """Stop holding, and write the held lines unchanged."""
         for way in (self._input, self.output):
-            # One direction after the other: a program may accept no input before its output is read.
+            # One direction after the other, because a program may read no input before its output is read.
             with way.lock:
                 way.asks = False
                 for number in list(way.waiting):
@@ -355,13 +354,13 @@ class Gate:
                 self._flush(way)
 
     def _flush(self, way: OneWay) -> None:
-        """Write the incomplete line. The rest of it will pass without being held."""
+        """Write the incomplete line. The remaining part of it will not be held."""
         if way.begun:
             way.last, way.begun = b"".join(way.begun), []
             self._put(way, way.last)
 
     def _put(self, way: OneWay, data: bytes) -> None:
-        """Write data that was held. A closed sink is noticed by the thread that carries this direction."""
+        """Write data that was held. If the sink is closed, the copying thread notices."""
         try:
             if not way.is_from_client:
                 self._copies.add(False, data)
@@ -370,9 +369,9 @@ class Gate:
             return
 
     def _lines(self, way: OneWay, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that are complete now.
+        """Yield the lines that are complete now. Raises: OSError.
 
-        A line that began before lines were held passes. Raises: OSError.
+        A line that began before holding began is not held.
         """
         if way.is_within_line:
             end = data.find(b"\n") + 1 or len(data)
@@ -395,10 +394,10 @@ class Gate:
         way.weight += len(line)
         shown = line if len(line) <= LONGEST_SHOWN else b""
         if not self._tell(REPORT_HEADER.pack(way.is_from_client, number, len(shown)) + shown):
-            self._put(way, self._forget(way, number))  # The recorder process has ended.
+            self._put(way, self._forget(way, number))  # the recorder has ended
 
     def _tell(self, data: bytes) -> bool:
-        """Send a message to the recorder process; return False if it has ended."""
+        """Send a message to the recorder. Return False if it has ended."""
         with self._asking:
             try:
                 _write(self._recorder.told, data)
@@ -414,7 +413,7 @@ class Gate:
 
 
 class Passed:
-    """One carried chunk."""
+    """One copied chunk."""
 
     __slots__ = ("at", "data", "is_from_client", "size")
 
@@ -423,25 +422,25 @@ class Passed:
         """Unix time in seconds."""
         self.is_from_client = is_from_client
         self.size = size
-        """Size of the chunk. If the capture was too far behind, `data` has only its last bytes, or none."""
+        """Size of the chunk. If the capture was far behind, `data` has only the last bytes, or none."""
         self.data = data
 
 
 class TapTraffic:
-    """Traffic of the tap, for the recorder process.
+    """Traffic of the tap, for the recorder.
 
-    Iterating ends with the tap; if the tap is killed, the program is ended.
+    The iterator ends with the tap. If the tap is killed, the program is ended.
     """
 
     def __init__(
         self, pipe: int, tap: int, client: int, group: int, started: float, told: int, words: int
     ) -> None:
         self.tap, self.client = tap, client
-        """Process ids of the tap and of its client."""
+        """Process id of the tap, and of its client."""
         self.told, self.words = told, words
-        """Pipes from the gate and to it."""
+        """Descriptors of the pipes from and to the gate."""
         self.started = started
-        """Unix time in seconds."""
+        """Unix time in seconds when the tap started."""
         self._pipe = os.fdopen(pipe, "rb")
         self._group = group
         self._is_over = False
@@ -459,7 +458,7 @@ class TapTraffic:
             _signal_group(self._group, signal.SIGTERM)
 
     def finish(self) -> None:
-        """Skip the remaining chunks, then end the program if the tap was killed."""
+        """Skip the remaining chunks. If the tap was killed, end the program."""
         for _ in self:
             pass
         if not self._is_over:
@@ -467,12 +466,12 @@ class TapTraffic:
 
 
 def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int:
-    """Run a command between stdin and stdout until it ends. Return its exit code, or 128 + N for signal N.
+    """Run a command between stdin and stdout until it ends.
 
-    `write_capture` is called in a separate process. Raises: OSError if the command cannot be started;
-    ValueError if it contains a NUL.
+    Return its exit code, or 128 + N after signal N. `write_capture` is called in a separate process. Raises:
+    OSError if the command cannot be started; ValueError if it contains a NUL.
     """
-    # Signals stay blocked, and `sigwait` receives them: a handler would not run for one that arrives just
+    # Signals stay blocked and `sigwait` receives them, because a handler would not run for a signal just
     # before the wait. Threads inherit the mask. macOS discards SIGCHLD unless it has a handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(WAKE_SIGNAL, lambda *_: None)
@@ -498,14 +497,14 @@ def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int
 
 
 class _Program:
-    """A running command: its process and process group, and our ends of its pipes."""
+    """Running command: its process, its process group, and this end of its pipes."""
 
     def __init__(self, pid: int, stdin: int, stdout: int) -> None:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
 
 
 def _wait_for_end(program: _Program) -> int:
-    """Forward signals to a program until it ends. Return its exit code, or -N for signal N."""
+    """Wait until a program ends, and forward signals to it. Return its exit code, or -N after signal N."""
     while not (ended := os.waitpid(program.pid, os.WNOHANG))[0]:
         if (number := signal.sigwait(AWAITED)) != signal.SIGCHLD:
             _signal_group(program.pid, number)
@@ -513,7 +512,7 @@ def _wait_for_end(program: _Program) -> int:
 
 
 def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
-    """Start the command in its own process group, with our stderr. Raises: OSError, ValueError."""
+    """Start the command in a process group of its own, with this stderr. Raises: OSError, ValueError."""
     their_input, stdin = os.pipe()
     stdout, their_output = os.pipe()
     pid = os.posix_spawnp(
@@ -531,10 +530,9 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
 
 
 def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> CaptureProcess:
-    """Fork the process that writes the capture, and that ends the process group if the tap is killed.
+    """Fork the recorder. If the tap is killed, it ends the process group.
 
-    It is forked while only one thread runs. It has its own session and inherits no descriptor but stderr and
-    its pipes.
+    It is forked while only one thread runs. It has its own session, and inherits only stderr and its pipes.
     """
     tap, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()
@@ -572,11 +570,11 @@ def _signal_group(group: int, number: int) -> None:
     try:
         os.killpg(group, number)
     except OSError:
-        return  # It has ended.
+        return  # it has ended
 
 
 class _Carrier:
-    """Carries bytes in both directions between the client and a program."""
+    """Copies bytes in both directions between the client and a program."""
 
     def __init__(self, program: _Program, gate: Gate, copies: Copies) -> None:
         self._program, self._gate, self._copies = program, gate, copies
@@ -584,12 +582,12 @@ class _Carrier:
         self._output = threading.Thread(target=self._carry_output, name="output", daemon=True)
 
     def start(self) -> None:
-        """Begin to carry."""
+        """Start to copy."""
         self._input.start()
         self._output.start()
 
     def finish(self) -> None:
-        """Carry the remaining output of a program that has ended, then kill its process group."""
+        """Copy the remaining output of a program that has ended. Then kill its process group."""
         way = self._gate.output
         while self._output.is_alive():
             reads = way.reads
@@ -603,7 +601,7 @@ class _Carrier:
         try:
             self._gate.carry(True, self._pass_input)
         except OSError:
-            _redirect_to_null(0)  # The program no longer reads: the client gets a broken pipe.
+            _redirect_to_null(0)  # the program no longer reads: the client gets a broken pipe
         self._gate.close_input()
         self._end_when_client_is_gone()
 
@@ -621,7 +619,7 @@ class _Carrier:
             self._gate.carry(False, self._pass_output)
         except OSError:
             self._gate.output.is_reading = False
-        # The other side notices it: a client by the end of our output, a program by a broken pipe.
+        # The other side notices this: a client by the end of the output, a program by a broken pipe.
         os.close(self._program.stdout)
         _redirect_to_null(1)
 
@@ -638,9 +636,9 @@ class _Carrier:
             _write(1, data)
 
     def _end_when_client_is_gone(self) -> None:
-        """End the program once its client has closed both directions.
+        """End the program when its client has closed both directions.
 
-        A client that closed its input may still read answers.
+        A client that closed only its input may still read answers.
         """
         gone = select.poll()
         gone.register(1, 0)
@@ -650,12 +648,12 @@ class _Carrier:
 
 
 def _read(source: int) -> bytes:
-    """Return the next bytes, or none at the end of the file. Raises: OSError."""
+    """Return the next bytes. Empty at the end of the file. Raises: OSError."""
     while True:
         try:
             return os.read(source, CHUNK)
         except BlockingIOError:
-            _wait(source, select.POLLIN)  # Another process made this pipe non-blocking.
+            _wait(source, select.POLLIN)  # another process made this pipe non-blocking
 
 
 def _write(sink: int, data: bytes) -> None:
@@ -686,7 +684,7 @@ def _wait(descriptor: int, event: int) -> None:
 
 
 def _redirect_to_null(descriptor: int) -> None:
-    """Replace a descriptor by /dev/null, so that its number is not reused."""
+    """Replace a descriptor with /dev/null, so that its number is not used again."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

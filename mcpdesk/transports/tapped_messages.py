@@ -1,4 +1,4 @@
-"""Splits the bytes of one direction of a tap into messages, shortening long ones."""
+"""Splits the bytes of one direction of a tap into messages, and shortens long ones."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.recorder.record import END_BYTES
 
 TappedMessage = tuple[bytes, bytes, int]
-"""Recorded bytes of a message, its last bytes if that is not all, and its size in bytes."""
+"""Recorded bytes of a message, its last bytes if it was shortened, and its size in bytes."""
 MOST_OF_A_CHARACTER = 4
-"""Maximum bytes of an encoded character."""
+"""Maximum size in bytes of an encoded character."""
 
 
 class TappedMessages:
-    """Splits chunks into messages, as a client of the program would.
+    """Splits chunks into messages, as a client of the program would do.
 
-    A line of more than `LARGEST` bytes, or one with missing bytes, is a message of its own.
+    A line with more than `LARGEST` bytes, or with missing bytes, is a message of its own.
     """
 
     LARGEST = DEFAULT_LIMIT
 
     def __init__(self, kept: int) -> None:
-        """`kept` is the number of recorded bytes per message."""
+        """`kept` is the number of bytes to record of each message."""
         self._kept = kept + MOST_OF_A_CHARACTER  # the recording cuts between two characters
         self._framer = MessageFramer(self.LARGEST)
         self._long_line = _Line(self._kept)
@@ -31,7 +31,7 @@ class TappedMessages:
     def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
         """Yield the messages that `chunk` completes.
 
-        It has the last of `size` bytes; the first ones are missing.
+        `chunk` has only the last bytes of the `size` bytes if some are missing.
         """
         line, framer, missing = self._long_line, self._framer, size - len(chunk)
         if missing or (not line.size and framer.unread + size > self.LARGEST):
@@ -51,7 +51,7 @@ class TappedMessages:
         yield from map(self._cut, self._framer.close())
 
     def _by_lines(self, data: bytes) -> Iterator[TappedMessage]:
-        """Add bytes to the long line. Yield each line that ends in them as a message."""
+        """Add bytes to a long line. Yield each line that ends in them as a message."""
         line = self._long_line
         *ends, begun = data.split(b"\n")
         for piece in ends:
@@ -78,7 +78,7 @@ class _Line:
 
     def add(self, piece: bytes) -> None:
         """Add the next bytes."""
-        # After a lost piece, bytes are only added to the end, because the beginning is no longer contiguous.
+        # After a lost piece, bytes are added only to the end, because the beginning has a gap.
         is_whole = self.size == len(self._begun)
         self.size += len(piece)
         if is_whole and (room := self._kept - len(self._begun)) > 0:

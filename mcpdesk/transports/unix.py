@@ -1,4 +1,4 @@
-"""Serves MCP over a Unix socket, to pumps that forward a client's pipes and to direct clients."""
+"""MCP over a Unix socket, for pumps that forward a client's pipes and for other clients."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ LIMIT = 8 << 20
 
 
 class PumpGreeting(Struct, frozen=True):
-    """Greeting of a pump: data about its client, sent before the first frame."""
+    """Greeting of a pump, with data about its client. It comes before the first frame."""
 
     folder: str
-    """Requested folder, absolute."""
+    """Absolute path of the requested folder."""
     mode: str
-    """Requested mode; empty for none."""
+    """Requested mode. Empty for none."""
     pid: int
-    """Process id of the client, which started the pump."""
+    """Process id of the client, which is the parent of the pump."""
     name: str
     """Name of that process; may be empty."""
     leaves: bool = False
     """True if the pump understands `LEAVE`."""
     session: str = ""
-    """Id of the client's session, the same for every server that answers it; empty for an older pump."""
+    """Id of the client's session. It stays the same from server to server. Empty for an older pump."""
     environment: dict[str, str] | None = None
-    """Environment of the client's process; None for an older pump, which expects only frames."""
+    """Environment of the client's process. None for an older pump, which expects only frames."""
 
 
 class GreetingReader:
-    """Reads the start of a connection, split anywhere. Clients without a pump send no greeting."""
+    """Reads the beginning of a connection, in pieces. Clients without a pump send no greeting."""
 
     def __init__(self) -> None:
         self._start = b""
 
     def feed(self, data: bytes) -> tuple[PumpGreeting | None, bytes] | None:
-        """Return the greeting, if there is one, and the bytes after it; None until that is certain.
+        """Return the greeting or None, and the bytes after it. None until this is certain.
 
         Raises: ValueError for a malformed greeting.
         """
@@ -78,7 +78,7 @@ class GreetingReader:
 
 
 def refusal_line(reason: str) -> bytes:
-    """Return the line that a pump receives instead of frames if it cannot be served."""
+    """Return the line that is sent to a pump instead of frames if it cannot be served."""
     return REFUSAL + " ".join(reason.split()).encode() + b"\n"
 
 
@@ -101,11 +101,14 @@ def parse_greeting(line: bytes) -> PumpGreeting:
 
 
 CLOSE_S = 1.0
-"""Time a peer whose connection we close may still read its answers."""
+"""Seconds for which a peer may still read answers after this process closes the connection."""
 
 
 class UnixListener:
-    """Accepts this user's connections to one Unix socket. `server` None serves the first server."""
+    """Accepts connections of this user on one Unix socket.
+
+    `server` is the name of the server, or None for the first one.
+    """
 
     def __init__(
         self, place: rendezvous.MeetingSocket, open_pipe: OpenPipe, server: str | None = None
@@ -123,7 +126,7 @@ class UnixListener:
         self._server = await start_accepting(creating)
 
     async def close(self) -> None:
-        """Remove the socket's entry, stop accepting and close all connections."""
+        """Delete the socket's file, accept no more connections, and close all open ones."""
         await asyncio.to_thread(self.place.withdraw)
         if self._server is not None:
             await stop_accepting(self._server)
@@ -135,14 +138,14 @@ class UnixListener:
             await asyncio.wait([one.gone for one in connections])
 
     async def send_away(self, within_s: float) -> None:
-        """Remove the socket's entry and ask every pump to go to another server after its calls have ended."""
+        """Delete the socket's file, and ask each pump to use another server after its calls have ended."""
         await asyncio.to_thread(self.place.withdraw)
         leaving = [each.gone for each in self._connections if each.send_away()]
         if leaving:
             await asyncio.wait(leaving, timeout=within_s)
 
     def hang_up(self, connection: int) -> bool:
-        """Close one connection; return False if it does not belong to this listener."""
+        """Close one connection. Return False if the number is unknown."""
         found = [each for each in self._connections if each.number == connection]
         for each in found:
             each.end()
@@ -174,7 +177,7 @@ class _Connection(asyncio.Protocol):
         return None if self._pipe is None else self._pipe.connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Transports of other loops have the methods without the base class.
+        # Transports of other loops have the methods, but another base class.
         self._transport = cast(asyncio.Transport, transport)
         self._open_ones.add(self)
         UNREAD.add(self)
@@ -217,7 +220,7 @@ class _Connection(asyncio.Protocol):
             self._pipe.resume()
 
     def _choose_reading(self) -> None:
-        """Read unless answers are left unread, or the peer is being identified."""
+        """Read, unless too many answers are unread or the peer is being identified."""
         if self._is_backed_up or self._identifying_aio is not None:
             self._transport.pause_reading()
         else:
@@ -225,11 +228,11 @@ class _Connection(asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes that the transport holds because the peer does not read."""
+        """Number of bytes in the transport that the peer has not read."""
         return self._transport.get_write_buffer_size()
 
     def give_up(self) -> None:
-        """Close at once, and discard the data that the peer has not read."""
+        """Close at once. Unread data is lost."""
         self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -244,13 +247,13 @@ class _Connection(asyncio.Protocol):
             self.gone.set_result(None)
 
     def send_away(self) -> bool:
-        """Ask a pump to go to another server. Return False for peers that do not support this."""
+        """Ask a pump to use another server. Return False if the peer does not support this."""
         if self._may_leave:
             self._write(LEAVE)
         return self._may_leave
 
     def end(self) -> None:
-        """Close after the answers so far are written, or after `CLOSE_S` at the latest."""
+        """Close when the answers so far are written, but at the latest after `CLOSE_S` seconds."""
         if self._pipe is not None:
             self._pipe.close()
         self._transport.close()
@@ -261,7 +264,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _greet(self, data: bytes) -> bytes:
-        """Open the pipe once the greeting is complete. Return the bytes after it."""
+        """Open the pipe when the greeting is complete. Return the bytes after the greeting."""
         try:
             started = self._greeting.feed(data)
         except ValueError as error:
@@ -293,10 +296,10 @@ class _Connection(asyncio.Protocol):
         return pipe
 
     async def _identify(self, pipe: Pipe, rest: bytes) -> None:
-        """Identify the peer, then feed the bytes received before and resume reading."""
+        """Identify the peer. Then handle the bytes received before, and resume reading."""
         await pipe.identify()
         self._identifying_aio = None
-        self._choose_reading()  # before the answers, which may pause it again
+        self._choose_reading()  # before the answers, which may pause reading again
         if rest and not self._transport.is_closing():
             pipe.feed(rest)
 

@@ -1,4 +1,4 @@
-"""Budget for answers that this process holds because clients have not read them."""
+"""Limit for the answers that this process keeps in memory because clients have not read them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 log = logging.getLogger(__name__)
 
 WRITE_LIMIT = 256 << 20
-"""Bytes of unread answers at which a connection is closed, because its peer has stopped reading."""
+"""Size in bytes of unread answers at which a connection is closed."""
 WAIT_S = 15.0
-"""Time a large answer waits for room before it is refused."""
+"""Seconds for which a large answer waits for memory before it is refused."""
 WAITING_SHARE = 4
-"""Divisor of the budget for waiting answers, whose results are in memory already: a fourth of it."""
+"""Answers that wait for memory may use this fraction of it: one fourth. Their results are already in
+memory.
+"""
 PRESSED_S = 10.0
-"""Time after a refusal during which clients that read nothing are disconnected sooner."""
+"""Seconds after a refusal in which clients that read nothing are disconnected sooner."""
 
 
 class Sender(Protocol):
-    """Connection that holds answers its peer has not read yet."""
+    """Connection with answers that its peer has not read yet."""
 
     @property
     def unread(self) -> int:
-        """Bytes that wait for the peer to read them."""
+        """Number of bytes that the peer has not read."""
 
     def give_up(self) -> None:
         """Discard the answers and close the connection."""
 
 
 class UnreadAnswers:
-    """Limits the unread answers of all connections together, in bytes.
+    """Limits the total size of the unread answers of all connections.
 
-    Large answers reserve room before they are encoded. Call `check` after writing other large data. Values
+    A large answer reserves memory before it is encoded. Call `check` after writing other large data. Values
     that tools hold while they run are not counted.
     """
 
@@ -47,25 +49,27 @@ class UnreadAnswers:
         self.cut = 0
         """Number of connections that were closed because their client did not read."""
         self.refused = 0
-        """Number of answers that were refused for lack of room."""
+        """Number of answers that were refused because memory was short."""
         self.waiting_bytes = 0
-        """Bytes of answers that wait for room."""
+        """Size in bytes of the answers that wait for memory."""
         self._promised = 0
-        """Bytes reserved on pipes for answers that are not written yet."""
+        """Number of bytes reserved on pipes for answers that are not written yet."""
         self._pressed_until = 0.0
         self._senders: dict[Sender, tuple[int, float]] = {}
-        """Bytes at the latest check, and the time since which the peer has read nothing, by sender."""
+        """By sender, the unread bytes at the latest check, and the time since which its peer has read
+        nothing.
+        """
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
-        """Answers that wait for room, oldest first: their size, and the function that reserves it."""
+        """Answers that wait for memory, oldest first: size, and function that reserves it."""
 
     @property
     def held(self) -> int:
-        """Bytes held or reserved now."""
+        """Number of bytes in use or reserved."""
         return self._promised + sum(sender.unread for sender in self._senders)
 
     @property
     def is_pressed(self) -> bool:
-        """True if an answer waits for room, or was refused a moment ago."""
+        """True if an answer waits for memory, or was refused within `PRESSED_S` seconds."""
         return bool(self._waiting) or time.monotonic() < self._pressed_until
 
     def add(self, sender: Sender) -> None:
@@ -78,18 +82,21 @@ class UnreadAnswers:
         self.wake()
 
     def progressed(self, sender: Sender) -> None:
-        """Note that the peer of a sender has read something, even if as much is held for it as before."""
+        """Note that the peer of a sender has read something, even if the number of unread bytes is
+        the same.
+        """
         if sender in self._senders:
             self._senders[sender] = (sender.unread, time.monotonic())
 
     def has_room(self, size: int) -> bool:
-        """Return True if `size` more bytes may be held."""
+        """Return True if memory for `size` more bytes is available."""
         return self.held + size <= self.most
 
     async def reserve(self, size: int, hold: Callable[[int], None]) -> None:
-        """Call `hold` with the size of an answer once there is room; to undo it, with the negative size.
+        """Call `hold` with the size of an answer when memory is available.
 
-        Raises: AnswerRefused if no room becomes available in time.
+        To release the memory, `hold` is called with the negative size. Raises: AnswerRefused if none becomes
+        available in time.
         """
         if not self._waiting and self.has_room(size):
             hold(size)
@@ -113,11 +120,11 @@ class UnreadAnswers:
             raise self._refusal(size)
 
     def promise(self, size: int) -> None:
-        """Count an answer that a pipe will write soon; a negative size removes it again."""
+        """Count an answer that a pipe will write soon. A negative size removes it."""
         self._promised += size
 
     def wake(self) -> None:
-        """Give available room to the waiting answers, the oldest first."""
+        """Give available memory to the waiting answers, oldest first."""
         while self._waiting:
             room, (size, hold) = next(iter(self._waiting.items()))
             if not self.has_room(size):
@@ -128,7 +135,7 @@ class UnreadAnswers:
             room.set_result(None)
 
     def check(self) -> None:
-        """While the total is over the limit, disconnect the senders that have read nothing for longest."""
+        """While the total is too large, disconnect the senders whose peers have read nothing for longest."""
         now, total = time.monotonic(), self._promised
         for sender, (before, since) in list(self._senders.items()):
             size = sender.unread

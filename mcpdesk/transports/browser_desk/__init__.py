@@ -1,1 +1,1 @@
-"""Desk in a browser: pages with a terminal each."""
+"""Desk in a browser. Each page has a terminal with one screen."""

@@ -1,8 +1,8 @@
-"""Serves the desk in a browser: a page with a terminal, for the operator.
+"""Server for the desk in a browser. The operator opens pages, each with a terminal.
 
-Each page is a separate screen on one core (`mcpdesk attach`), so closing a page leaves the core running.
-The terminal's script is that of textual-serve. Its server is not used, because it has no sign-in. Connections
-have the limits of the HTTP listener and are few, so they cannot use up the files that the core needs.
+Each page is a separate screen on the same core (`mcpdesk attach`), so closing a page leaves the core running.
+The script of the terminal comes from textual-serve. Its server is not used, because it has no sign-in. The
+number of connections is small and limited, so that they leave enough open files for the core.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
 """Maximum number of screens; each is a separate process."""
 MAX_CONNECTIONS = 64
-"""Maximum number of connections. They and the pipes of all screens fit into the files the HTTP listener
-leaves."""
+"""Maximum number of connections. With the pipes of all screens, they need fewer open files than the HTTP
+listener leaves.
+"""
 LARGEST_MESSAGE = 1 << 20
-"""Maximum bytes of a message from a page, such as pasted text."""
+"""Maximum size in bytes of a message from a page, such as pasted text."""
 HEARTBEAT_S = 15.0
 CLOSE_S = 1.0
-"""Time a page may take to acknowledge that its screen has ended."""
+"""Seconds in which a page must acknowledge that its screen has ended."""
 END_S = 8.0
-"""Time that closing all pages may take."""
+"""Seconds that closing all pages may take."""
 CHECK_S = 1.0
 """Seconds between two checks that the operator of a page is still signed in."""
 COOKIE = "mcpdesk-web"
 SOCKET = "/ws/"
-"""Path of a page's WebSocket, before the page key, because browsers cannot send a header with it."""
+"""Path of a page's WebSocket. The page key follows, because browsers cannot send it in a header."""
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "font-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
@@ -76,13 +77,13 @@ class BrowserDeskPlan(Struct, frozen=True):
     command: Sequence[str]
     environment: Mapping[str, str]
     rules: Rules = Rules()
-    """Allowed hosts and origins, and limits."""
+    """Allowed hosts and origins, and other limits."""
     may_move: bool = False
-    """True to use another free port if this one is taken."""
+    """True to use another free port if the configured one is taken."""
 
 
 def listening_socket(host: str, port: int, *, may_move: bool) -> socket.socket:
-    """Listen, on another port if this one is taken and `may_move`.
+    """Listen on a port, or on another one if it is taken and `may_move` is set.
 
     Raises: DeskUserError if the address cannot be used.
     """
@@ -100,10 +101,10 @@ def listening_socket(host: str, port: int, *, may_move: bool) -> socket.socket:
 
 
 class BrowserDesk:
-    """Serves the pages on its own thread, so that hosted code cannot delay them."""
+    """Serves the pages on a separate thread, so that hosted code cannot delay them."""
 
     def __init__(self, plan: BrowserDeskPlan) -> None:
-        """Raises: DeskUserError if the extra is not installed."""
+        """Raises: DeskUserError if the optional extra is not installed."""
         self._plan = plan
         self._rules = replace(
             plan.rules, api_key="", max_connections=min(MAX_CONNECTIONS, plan.rules.max_connections)
@@ -253,13 +254,13 @@ def _number(request: web.BaseRequest, name: str, usual: int, most: int) -> int:
 
 
 def _page_files(static: Path) -> dict[str, Path]:
-    """Return the files that browsers may load, by path: our page and the assets of the terminal."""
+    """Return the files that browsers may load, by path: the page itself and the files of the terminal."""
     script = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
     return {path: HERE / name for path, name in FILES.items()} | script
 
 
 def _static_folder() -> Path:
-    """Return the folder of the terminal's script. Raises: DeskUserError if it is not installed."""
+    """Return the folder with the terminal's script. Raises: DeskUserError if it is not installed."""
     try:
         found = find_spec("textual_serve")
     except ImportError:

@@ -1,7 +1,7 @@
-"""Screen of one page: a process whose terminal is the page.
+"""Process of one screen that a browser page shows.
 
-The process draws with Textual's driver for the web, which sends packets: a letter, four bytes of length, and
-that many bytes. `D` packets are terminal data, `M` packets are JSON messages.
+The process draws with Textual's driver for browsers. The driver writes packets: a letter, four bytes of
+length, and the data. A `D` packet has terminal data, an `M` packet has a JSON message.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from contextlib import suppress
 from typing import Any
 
 READY = b"__GANGLION__\n"
-"""Line after which packets begin."""
+"""Line that the process writes before the first packet."""
 LINES = 10
-"""Maximum number of lines before it."""
+"""Maximum number of lines before `READY`."""
 LARGEST = 16 << 20
-"""Maximum bytes of a packet."""
+"""Maximum size of a packet in bytes."""
 KEPT = 2_000
-"""Bytes of stderr that are shown if the screen could not start."""
+"""Number of bytes of stderr that are shown if the screen cannot start."""
 LEAVE_S = 2.0
-"""Time the screen may take to end."""
+"""Seconds in which the screen must end."""
 DRIVER = {
     "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
     "TEXTUAL_COLOR_SYSTEM": "truecolor",
     "TERM": "xterm-256color",
 }
 WIDEST, HIGHEST = 1_000, 500
-"""Maximum columns and rows that a page may request."""
+"""Maximum number of columns and rows that a page may request."""
 
 Show = Callable[[bytes], Awaitable[None]]
-"""Receives drawn terminal data."""
+"""Function that is called with terminal data."""
 OpenUrl = Callable[[str], Awaitable[None]]
-"""Opens a link in the person's browser."""
+"""Function that opens a link in the browser."""
 
 
 class TabProcess:
-    """Process of one screen. `run` starts it and returns when the screen has ended; `leave` ends it."""
+    """Process of one screen. `run` starts it and waits for its end. `leave` ends it."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command
@@ -52,9 +52,9 @@ class TabProcess:
         self._left.set()
 
     async def run(self, show: Show, open_url: OpenUrl, width: int, height: int) -> None:
-        """Run the screen. If it could not start, its error output is shown. Raises: OSError."""
+        """Run the screen until it ends. If it cannot start, show its error output. Raises: OSError."""
         size = {"COLUMNS": str(width), "ROWS": str(height)}
-        # A separate session, so that it receives no input from the terminal of the desk.
+        # In a separate session it receives no input from the terminal of the desk.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -79,7 +79,7 @@ class TabProcess:
             await asyncio.gather(complaints, relay, left, return_exceptions=True)
 
     async def take(self, message: Any) -> None:
-        """Handle a message of the page, decoded JSON: typed text, size or focus. Others are ignored."""
+        """Handle a message of the page: typed text, a size, or focus. Other messages are ignored."""
         match message:
             case ["stdin", str(text)]:
                 await self._send(b"D", text.encode("utf-8", "replace"))
@@ -90,7 +90,7 @@ class TabProcess:
                 await self._tell({"type": kind})
 
     async def _relay(self, stdout: asyncio.StreamReader, show: Show, open_url: OpenUrl) -> bool:
-        """Relay what is drawn until the end; return False if the screen could not start."""
+        """Pass on what the process draws until it ends. Return False if the screen could not start."""
         if not await _is_ready(stdout):
             return False
         with suppress(asyncio.IncompleteReadError, ConnectionError):  # the screen or page ended
@@ -112,7 +112,7 @@ class TabProcess:
         return True
 
     async def _end(self) -> None:
-        """Ask the screen to end, then kill it with its child processes."""
+        """Ask the screen to end. After `LEAVE_S` seconds, kill it and its child processes."""
         process = self._process
         if process is None or process.returncode is not None:
             return

@@ -1,7 +1,7 @@
-"""Identifies the sender of a request by the token in its headers, its body or a cookie.
+"""Identification of the caller of a request by a token in its headers, its body or a cookie.
 
-The first of these with a token decides. A token must be valid even if the server requires none. Only cookies
-are sent without the page's intention, so an invalid cookie counts as no token. Source: MCP
+The token is taken from the first of these that has one. An invalid token is rejected even if the server
+requires none. An invalid cookie counts as no token, because browsers send cookies automatically. Source: MCP
 basic/authorization.
 """
 
@@ -34,29 +34,30 @@ IN_BODY = "jwt"
 HIDDEN = "***"
 RETRY_S = "30"
 NOBODY = Principal("token", "a token that was rejected", expires=0.0)
-"""Placeholder principal for a rejected token on a socket. It has expired, so tools reject it, too."""
+"""Placeholder principal for a rejected token on a socket. It has expired, so tools reject it as well."""
 
 _TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]++(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)?)?")
-"""Beginning of a JWT. Text that only begins like one is skipped without backtracking."""
+"""Beginning of a JWT. The pattern skips similar text without backtracking."""
 
 log = logging.getLogger("mcpdesk.auth")
 
 
 def anonymous(rules: Rules) -> Principal:
-    """Return the caller of a request without a token that passed the guard."""
+    """Return the principal of a request that has no token but was admitted."""
     return KEY if rules.api_key else OPEN
 
 
 def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
-    """Return True if callers need a key or a token to see the data of other callers.
+    """Return True if callers need a key or a token to see data of other callers.
 
-    If tokens are in use, answers may be meant for one caller only, even if anonymous callers are allowed.
+    If a server uses tokens, an answer may be meant for one caller only, even where anonymous callers are
+    allowed.
     """
     return bool(rules.api_key) or any(each.access.is_asked for each in endpoints)
 
 
 class CallerCheck:
-    """Identifies the sender of one request to a server with this `access`."""
+    """Identification of the caller of one request, by the access rules of a server."""
 
     def __init__(self, request: web.BaseRequest, access: Access, rules: Rules) -> None:
         self._request = request
@@ -65,7 +66,7 @@ class CallerCheck:
         self._rules = rules
 
     async def in_head(self, may_have_body: bool = False) -> Principal | None:
-        """Return the caller from the headers, or None if the body must be read first.
+        """Identify the caller by the headers. None if the body must be read first.
 
         Raises: RequestRefused (400, 401, 403, 503).
         """
@@ -76,7 +77,7 @@ class CallerCheck:
         return None if may_have_body else await self._without_token()
 
     async def in_body(self, token: Any) -> Principal:
-        """Return the caller of a request without a token in its headers. `token` is the one in its body.
+        """Identify the caller of a request without a token in its headers. `token` comes from its body.
 
         Raises: RequestRefused (401, 403, 503).
         """
@@ -85,12 +86,12 @@ class CallerCheck:
         return await self._without_token()
 
     def challenge(self, error: str = "", scopes: Iterable[str] = (), description: str = "") -> dict[str, str]:
-        """Return the `WWW-Authenticate` header, which names the missing scopes and the metadata URL."""
+        """Return the `WWW-Authenticate` header with the missing scopes and the metadata URL."""
         where = self._metadata_url()
         return {"WWW-Authenticate": self._access.challenge(where, error, scopes, description)}
 
     def challenge_for(self, answer: bytes) -> dict[str, str]:
-        """Return the challenge for an error of a tool that names the required scopes."""
+        """Return the `WWW-Authenticate` header for a tool error that names the required scopes."""
         found = codec.decode(answer)
         error = found.get("error") if isinstance(found, dict) else None
         if not isinstance(error, dict):
@@ -119,10 +120,10 @@ class CallerCheck:
         return principal
 
     async def _without_token(self) -> Principal:
-        """Return the caller from a cookie, else the anonymous caller.
+        """Identify the caller by a cookie, or else return the anonymous principal.
 
-        A cookie counts only if the request has an `Origin`: the guard admitted the server's own origin and
-        listed ones.
+        A cookie counts only if the request has an `Origin`. The guard has then admitted this origin, which is
+        the server's own or a listed one.
         """
         request, is_needed = self._request, self._access.requires_token
         if "Origin" in request.headers and "Cookie" in request.headers:
@@ -154,9 +155,9 @@ class CallerCheck:
 
 
 async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Principal:
-    """Return the sender of a message with a token.
+    """Identify the sender of a message with a token on a socket.
 
-    A token with which the socket was opened takes precedence.
+    If the socket was opened with a token, that token counts instead.
     """
     if opener.claims is not None and not opener.has_expired(time.time()):
         return opener
@@ -174,10 +175,10 @@ async def callers_of_site(
     rules: Rules,
     must_suit_all: bool = False,
 ) -> list[Principal]:
-    """Return the caller of a request without a server name, as identified by each server that accepts it.
+    """Identify the caller of a request that names no server, by each server that accepts it.
 
-    With `must_suit_all` a valid token is needed for every server that uses tokens. Raises: RequestRefused
-    (400, 401, 503) with the refusal of the first server.
+    `must_suit_all` requires a valid token for every server that uses tokens. Raises: RequestRefused (400,
+    401, 503) with the refusal of the first server.
     """
     found: list[Principal] = []
     refusals: list[RequestRefused] = []
@@ -197,9 +198,9 @@ async def callers_of_site(
 
 
 def pop_token(message: Any) -> tuple[Any, Any]:
-    """Return the token in a message (`jwt`, else `data.jwt`, else None), and the message without it.
+    """Return the token in a message (`jwt`, else `data.jwt`), and the message without it.
 
-    In a batch the first message with a token decides.
+    The token is None if there is none. In a batch, the first message with a token counts.
     """
     if isinstance(message, list):
         taken = [pop_token(each) if holds_token(each) else (None, each) for each in message]
@@ -214,7 +215,7 @@ def pop_token(message: Any) -> tuple[Any, Any]:
 
 
 def holds_token(message: Any) -> bool:
-    """Return True if a message, or one in a batch, has a token field."""
+    """Return True if a message, or one in a batch, has a field for a token."""
     if isinstance(message, dict):
         data = message.get("data")
         return IN_BODY in message or (isinstance(data, dict) and IN_BODY in data)
@@ -222,17 +223,17 @@ def holds_token(message: Any) -> bool:
 
 
 def recorded(message: Any) -> bytes:
-    """Return a message for the record: as received, with the token hidden."""
+    """Return the bytes of a message to record, with the token hidden."""
     return codec.encode(list(map(_hidden, message)) if isinstance(message, list) else _hidden(message))
 
 
 def unreadable(data: bytes) -> bytes:
-    """Return invalid data for the record, with everything hidden that looks like a token."""
+    """Return invalid data to record. Everything that looks like a token is hidden."""
     return _TOKEN.sub(lambda found: found[0] if found[1] is None else HIDDEN.encode(), data)
 
 
 def origin_of(request: web.BaseRequest) -> str:
-    """Return the scheme and authority this request was sent to."""
+    """Return the scheme and authority to which a request was sent."""
     return f"{request.scheme}://{request.headers.get('Host', 'localhost').lower()}"
 
 

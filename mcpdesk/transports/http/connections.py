@@ -1,12 +1,12 @@
 """TCP connections of one HTTP listener, with limits that aiohttp does not have.
 
-Each `HttpConnection` wraps the protocol that `aiohttp.web.Server` creates and forwards every callback to it.
-Parsing, keep-alive, pipelining and writing are aiohttp's. This module rejects requests that arrive too
+Each `HttpConnection` wraps the protocol object of `aiohttp.web.Server` and forwards every callback to it.
+aiohttp does the parsing, keep-alive, pipelining and writing. This module rejects requests that arrive too
 slowly, limits the number of connections, disconnects clients that do not read their answers, and ends the
 calls of lost connections.
 
-aiohttp's `handler_cancellation` stays off: calls of the handshake era continue without their client, and this
-protocol is notified of a lost connection anyway.
+aiohttp's `handler_cancellation` is off, because calls in revisions with a handshake continue without their
+client.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
 SWEEP_S = 1.0
-"""Interval of the checks. Every limit in seconds may be exceeded by that much."""
+"""Seconds between two checks. Every limit in seconds may be exceeded by this time."""
 QUIET_S = 2.0
-"""Time without data from a client after which a replica that ends may close its connection."""
+"""Seconds without data from a client after which a replica that stops may close its connection."""
 BODY_BYTES_PER_S = 16 << 10
-"""Bytes of a body that extend its deadline by one second."""
+"""Number of bytes of a body that extend its deadline by one second."""
 UNREAD_S = 60.0
-"""Time limit for a client to read part of its answers."""
+"""Seconds in which a client must read some of its answers."""
 PRESSED_UNREAD_S = 10.0
-"""The same while other answers wait for room."""
+"""Value of `UNREAD_S` while other answers wait for memory."""
 LINGER_S = 10.0
-"""Time a client may continue to send a body that was answered early, and read the answer."""
+"""Seconds for which a client may still send a body that was already answered, and read the answer."""
 MAX_IDLE_DIALOGUES = 64
-"""Number of dialogues per connection above which idle ones are closed."""
+"""Number of dialogues on one connection above which idle ones are closed."""
 MAX_ORPHANS = 1_000
-"""Maximum number of dialogues that continue without a connection; the oldest are ended first."""
+"""Maximum number of dialogues that continue without a connection. The oldest are ended first."""
 SPARE_FILES = 128
-"""Open files reserved for purposes other than connections."""
+"""Number of open files reserved for other purposes than connections."""
 AT_LAST_S = 0.05
-"""Time for aiohttp to wait for cancelled handlers, and for clients to read their answers, at shutdown."""
+"""Seconds at shutdown for cancelled handlers to end, and for clients to read their answers."""
 MAX_LINE = 8190
-"""Maximum bytes of the request line or of one header."""
+"""Maximum size in bytes of the request line or of one header."""
 MAX_HEADERS = 128
 END_OF_HEAD = b"\r\n\r\n"
 
@@ -64,7 +64,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class BodyBudget:
-    """Bytes of request bodies held for all clients of a listener. `limit` returns the maximum."""
+    """Total size of the request bodies in memory, for all clients. `limit` returns the maximum."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self.held = 0
@@ -72,24 +72,24 @@ class BodyBudget:
 
 
 class HttpConnection(asyncio.Protocol):
-    """Connection of one client: aiohttp's protocol with additional limits.
+    """Connection of one client: aiohttp's protocol with further limits.
 
-    Stateless requests end with the connection (source: MCP basic/transports/streamable-http). Sessionless
-    calls of the handshake era continue, although no client receives their answers (source: MCP
-    basic/transports of 2025-11-25).
+    Stateless requests end with the connection (source: MCP basic/transports/streamable-http). In revisions
+    with a handshake, calls without a session continue, although no client can receive their answers (source:
+    MCP basic/transports of 2025-11-25).
     """
 
     def __init__(self, pool: HttpConnections, inner: web.RequestHandler) -> None:
         self.dialogues: dict[tuple[str, str, str], HostedDialogue] = {}
-        """Sessionless dialogues, by endpoint, revision and caller."""
+        """Dialogues without a session, by endpoint, revision and caller."""
         self.last_used = 0.0
-        """Loop time of the last answer, or of the opening of the connection."""
+        """Loop time when the last answer ended, or when the connection was opened."""
         self.is_write_paused = False
-        """True if the write buffer of the transport is full because the client does not read."""
+        """True if the write buffer is full because the client does not read."""
         self.reserved = 0
-        """Bytes of the large answer that is being encoded or written."""
+        """Size in bytes of the large answer that is being encoded or written."""
         self.body_since: float | None = None
-        """Loop time since which a handler has waited for a request body, or None."""
+        """Loop time since which a handler waits for a request body, or None."""
         self._pool = pool
         self._inner = inner
         self.loop = pool.loop
@@ -103,19 +103,20 @@ class HttpConnection(asyncio.Protocol):
         self._body: StreamReader | None = None
         """Body of the latest request."""
         self._head_since: float | None = None
-        """Loop time since which a request head has been expected."""
-        # The start of a head is known as long as every request had a Content-Length or no body. In all other
-        # cases the limits of aiohttp's parser apply; it answers by itself.
+        """Loop time since which a request head is expected, or None."""
+        # The start of a head is known as long as each request has a Content-Length or no body. Otherwise
+        # aiohttp's own limits apply, and aiohttp answers.
         self._is_between = True
-        """True if the next byte belongs to a head."""
+        """True if the next byte begins a head or belongs to one."""
         self._partial_head = b""
         self._request_size: int | None = 0
-        """Size of the latest request in bytes. None after the first request of unknown size or that was
-        pipelined."""
+        """Size of the latest request in bytes. None after a request of unknown size or a pipelined
+        request.
+        """
         self._head_size: int | None = 0
         """Size of the head of the current request in bytes, or None if it is unknown."""
         self._received = 0
-        """Bytes received since the first byte of the latest request."""
+        """Number of bytes since the beginning of the latest request."""
         self._inspect: Callable[[bytes], bytes] | None = None
         self._least_unread = 0
         self._read_at = 0.0
@@ -130,12 +131,12 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def patience_s(self) -> float:
-        """Time limit for the arrival of a request."""
+        """Seconds in which a request must arrive."""
         return self._pool.rules().request_timeout_s
 
     @property
     def body_limit(self) -> int:
-        """Maximum bytes of request bodies of all clients together."""
+        """Maximum size in bytes of all request bodies together."""
         return self._pool.budget.limit()
 
     @property
@@ -148,7 +149,7 @@ class HttpConnection(asyncio.Protocol):
         self._inspect = function
 
     def hold(self, size: int) -> bool:
-        """Reserve bytes for a body until it is answered.
+        """Reserve memory for a body until it is answered.
 
         Return False if all bodies together would be too large.
         """
@@ -160,22 +161,22 @@ class HttpConnection(asyncio.Protocol):
         return True
 
     async def reserve(self, size: int) -> None:
-        """Wait until `size` bytes of an answer may be held. They count until the request is answered.
+        """Wait until memory for an answer of `size` bytes is available. Raises: AnswerRefused.
 
-        Raises: AnswerRefused.
+        The memory counts as used until the request is answered.
         """
         if not self.is_lost:
             await UNREAD.reserve(size, self._reserve)
 
     def try_to_reserve(self, size: int) -> bool:
-        """Reserve bytes for an answer; return False without room."""
+        """Reserve memory for an answer. Return False if none is available."""
         if not UNREAD.has_room(size):
             return False
         self._reserve(size)
         return True
 
     def give_back(self, size: int) -> None:
-        """Release reserved bytes that the client has read."""
+        """Release reserved memory for bytes that the client has read."""
         if self.reserved:
             self.reserved = max(0, self.reserved - size)
             if self.reserved or self.is_write_paused:
@@ -185,7 +186,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _reserve(self, size: int) -> None:
         if self._transport is None:
-            return  # the connection was lost while the answer waited for room, and nothing is written
+            return  # the connection was lost during the wait
         if not self.reserved:
             self._reserved_at = self.loop.time()
         self.reserved += size
@@ -194,7 +195,7 @@ class HttpConnection(asyncio.Protocol):
     async def drain(self) -> None:
         """Wait until the client has read enough. Raises: ConnectionResetError if it has disconnected.
 
-        Several tasks may wait. aiohttp's own drain does not allow that: cancelling one waiter cancels all.
+        Several tasks may wait. With aiohttp's own drain, cancelling one of them would cancel all.
         """
         while self.is_write_paused and self._transport is not None:
             waiter = self.loop.create_future()
@@ -204,16 +205,15 @@ class HttpConnection(asyncio.Protocol):
             raise ConnectionResetError("the client disconnected")
 
     def on_lost(self, function: Callable[[], None] | None) -> None:
-        """Set the function to call when the connection is lost, or None for no function."""
+        """Set the function that is called when the connection is lost, or None."""
         self._on_lost = function
 
     def dialogue(
         self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
     ) -> HostedDialogue | None:
-        """Return the sessionless dialogue of a caller with a server. `revision` is a handshake revision, or
-        empty.
+        """Return the dialogue of a caller with a server, for requests without a session.
 
-        None if that revision cannot be served without a handshake.
+        `revision` is a revision with a handshake, or empty. None if it cannot be served without a handshake.
         """
         key = (endpoint.key, revision, caller.identity)
         dialogue = self.dialogues.get(key)
@@ -228,20 +228,20 @@ class HttpConnection(asyncio.Protocol):
         return dialogue
 
     def _close_idle_dialogues(self) -> None:
-        """Close idle dialogues. A proxy may send the requests of many callers over one connection."""
+        """Close idle dialogues, because a proxy may send requests of many callers over one connection."""
         if len(self.dialogues) >= MAX_IDLE_DIALOGUES:
             for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
                 del self.dialogues[key]
                 dialogue.close("another caller used this connection")
 
     def close(self) -> None:
-        """Disconnect the client after the written data was sent."""
+        """Disconnect the client when all written data has been sent."""
         self._inner.force_close()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Disconnect the client at once and discard unsent data."""
+        """Disconnect the client at once. Unsent data is lost."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -259,7 +259,7 @@ class HttpConnection(asyncio.Protocol):
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Forward received data to aiohttp unless the head is too large."""
+        """Forward received data to aiohttp, unless the request head is too large."""
         if not self._is_admitted:
             return
         if self._head_since is None and self._request is None and (self._body is None or self._body.is_eof()):
@@ -296,7 +296,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake_drained()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End the calls of the client, or let them continue without it."""
+        """End the calls of the client, or let them continue without a client."""
         self._transport = None
         if not self._is_admitted:
             return
@@ -324,24 +324,24 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes held because the client has not read them."""
+        """Number of bytes in memory that the client has not read."""
         if self._transport is None:
             return 0
         return max(self.reserved, self._transport.get_write_buffer_size())
 
     def give_up(self) -> None:
-        """Disconnect a client that leaves too much unread."""
+        """Disconnect a client that does not read its answers."""
         self.reserved = 0
         self.abort()
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is being answered and the next one has not arrived completely."""
+        """True if no request is being answered and the next one is not complete."""
         return self._request is None and (self._is_between or self._request_size is None)
 
     @property
     def is_listening(self) -> bool:
-        """True if the client has a WebSocket or a stream open, which has no time limit."""
+        """True if the client has a WebSocket or a stream open. These have no time limit."""
         request = self._request
         return (
             request is not None
@@ -350,7 +350,7 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def begin(self, request: web.BaseRequest, body_size: int | None) -> None:
-        """Note that a request is being answered. `body_size` is None for a body without Content-Length."""
+        """Note that the answer to a request begins. `body_size` is None for a body without Content-Length."""
         self._request = request
         self._body = request.content
         self._head_since = None
@@ -359,7 +359,7 @@ class HttpConnection(asyncio.Protocol):
             self._request_size = None if body_size is None else self._request_size + body_size
 
     def end(self) -> None:
-        """Note that the request was answered, or that its answer is no longer needed."""
+        """Note that the answer has ended or is no longer needed."""
         self._request = None
         self.last_used = self.loop.time()
         self._is_between = self._received == self._request_size
@@ -372,18 +372,18 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def answering_aio(self) -> asyncio.Task[None] | None:
-        """Task that answers the current request. It ends with the last answer of the connection."""
+        """Task that answers requests. It ends with the last answer of the connection."""
         return None if self._request is None else self._request.task
 
     def make_room(self, reason: str) -> None:
-        """Disconnect the client in favour of another one. `reason` is sent if it had begun a request."""
+        """Disconnect this client in favour of another. If it has begun a request, send it `reason`."""
         if self._partial_head or self.body_since is not None:
             self._refuse(503, reason)
         else:
             self.close()
 
     def check(self, now: float) -> None:
-        """Disconnect a client whose request is late, or that reads no answers."""
+        """Disconnect the client if its request is late or it does not read its answers."""
         since = self._head_since
         if since is not None and self._request is None and now - since > self.patience_s:
             if self._partial_head or not self._is_between:
@@ -410,10 +410,10 @@ class HttpConnection(asyncio.Protocol):
                 wire.abort()
 
     def _check_head(self, data: bytes) -> str:
-        """Track a head as it arrives. Return an error message if it is too large, else an empty string."""
+        """Note a part of a request head. Return an error message if the head is too large, else ""."""
         head = self._partial_head + data
         if not self._partial_head and data[:1] in b"\r\n":
-            head = data.lstrip(b"\r\n")  # empty lines before a request are ignored
+            head = data.lstrip(b"\r\n")  # empty lines before a request are allowed
         end = head.find(END_OF_HEAD)
         size = len(head) if end < 0 else end
         if size > MAX_LINE and max(map(len, head[:size].split(b"\r\n"))) > MAX_LINE:
@@ -429,7 +429,7 @@ class HttpConnection(asyncio.Protocol):
         return ""
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Send an error for incomplete request data, and disconnect."""
+        """Send an error for an incomplete request, and disconnect the client."""
         if self._transport is not None:
             body = plain_error(status, reason).body
             assert isinstance(body, bytes)
@@ -441,7 +441,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpConnections:
-    """All connections of one listener: aiohttp's server with additional limits.
+    """All connections of one listener: aiohttp's server with further limits.
 
     `rules` returns the current rules.
     """
@@ -466,11 +466,11 @@ class HttpConnections:
         )
         self._open: dict[web.RequestHandler, HttpConnection] = {}
         self._all_lost = asyncio.Event()
-        """Set when the last open connection is lost."""
+        """Set when the last connection is lost."""
         self.is_leaving = False
-        """True if every answer closes its connection, because other replicas continue the work."""
+        """True to close each connection after its next answer, because other replicas serve the clients."""
         self._orphans: dict[HostedDialogue, float] = {}
-        """Dialogues that continue without a connection, and the Unix time at which they lost it."""
+        """Dialogues that continue without a connection, with the Unix time when they lost it."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> HttpConnection:
@@ -492,28 +492,25 @@ class HttpConnections:
 
     @property
     def orphans(self) -> int:
-        """Number of dialogues that continue without their connection."""
+        """Number of dialogues that continue without a connection."""
         return len(self._orphans)
 
     @property
     def is_quiet(self) -> bool:
-        """True if only streams are being answered and no client has sent anything recently."""
+        """True if only streams are open and no client has sent anything for `QUIET_S` seconds."""
         since = self.loop.time() - QUIET_S
         return all(
             each.is_listening or (each.is_idle and each.last_used < since) for each in self._open.values()
         )
 
     def lost_at(self) -> dict[int, float | None]:
-        """Unix times at which dialogues lost their connection, by connection number in the record.
-
-        Thread-safe.
-        """
+        """Unix time when each dialogue lost its connection, by connection number. For any thread."""
         return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
 
     def admit(self, newcomer: HttpConnection, inner: web.RequestHandler) -> str:
-        """Add a connection, closing another one if necessary.
+        """Add a connection. If there are too many, close another one.
 
-        Return the reason for a rejection, or an empty string.
+        Return the reason if the new one is rejected, else "".
         """
         self.accepted += 1
         if self._timer is None:
@@ -538,7 +535,7 @@ class HttpConnections:
             self._all_lost.set()
 
     def keep_orphan(self, dialogue: HostedDialogue) -> None:
-        """Keep a dialogue that lost its connection until its calls have ended."""
+        """Keep a dialogue without a connection until its calls have ended."""
         self._orphans[dialogue] = time.time()
         if len(self._orphans) > MAX_ORPHANS:
             oldest = next(iter(self._orphans))
@@ -546,7 +543,7 @@ class HttpConnections:
             oldest.close("too many calls of disconnected clients")
 
     def hang_up(self, connection: int) -> bool:
-        """Disconnect the client of a sessionless dialogue; return False if the number is unknown."""
+        """Disconnect the client of a dialogue without a session. Return False if the number is unknown."""
         found = [
             each
             for each in self._open.values()
@@ -557,7 +554,7 @@ class HttpConnections:
         return bool(found)
 
     async def close(self, patience_s: float) -> None:
-        """Disconnect all clients. Handlers may run for `patience_s` more seconds."""
+        """Disconnect all clients. Handlers have `patience_s` seconds to end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -570,7 +567,7 @@ class HttpConnections:
             _, late_ones = await asyncio.wait(answering, timeout=patience_s)
             for answering_aio in late_ones:
                 answering_aio.cancel()
-        # aiohttp waits twice, for the answer and for its own task; neither is running now.
+        # aiohttp waits for the answer and for its own task; neither is running now.
         await self._server.shutdown(AT_LAST_S)
         # Give clients a moment to read the written data; slower ones are cut off.
         if self._open:
@@ -582,10 +579,10 @@ class HttpConnections:
         await asyncio.sleep(0)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request for aiohttp. An exception becomes an error response, or aborts a started one."""
+        """Answer one request for aiohttp. If it fails, send an error or break a started answer."""
         connection = self._open.get(request.protocol)
         if connection is None:
-            return web.Response(status=400)  # the client has disconnected: this response is not sent
+            return web.Response(status=400)  # the client has disconnected and gets no response
         head = self._heads.find(request)
         request[HEAD], request[CONNECTION] = head, connection
         connection.begin(request, head.body_size)
@@ -621,14 +618,14 @@ def connection_of(request: web.BaseRequest) -> HttpConnection:
 
 
 def late(patience_s: float) -> str:
-    """Return the error message for a request that did not arrive in time."""
+    """Return the error message for a request that arrives too slowly."""
     return f"the request did not arrive within {patience_s:g} s (request_timeout_s)"
 
 
 def max_open_files() -> int:
-    """Maximum number of open files of this process."""
+    """Return the maximum number of open files of this process."""
     if sys.platform == "win32":
-        return 1 << 30  # connections are no files there
+        return 1 << 30  # connections need no files there
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -638,7 +635,7 @@ def max_open_files() -> int:
 def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnection | None:
     """Return the connection to close for a new one, or None.
 
-    It is the one that has been idle longest, else the one that has waited longest for a body.
+    It is the connection that has been idle longest, or else the one that has waited longest for a body.
     """
     idle = [each for each in connections if each.is_idle]
     if idle:
@@ -649,11 +646,11 @@ def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnectio
 
 
 def _failed(request: web.BaseRequest, connection: HttpConnection, error: Exception) -> web.StreamResponse:
-    """Return the error response for a request whose handler failed."""
+    """Return the error response after a handler has failed."""
     if not (isinstance(error, ConnectionError) and connection.is_lost):
         log.error("cannot answer %s %s", request.method, request.path, exc_info=error)
     if request.writer.output_size:
-        connection.abort()  # an answer has begun: the client must not take it for a complete one
+        connection.abort()  # otherwise the client would take an incomplete answer for a complete one
     answer = plain_error(500, HTTPStatus.INTERNAL_SERVER_ERROR.phrase)
     answer.force_close()
     return answer
@@ -664,5 +661,5 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 _AIOHTTP_LOG = logging.getLogger("mcpdesk.aiohttp")
-"""Logger of aiohttp's server. Data that is not valid HTTP is answered and not logged."""
+"""Logger for aiohttp's server. Data that is not HTTP is answered but not logged."""
 _AIOHTTP_LOG.addFilter(_is_news)

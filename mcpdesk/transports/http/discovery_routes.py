@@ -1,7 +1,7 @@
-"""Discovery: the card of a server, and the catalog of all cards on this core.
+"""Discovery documents: the card of each server, and the catalog of all cards on this core.
 
-Available to all callers that may see `/status`. They contain the URL of a server and whether a key is
-required, never the key. Source: SEP-2127; ext-server-card, docs/discovery.md.
+All callers that may read `/status` may read them. They contain the URL of each server and whether a key is
+required, but not the key. Source: SEP-2127; ext-server-card, docs/discovery.md.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ CATALOGS = {
     "/.well-known/mcp/catalog.json": ("draft", "application/json"),
     "/.well-known/ai-catalog.json": ("1.0", "application/ai-catalog+json"),
 }
-"""Version and media type of the catalogs, by path. The entries are the same."""
+"""Version and media type of the catalog at each path. All have the same entries."""
 KEPT = {"Cache-Control": "public, max-age=60"}
 
 
 def is_discovery(head: RequestHead) -> bool:
-    """Return True if a request is for a card or a catalog.
+    """Return True if a request asks for a card or a catalog.
 
     `/mcp/server-card` is the card of the first server.
     """
@@ -72,7 +72,7 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
 
 
 def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
-    """Yield catalog entries of the servers that are served now."""
+    """Yield a catalog entry for each server that is served now."""
     host, origin = _host(request), origin_of(request)
     for endpoint in site.endpoints():
         if not endpoint.refusal:
@@ -81,7 +81,7 @@ def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
 
 
 def _headers(endpoint: Endpoint, rules: Rules) -> Iterator[tuple[str, str]]:
-    """Yield the headers that callers must send, each with its purpose."""
+    """Yield the headers that callers must send, each with a description."""
     if rules.api_key:
         yield rules.api_key_header, "API key of the desk that serves it"
     if endpoint.access.requires_token:

@@ -1,7 +1,7 @@
-"""Server-sent events. An answer becomes a stream when its first message is sent.
+"""Answers as server-sent events. An answer becomes a stream when its first message is sent.
 
-Clients of long calls receive keep-alive comments. Clients that can resume a stream also get an event id for
-it.
+During long calls, clients receive keep-alive comments. A client that can resume a stream also receives an
+event id.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
 """Queued bytes above which a handler must wait before it sends more."""
 BURST = 64 << 10
-"""Bytes that may be sent without returning to the event loop; they are written together."""
+"""Maximum number of bytes that may be sent in one turn of the event loop. They are written together."""
 TURN_S = 0.002
-"""Time a sender may run without returning to the event loop, which writes queued messages."""
+"""Seconds that a sender may run before it must let the event loop write."""
 UNREAD_LIMIT = 64 << 20
-"""Queued bytes above which the connection is closed, because the peer does not read."""
+"""Queued bytes above which the connection is closed because the peer does not read."""
 
 log = logging.getLogger(__name__)
 
 
 def events(messages: Sequence[bytes]) -> bytes:
-    """Return messages as one `message` event each."""
+    """Encode messages as server-sent events of type `message`."""
     return b"event: message\ndata: %b\n\n" % b"\n\nevent: message\ndata: ".join(messages)
 
 
 async def wait(over: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, up to `seconds`."""
+    """Wait for an event, at most for some seconds."""
     try:
         async with asyncio.timeout(seconds):
             await over.wait()
@@ -58,7 +58,7 @@ async def wait(over: asyncio.Event, seconds: float) -> None:
 
 
 async def break_off(request: web.BaseRequest, response: web.StreamResponse, piece: bytes) -> None:
-    """Write the beginning of an answer, then close the connection."""
+    """Write the beginning of an answer and close the connection."""
     with suppress(ConnectionError, ClientConnectionResetError):
         await response.prepare(request)
         await response.write(piece)
@@ -67,7 +67,10 @@ async def break_off(request: web.BaseRequest, response: web.StreamResponse, piec
 
 
 class EventStream:
-    """Writes queued events, all of one loop iteration together. Ends quietly if the peer disconnects."""
+    """Queue of events for one client. Events of one loop turn are written together.
+
+    If the peer disconnects, the stream ends without an error.
+    """
 
     def __init__(self, request: web.BaseRequest, headers: dict[str, str] | None = None) -> None:
         head = head_of(request)
@@ -87,11 +90,11 @@ class EventStream:
 
     @property
     def queued(self) -> int:
-        """Bytes that wait to be written."""
+        """Number of bytes that wait to be written."""
         return self._queued
 
     def put(self, piece: bytes) -> None:
-        """Queue one piece. A peer that leaves too much unread is disconnected."""
+        """Queue one piece. If too much is unread, the peer is disconnected."""
         if self._queued > UNREAD_LIMIT:
             self._abort()
         if self._is_broken:
@@ -125,7 +128,7 @@ class EventStream:
         return self.response
 
     async def break_off(self, piece: bytes) -> None:
-        """Write the queued data and a piece of an event, then close the connection."""
+        """Write the queued data and a part of an event, then close the connection."""
         while self._writer_aio is not None:
             await self._writer_aio
         await break_off(self._request, self.response, piece)
@@ -151,7 +154,7 @@ class EventStream:
 
     @property
     def unread(self) -> int:
-        """Bytes that wait to be written, except those that the connection has reserved."""
+        """Number of bytes that wait to be written, without those that the connection has reserved."""
         return max(0, self._queued - connection_of(self._request).reserved)
 
     def give_up(self) -> None:
@@ -175,20 +178,20 @@ class EventStream:
 class PostOutlet:
     """Outlet for messages about one POST request. The first message turns the answer into a stream.
 
-    Messages of one loop iteration are written together. `record` is called for them with `connection`.
+    Messages of one loop turn are written together. `record` is called with them and `connection`.
     """
 
     must_drain = False
     is_prompt = False
-    """True if a stream begins after a short time even without a message."""
+    """True to begin a stream after a short time even without a message."""
     retry_s = 0.0
-    """Seconds after which the client was asked to reconnect; 0 if it was not asked."""
-    # In the class and not in `__init__`, because most calls end without any message.
+    """Seconds after which the client was asked to reconnect. 0 if it was not asked."""
+    # These are class attributes, because most calls end without a message.
     _out: list[bytes] | None = None
     _room = 0
-    """Bytes that may still be sent before the sender must wait."""
+    """Number of bytes that may still be sent before the sender must wait."""
     _until = 0.0
-    """Time until which the sender may continue without returning to the loop, by `time.monotonic`."""
+    """Monotonic time until which the sender may run before it must let the event loop write."""
 
     def __init__(
         self,
@@ -206,7 +209,7 @@ class PostOutlet:
 
     @property
     def is_resumable(self) -> bool:
-        """True if the client has an event id with which it can resume the stream."""
+        """True if the client has received an event id and can resume the stream."""
         return False
 
     @property
@@ -216,7 +219,7 @@ class PostOutlet:
 
     @property
     def primes(self) -> bool:
-        """True if the client can resume the stream once it has an event id."""
+        """True if the client can resume the stream when it receives an event id."""
         return False
 
     def send(self, message: bytes) -> None:
@@ -239,11 +242,14 @@ class PostOutlet:
             self._write(messages)
 
     async def reserve(self, size: int) -> None:
-        """Wait until an answer of `size` bytes may be held. Raises: AnswerRefused."""
+        """Wait until memory for an answer of `size` bytes is available. Raises: AnswerRefused."""
         await connection_of(self.request).reserve(size)
 
     async def reserve_all(self, size: int) -> None:
-        """Wait until an encoded, partly reserved answer may be held. Raises: AnswerRefused."""
+        """Wait until memory for an encoded answer is available. Part of it may be reserved already.
+
+        Raises: AnswerRefused.
+        """
         connection = connection_of(self.request)
         if size > connection.reserved:
             await connection.reserve(size - connection.reserved)
@@ -263,11 +269,11 @@ class PostOutlet:
             self.begin().put(KEEP_ALIVE)
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Return False: only streams of a session can be resumed."""
+        """Return False, because only a stream of a session can be resumed."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Write half of the answer, as JSON or as an event, and close the connection."""
+        """Write the first half of the answer, as JSON or as an event, and close the connection."""
         self.flush()
         if self.stream is not None or (self._may_stream and head_of(self.request).wants_stream):
             piece = event(answer)
@@ -285,18 +291,18 @@ class PostOutlet:
         if body is not None and len(body) < LARGE:
             stream.put(event(body))
         elif body is not None:
-            for piece in (b"event: message\ndata: ", body, b"\n\n"):  # joining would copy it
+            for piece in (b"event: message\ndata: ", body, b"\n\n"):  # joining these would copy the body
                 stream.put(piece)
         return await stream.finish()
 
     def begin(self) -> EventStream:
-        """Return the stream, starting it if necessary."""
+        """Return the stream. It starts if necessary."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
         return self.stream
 
     def _open(self) -> list[bytes]:
-        """Return the list for messages sent until the next loop iteration."""
+        """Return the list of messages for this loop turn."""
         self.begin()
         self._out, self._room = out, _ = list[bytes](), BURST
         asyncio.get_running_loop().call_soon(self.flush)
@@ -309,11 +315,13 @@ class PostOutlet:
 SWEEP_S = 0.25
 NOT_SEEN = 0.0
 PROMPT_S = 0.4
-"""Silence after which a call becomes a stream if its client names streams in `Accept` or can resume one."""
+"""Seconds without a message after which a call becomes a stream, if its client can resume one or lists event
+streams in `Accept`.
+"""
 
 
 class StreamKeepAlive:
-    """Sends keep-alive comments to clients of long calls. One timer serves all calls of a listener."""
+    """Timer that sends keep-alive comments for the long calls of one listener."""
 
     def __init__(self) -> None:
         self._due: dict[PostOutlet, float] = {}
@@ -323,7 +331,7 @@ class StreamKeepAlive:
         return len(self._due)
 
     def watch(self, outlet: PostOutlet) -> None:
-        """Add the outlet of a call that begins."""
+        """Add the outlet of a call that has begun."""
         self._due[outlet] = NOT_SEEN
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

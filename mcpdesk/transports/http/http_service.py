@@ -1,4 +1,4 @@
-"""HTTP listener: routes requests to their handlers."""
+"""HTTP listener. It finds the handler for each request."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ POLICY = "Content-Security-Policy"
 PORTS_TRIED = 50
 
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
-"""Endpoints that accept the key as `?api_key=`, because browsers cannot send headers with a WebSocket."""
+"""Endpoints that accept the key as `?api_key=`, because browsers send no headers with a WebSocket."""
 
 
 class PortTaken(TransportError):
@@ -80,7 +80,7 @@ class ListeningForbidden(TransportError):
 
 
 class HttpService:
-    """Serves a site over HTTP, on TCP or on a Unix socket."""
+    """Serves a core over HTTP, on TCP or on a Unix socket."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -102,7 +102,7 @@ class HttpService:
             },
             GATEWAY_SOCKET: {"GET": through_gateway(self._sockets.get)},
         }  # fmt: skip
-        """Handlers by the path after a server's name, then by method."""
+        """Handlers by the path after the server's name, then by method."""
         self._guard = RequestGuard("")
         self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
@@ -112,10 +112,10 @@ class HttpService:
         """Listening socket."""
         self._socket_path: Path | None = None
         self.address = ""
-        """`http://127.0.0.1:3333` or `unix:/path`, once started."""
+        """`http://127.0.0.1:3333` or `unix:/path`. Empty before the start."""
 
     async def listen_tcp(self, host: str, port: int, may_move: bool) -> int:
-        """Listen and return the port. `may_move` tries the following ports if this one is taken.
+        """Listen on TCP and return the port. `may_move` allows a later port if this one is taken.
 
         Raises: PortTaken, ListeningForbidden, or TransportError for an invalid address.
         """
@@ -148,30 +148,31 @@ class HttpService:
         return f"{self.address}/#sign-in={self._site.operator.link_word()}"
 
     def session(self, connection: int) -> HttpSession | None:
-        """Return the session with a connection number of the recorder, or None."""
+        """Return the session with a connection number, or None."""
         return self._mcp.sessions.by_connection().get(connection)
 
     def last_seen(self) -> dict[int, float | None]:
-        """Return the last activity of clients whose dialogue may be kept without a connection.
+        """Return the last activity of clients whose dialogue may exist without a connection.
 
-        By connection number in the record: Unix time in seconds, or None while connected. Thread-safe.
+        It is the Unix time in seconds, or None while connected, by connection number. May be called on any
+        thread.
         """
         seen = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
         return seen if self._listener is None else seen | self._listener.lost_at()
 
     def passed_clients(self) -> list[PassedClient]:
-        """Return the clients of pass-through servers. Thread-safe."""
+        """Return the clients of pass-through servers. May be called on any thread."""
         return self._passing.clients.known()
 
     def former_passed_clients(self) -> dict[str, FormerClients]:
-        """Return the clients of pass-through servers that have left, by server. Thread-safe."""
+        """Return former clients of pass-through servers, by server. May be called on any thread."""
         return dict(self._passing.clients.former)
 
     def hang_up(self, connection: int) -> bool:
-        """End a session or connection; return False if the number is unknown."""
+        """End a session or connection. Return False if the number is unknown."""
         session = self.session(connection)
         if session is not None and session.events.is_leaving and session.shared is not None:
-            self._mcp.sessions.drop(session)  # another replica continues it
+            self._mcp.sessions.drop(session)  # another replica has the session
             return True
         if session is not None:
             self._mcp.sessions.end(session, HUNG_UP)
@@ -180,12 +181,12 @@ class HttpService:
         return any(each.hang_up(connection) for each in carriers if each is not None)
 
     async def leave(self) -> None:
-        """Accept no further connections, and close each existing one after its next answer."""
+        """Accept no more connections, and close each open one after its next answer."""
         if self._server is None or self._listener is None or self._socket is None:
             return
         loop, listening = asyncio.get_running_loop(), self._socket.dup()
         await stop_accepting(self._server)
-        waiting = _accepted(listening)  # otherwise they would get no answer
+        waiting = _accepted(listening)  # without this they would get no answer
         listening.close()
         self._listener.is_leaving = True
         await asyncio.gather(*(loop.connect_accepted_socket(self._listener, each) for each in waiting))
@@ -193,15 +194,15 @@ class HttpService:
 
     @property
     def is_left(self) -> bool:
-        """True if no client sends requests here any longer."""
+        """True if no client sends requests to this process any longer."""
         return self._listener is None or self._listener.is_quiet
 
     def leave_sessions(self) -> None:
-        """Leave the sessions to the next process, because this one ends."""
+        """Keep the sessions for the next process, because this one ends."""
         self._mcp.sessions.leave()
 
     async def close(self) -> None:
-        """Stop accepting, end sessions and streams, and close connections."""
+        """Accept no more connections, and end sessions, streams and connections."""
         if self._server is None or self._listener is None:
             return
         await stop_accepting(self._server)
@@ -229,7 +230,7 @@ class HttpService:
         self._server = await start_accepting(creating)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request with headers that keep browsers from running or embedding the answer.
+        """Answer a request. Headers keep browsers from running or embedding the answer.
 
         Pages of listed origins may read it.
         """
@@ -243,7 +244,7 @@ class HttpService:
         return answer
 
     async def _shared(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
-        """Answer a request of a page with the headers that let a listed origin read the answer."""
+        """Answer a request of a page. Headers allow a listed origin to read the answer."""
         told = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
         if told and is_question(request):
             answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
@@ -279,7 +280,7 @@ class HttpService:
             refusal = self._guard.refuse_caller(request, rules, head.way in IN_QUERY, head.key_status)
             if refusal is not None:
                 return self._refusals.log(request, refusal)
-            # An equal head under the same rules passes again, because nothing else was checked.
+            # An equal head passes without a check as long as the rules are the same.
             head.hide(rules.api_key_header)
             head.passed, head.sent_on = rules, None
         verb = verbs.get(head.method)
@@ -307,7 +308,7 @@ class HttpService:
     def _passed(self, name: str) -> PassThrough | None:
         """Return the pass-through server with that name, or None.
 
-        For an empty name return the first one, because no server is hosted here.
+        For an empty name, return the first one, because this core hosts no server.
         """
         ways = self._site.passed
         return ways.get(name) if name else next(iter(ways.values()), None)
@@ -329,7 +330,7 @@ class HttpService:
             return self._refusals.log(request, refused.answer)
 
     async def _require_caller(self, request: web.BaseRequest, rules: Rules) -> None:
-        """Require the key if one is set, else a valid token for every server that uses tokens.
+        """Require the API key if one is set, else a valid token for every server that uses tokens.
 
         Raises: RequestRefused.
         """
@@ -385,7 +386,7 @@ class HttpService:
         return True
 
     async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
-        """Return the error for an unknown path. It lists the servers' names if the caller may see them."""
+        """Return the error for an unknown path. It lists the servers if the caller may see them."""
         is_told = await self._is_known(request)
         names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
         if head.way in (GATEWAY, GATEWAY_SOCKET):
@@ -397,7 +398,7 @@ class HttpService:
 
 
 def _accepted(listening: socket.socket) -> list[socket.socket]:
-    """Return the connections that wait to be accepted on a listening socket."""
+    """Accept and return the connections that wait on a listening socket."""
     found: list[socket.socket] = []
     listening.setblocking(False)
     while True:
@@ -410,12 +411,12 @@ def _accepted(listening: socket.socket) -> list[socket.socket]:
 
 
 def _is_message(head: RequestHead) -> bool:
-    """Return True if the request carries a JSON-RPC message, so errors are JSON-RPC errors."""
+    """Return True if the request has a JSON-RPC message. Errors must then be JSON-RPC errors."""
     return head.way != "messages" and head.method == "POST"
 
 
 def require_free_port(host: str, port: int) -> None:
-    """Check that it is possible to listen on a port.
+    """Check that this process can listen on a port.
 
     Raises: PortTaken, or TransportError for an invalid address.
     """
@@ -439,7 +440,7 @@ def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((host, candidate))
-            # Two processes may bind the same port before either listens, so only listening decides.
+            # Two processes can bind the same port before one of them listens. Only listening decides.
             sock.listen(1024)
         except OSError as error:
             sock.close()

@@ -1,4 +1,8 @@
-"""HTTP sessions of the handshake era, each with a secret id, a lifetime and a standing stream."""
+"""HTTP sessions of the revisions with a handshake.
+
+Each has a secret id, a limited lifetime, and a stream for messages that belong to no request (the standing
+stream).
+"""
 
 from __future__ import annotations
 
@@ -38,49 +42,49 @@ if TYPE_CHECKING:
 ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 SWEEP_S = 5.0
-"""Time between two sweeps for expired sessions."""
+"""Seconds between two searches for expired sessions."""
 ABSENT_S = 5.0
-"""Seconds without any connection after which calls that wait for a person or the client are ended.
+"""Seconds without a connection after which calls that wait for a person or the client are ended.
 
-Clients that resume a stream reconnect a second or two after they lost it.
+A client that resumes a stream reconnects one or two seconds after it lost the connection.
 """
 _LATE_S = 0.01
-"""Seconds added to the timer of `ABSENT_S`, whose clock is not exact."""
+"""Seconds added to a timer of `ABSENT_S`, because its clock is not exact."""
 RECORD_S = 0.25
-"""Interval at which changed sessions are written to disk."""
+"""Seconds between two writes of changed sessions to disk."""
 USED_S = 60.0
-"""Maximum age of the stored time of last use; less if a tenth of a session's lifetime is less."""
+"""Maximum age in seconds of the stored time of last use. A tenth of the lifetime if that is less."""
 STREAMS = 1_000_000
-"""Stream numbers that one process may use in a session. The next process starts after them."""
+"""Number of stream numbers that one process may use in a session. The next process uses those above."""
 MOST_RESUMING = 256
-"""Maximum number of requests that look up their session on disk at the same time."""
+"""Maximum number of requests that look for their session on disk at the same time."""
 SEARCHED = 1_000
-"""Number of sessions that are searched for an unused one to replace."""
+"""Number of sessions that are searched for an unused one, which a new one then replaces."""
 
 
 class SessionSharing(Protocol):
     """Operations on sessions that several replicas serve."""
 
     def push(self, session: HttpSession, message: bytes) -> None:
-        """Send a message on the session's stream, which another replica carries."""
+        """Send a message on the session's stream. Another replica has the connection."""
 
     def is_changed(self, session: HttpSession) -> bool:
-        """Return True if a session needs to be written."""
+        """Return True if a session must be written."""
 
     def write_soon(self, session: HttpSession) -> None:
         """Schedule a write of a session."""
 
     def expire_soon(self, session: HttpSession) -> None:
-        """End a session that has been unused here for long, unless another replica used it."""
+        """Schedule the end of a session that was not used here for long, unless another replica used it."""
 
     def end_soon(self, session: HttpSession) -> None:
-        """Schedule the end of a session on every replica."""
+        """Schedule the end of a session on all replicas."""
 
     def forget(self, session: HttpSession) -> None:
         """Stop serving a session on this replica."""
 
     def forget_streams(self, session: HttpSession) -> None:
-        """Delete the stored streams of a session that no replica serves."""
+        """Delete the stored streams of a session that no replica serves any longer."""
 
 
 class HttpSession:
@@ -97,40 +101,42 @@ class HttpSession:
         restarts: int = 0,
         sharing: SessionSharing | None = None,
     ) -> None:
-        """With an `identifier`, continue a session of an ended process, after so many `restarts`.
+        """Create a session, or continue one.
 
-        With `sharing`, continue a session of another replica; `restarts` is then its block of numbers.
+        An `identifier` continues a session of an ended process. `restarts` is the number of processes that
+        had it. With `sharing`, the session may come from another replica, and `restarts` is its block of
+        numbers.
         """
         self.id = identifier or os.urandom(ID_BYTES).hex()
         self.place = endpoint.place
         self.restarts = restarts
         self.record: SessionRecord | None = None
-        """Latest state on disk."""
+        """State that was last read from or written to disk, or None."""
         self.server = endpoint.key
-        """Server and mode for which the session was begun."""
+        """Server and mode of the session."""
         self.is_kept = self.is_closed = False
         self.events = EventStore[EventStream](
             kept_bytes, KEPT_EVENTS, event_budget or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()
         self.block = restarts % 1000
-        """Block of stream numbers in use, see `STREAMS`."""
+        """Number of the block of stream numbers, see `STREAMS`."""
         self.shared: SharedSession | None = None
-        """State shared by all replicas, or None for a session of this process only."""
+        """State that all replicas share. None for a session of this process only."""
         self._sharing = sharing
         self.waiting: set[PostOutlet] = set()
-        """Outlets of requests that are being answered."""
+        """Outlets of requests that are not answered yet."""
         self.touched = time.monotonic()
-        """Time of last use, by `time.monotonic`."""
+        """Monotonic time of the last use."""
         self._absent_since: float | None = None
-        """Time at which its client was first found without a connection, by `time.monotonic`."""
+        """Monotonic time when a check first found the client without a connection, or None."""
         self.owner = caller.identity
-        """Identity of the owner; empty until a caller has one."""
+        """Identity of the owner. Empty until a caller with an identity uses the session."""
         is_heard = None if sharing is None else lambda: self.standing.is_carried
         self.dialogue: HostedDialogue = endpoint.open("http", peer, self.push, caller, is_heard)
 
     def push(self, message: bytes) -> None:
-        """Send a message on the standing stream, whichever replica carries it. It belongs to no request."""
+        """Send a message that belongs to no request, on the standing stream of any replica."""
         if self._sharing is None or self.standing.is_carried:
             self.standing.put(message)
         else:
@@ -138,14 +144,14 @@ class HttpSession:
 
     @property
     def is_unused(self) -> bool:
-        """True if no call and no stream is open."""
+        """True if no call runs and no stream is open."""
         return self.dialogue.is_idle and not self.events.carried
 
     @property
     def seen(self) -> float | None:
-        """Unix time of the last sign of its client, or None while a connection of the client is open.
+        """Unix time of the last activity of the client. None while it has a connection.
 
-        A running call is no such sign, because it may continue without its client. Thread-safe.
+        A running call is no activity, because it may continue without its client. May be read on any thread.
         """
         is_there = any(outlet.request.transport is not None for outlet in list(self.waiting))
         return None if is_there or self.events.carried else time.time() - self._unused_s
@@ -162,7 +168,7 @@ class HttpSession:
         return self.owner == caller.identity
 
     def left_s(self, ttl_s: float) -> float | None:
-        """Return the seconds until the session expires, or None while a call or stream is open."""
+        """Return the seconds until the session expires. None while a call or stream is open."""
         return ttl_s - self._unused_s if self.is_unused else None
 
     def touch(self) -> None:
@@ -170,13 +176,13 @@ class HttpSession:
         self.touched = time.monotonic()
 
     def answered(self, outlet: PostOutlet) -> None:
-        """Remove the outlet of an answered request. If it is still connected, the session counts as used."""
+        """Remove the outlet of an answered request. If it is connected, the session counts as used."""
         self.waiting.discard(outlet)
         if outlet.request.transport is not None:
             self.touch()
 
     def current_record(self, key: str) -> SessionRecord:
-        """Return the present state for the disk. `key` is the API key, or an empty string."""
+        """Return the present state, to be written to disk. `key` is the API key or empty."""
         used = time.time() - (self._unused_s if self.is_unused else 0.0)
         owner = seal(self.id, self.owner, key)
         return SessionRecord(hashed(self.id), used, self.place, owner, self.restarts, self.dialogue.state)
@@ -184,9 +190,9 @@ class HttpSession:
     def connection_lost(self) -> None:
         """Note that a connection of the client was lost.
 
-        If it was the last one, calls that wait for a person or the client end: at once if the client cannot
-        resume their streams, else when it has been absent for `ABSENT_S`. The client of a shared session may
-        resume a stream at another replica, so such calls continue.
+        If it was the last one, calls that wait for a person or the client must end. They end at once if the
+        client cannot resume its streams, else after `ABSENT_S` seconds. If several replicas share the
+        session, the calls continue, because the client may resume a stream at another replica.
         """
         if self.seen is None or not self.dialogue.awaits_answer:
             return
@@ -201,13 +207,14 @@ class HttpSession:
 
     @property
     def _absent_s(self) -> float:
-        """Seconds within which the client is expected to return."""
+        """Seconds in which the client may still return."""
         return max([ABSENT_S, *(2 * outlet.retry_s for outlet in self.waiting)])
 
     def end_unheard(self, now: float) -> None:
-        """End calls that wait for a person or the client, if it has had no connection for `ABSENT_S`.
+        """End calls that wait for a person or the client, if it has had no connection for `ABSENT_S` seconds.
 
-        Shared sessions are skipped, because their clients may be connected to another replica.
+        Sessions shared with other replicas are skipped, because the client may be connected to another
+        replica.
         """
         if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
             self._absent_since = None
@@ -226,7 +233,7 @@ class HttpSession:
 
 
 class HttpSessions:
-    """All sessions of one listener. A session that is unused for `ttl_s` seconds expires."""
+    """All sessions of one listener. A session expires if it is unused for `ttl_s` seconds."""
 
     def __init__(
         self,
@@ -236,7 +243,7 @@ class HttpSessions:
         records: SessionRecords | None = None,
         key: Callable[[], str] = str,
     ) -> None:
-        """`records` stores sessions on disk. `key` returns the API key, or an empty string."""
+        """`records` stores sessions on disk. `key` returns the API key or an empty string."""
         self.ttl_s = ttl_s
         self.event_budget = SharedEventBudget(kept_bytes * SHARES)
         self._kept_bytes = kept_bytes
@@ -244,21 +251,21 @@ class HttpSessions:
         self._records = records
         self._key = key
         self.sharing: SessionSharing | None = None
-        """Set if several replicas serve all sessions. None is then stored on disk."""
+        """Set if several replicas serve all sessions. No session is then stored on disk."""
         self.is_leaving = False
-        """True if this process is ending and others continue its sessions."""
+        """True if this process is ending. Other processes then continue its sessions."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
-        """Sessions by id, in order of use, the latest last."""
+        """Sessions by id. The one used last is at the end."""
         self._used: dict[str, HttpSession] = {}
-        """Sessions that may have changed since they were written, by id."""
+        """Sessions by id that may have changed since they were written."""
         self._ended: list[str] = []
-        """Hashes of the ids of stored sessions that have ended since."""
-        # Threads start at first use. Looking up a session does not wait for a write.
+        """Hashes of the ids of stored sessions that have ended and must be deleted."""
+        # The threads start at first use. Looking for a session does not wait for a write.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sessions-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="sessions-reader")
         self._leaving: ThreadFuture[None] | None = None
         self._resuming: dict[str, asyncio.Task[HttpSession | None]] = {}
-        """Lookups of sessions on disk, by session id."""
+        """Tasks that look for sessions on disk, by session id."""
         self._writing: Future[None] | None = None
         self._next_sweep = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -267,13 +274,13 @@ class HttpSessions:
         return len(self._sessions)
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
-        """Create a session for a handshake. The caller passes it to `keep` after the handshake succeeded."""
+        """Create a session for a handshake. If that succeeds, the caller passes the session to `keep`."""
         return self.make(endpoint, peer, caller)
 
     def make(
         self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str = "", block: int = 0
     ) -> HttpSession:
-        """Create a session; with an `identifier`, one that continues here. It is added by `keep`."""
+        """Create a session. With an `identifier`, it continues an existing one. `keep` adds it."""
         budget, sharing = self.event_budget, self.sharing
         session = HttpSession(endpoint, peer, self._kept_bytes, budget, caller, identifier, block, sharing)
         if self.is_leaving:
@@ -281,7 +288,7 @@ class HttpSessions:
         return session
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
-        """Return the session with that id if it belongs to that server and caller, or None."""
+        """Return the session with that id. None unless it belongs to that server and caller."""
         session = self._sessions.get(identifier)
         if session is None or session.server != server or not session.is_for(caller):
             return None
@@ -293,19 +300,19 @@ class HttpSessions:
     async def resume(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Continue a session of an ended process if it belongs to that server and caller, else return None.
+        """Continue a session of an ended process. None unless it belongs to that server and caller.
 
-        Raises: StorageError while another process holds the file, or if too many requests wait for it.
+        Raises: StorageError while another process locks the file, or if too many requests wait for it.
         """
         resuming = self._resuming.get(identifier)
-        if resuming is not None:  # another request of the same client came first
+        if resuming is not None:  # an earlier request of the client looks for it
             await asyncio.wait({resuming})
             if not resuming.cancelled() and (failure := resuming.exception()) is not None:
                 raise failure  # the session is still on disk
             return self.get(identifier, endpoint.key, caller)
         if len(self._resuming) >= MOST_RESUMING:
             raise StorageError(f"{MOST_RESUMING} sessions are already being looked up on disk")
-        # Shielded: if the client disconnects now, the session must not be taken over without being served.
+        # Shielded: if the client disconnects, the session must not be taken over and then lost.
         resuming = asyncio.create_task(self._resume(identifier, endpoint, peer, caller))
         self._resuming[identifier] = resuming
         resuming.add_done_callback(lambda done: self._resumed(identifier, done))
@@ -314,7 +321,7 @@ class HttpSessions:
     def _resumed(self, identifier: str, done: asyncio.Task[HttpSession | None]) -> None:
         del self._resuming[identifier]
         if not done.cancelled():
-            done.exception()  # read here: its request may have been cancelled
+            done.exception()  # marks the exception as retrieved
 
     async def _resume(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
@@ -322,7 +329,7 @@ class HttpSessions:
         records = self._records
         if records is None or not _ID.fullmatch(identifier) or not self.has_room():
             return None
-        if identifier in self._sessions:  # it belongs to another caller
+        if identifier in self._sessions:  # another caller owns it
             return None
         # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
@@ -348,23 +355,20 @@ class HttpSessions:
         return session
 
     def by_connection(self) -> dict[int, HttpSession]:
-        """Return all sessions by their connection number in the record. Thread-safe."""
+        """Return all sessions by connection number. May be called on any thread."""
         return {each.dialogue.connection: each for each in list(self._sessions.values())}
 
     def has_room(self) -> bool:
-        """Return True if another session may begin, possibly replacing an unused one."""
+        """Return True if another session may begin. It may replace an unused one."""
         return len(self._sessions) < self._most or self._unused() is not None
 
     def _unused(self) -> HttpSession | None:
-        """Return an unused session, the oldest first.
-
-        Only a limited number is searched, because searching all would take too long.
-        """
+        """Return the oldest unused session that a limited search finds. Searching all would take too long."""
         oldest = islice(self._sessions.values(), SEARCHED)
         return next((session for session in oldest if session.is_unused), None)
 
     def keep(self, session: HttpSession) -> None:
-        """Add a session whose handshake succeeded, replacing an unused one if there are too many."""
+        """Add a session after its handshake succeeded. If there are too many, remove an unused one."""
         if len(self._sessions) >= self._most:
             unused = self._unused() or next(iter(self._sessions.values()))
             if unused.shared is not None:
@@ -378,7 +382,7 @@ class HttpSessions:
             self._tick()
 
     def end(self, session: HttpSession, reason: str) -> None:
-        """Remove and close a session, on every replica."""
+        """Remove and close a session on all replicas."""
         if self._forget(session) and session.record is not None:
             self._ended.append(session.record.id)
         if self.sharing is not None:
@@ -386,7 +390,7 @@ class HttpSessions:
         session.close(reason)
 
     def close_copy(self, session: HttpSession, reason: str) -> None:
-        """Remove and close a session that was ended on another replica."""
+        """Remove and close a session that another replica has ended."""
         self._forget(session)
         session.close(reason)
 
@@ -404,14 +408,14 @@ class HttpSessions:
         return self._sessions.pop(session.id, None) is not None
 
     def leave(self) -> None:
-        """Leave the sessions to the next process. Later changes are not written."""
+        """Keep the sessions for the next process. Later changes are not written."""
         records, self._records = self._records, None
         if records is not None:
             left = [session.current_record(self._key()) for session in self._sessions.values()]
             self._leaving = self._writer.submit(records.close, left, self._ended)
 
     async def left(self) -> None:
-        """Wait until `leave` and `close` have written to disk."""
+        """Wait until `leave` and `close` have finished writing."""
         if self._leaving is not None:
             await asyncio.wrap_future(self._leaving)
         self._writer.shutdown(wait=False)
@@ -420,8 +424,8 @@ class HttpSessions:
     def release_streams(self) -> None:
         """End the connections of standing streams, so that clients reconnect to another replica.
 
-        Streams opened here later end at once. If replicas share the sessions, kept events are written from
-        now on.
+        Streams that are opened here later end at once. If replicas share the sessions, events are written to
+        the engine from now on.
         """
         self.is_leaving = True
         for session in list(self._sessions.values()):
@@ -473,11 +477,11 @@ class HttpSessions:
                     self.end(session, "the session expired")
 
     def _changed(self) -> list[SessionRecord]:
-        """Return the records of used sessions that differ from their records on disk."""
+        """Return records of sessions that were used and differ from what is on disk."""
         used, self._used = self._used, {}
         changed = []
         for session in used.values():
-            if not session.dialogue.is_idle:  # it may change without another request
+            if not session.dialogue.is_idle:  # it can change without another request
                 self._used[session.id] = session
             known, record = session.record, session.current_record(self._key())
             stale = record.used - min(USED_S, self.ttl_s / 10)

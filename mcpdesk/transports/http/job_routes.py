@@ -1,5 +1,7 @@
-"""Asynchronous calls over HTTP: job state, file downloads (with ranges, RFC 9110), and progress as
-server-sent events or over a WebSocket."""
+"""Asynchronous calls over HTTP: their state, their files, and their progress.
+
+Files can be downloaded in ranges (RFC 9110). Progress is sent as server-sent events or over a WebSocket.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,13 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Site
 
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
-"""Interval between two events in milliseconds: the default, and the allowed limits."""
+"""Milliseconds between two events: the default, the minimum and the maximum."""
 LONGEST_MS = 24 * 3600 * 1000
 PAUSE_S = 0.05
-"""Time between two messages on a WebSocket. Events in between are sent together."""
+"""Seconds between two messages on a WebSocket. Events in this time are sent together."""
 KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
-"""Maximum size of a message from the client, which is read and dropped."""
+"""Maximum size in bytes of a message from the client. It is read and ignored."""
 
 NO_JOB = "No such job: it never existed, or has expired"
 NO_FILE = "The job has no such file"
@@ -68,11 +70,11 @@ NOT_OWNED = (
 
 
 class JobPath(NamedTuple):
-    """Job id and handlers of a path."""
+    """Job id in a path, and the handlers of the path by method."""
 
     verbs: Mapping[str, Verb]
     job: str
-    """Id of the job; empty for the list of jobs."""
+    """Id of the job. Empty for the list of jobs."""
     is_socket: bool
 
 
@@ -83,7 +85,7 @@ class JobRoutes:
         self._site = site
 
     def place(self, path: str) -> JobPath | None:
-        """Parse a path; None if it is not a path of jobs."""
+        """Parse a path. None if it does not concern jobs."""
         found = _PATH.fullmatch(path)
         if found is None:
             return JobPath({}, "", False) if _LIST.fullmatch(path) else None
@@ -93,7 +95,9 @@ class JobRoutes:
     async def answer(
         self, request: web.BaseRequest, place: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
-        """Answer a request. `callers` are the principals of one client, as identified by each server."""
+        """Answer a request. `callers` are the principals of the client, one for each server that
+        accepts it.
+        """
         try:
             if not place.job:
                 return await self._list(request, callers)
@@ -113,10 +117,10 @@ class JobRoutes:
     async def _elsewhere(
         self, request: web.BaseRequest, place: JobPath, verb: Verb, callers: Sequence[Principal]
     ) -> web.StreamResponse | None:
-        """Answer for a job of another replica: through that replica if it is alive, else from the job's
-        record.
+        """Answer a request about a job that is not on this replica. None if no such job exists.
 
-        None if no such job exists. Raises: StorageError.
+        The replica that has the job answers if it is alive. Otherwise the job's record is used. Raises:
+        StorageError.
         """
         replicas = self._site.replicas
         if replicas is None or self._site.jobs.has(place.job):
@@ -155,7 +159,7 @@ class JobRoutes:
 async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     if job.result_size < LARGE:
         return json_answer(200, job.facts())
-    try:  # before they are encoded
+    try:  # check before encoding
         await connection_of(request).reserve(job.result_size)
     except AnswerRefused as refused:
         return plain_error(503, refused.message, RETRY_AFTER)
@@ -182,7 +186,7 @@ async def _download(request: web.BaseRequest, job: AsyncCall, caller: Principal)
 async def download(
     request: web.BaseRequest, job: AsyncCall, headers: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse | None:
-    """Send the file named in the query, else all files, with these `headers`. None if no such file exists."""
+    """Send the file named in the query, or all files. `headers` are added. None if there is no such file."""
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: it has no files to download yet", state=job.state)
     try:
@@ -195,7 +199,7 @@ async def download(
 
 
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    """Send events at once and after every interval, until the job, the time or the token ends."""
+    """Send an event at once and after every interval, until the job, the time limit or the token ends."""
     try:
         interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
         most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
@@ -211,8 +215,8 @@ async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal)
                 stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
                 if reader.has_told_all or now() >= ends:
                     break
-                await stream.drain()  # a client with too much unread gets the next event later
-                # Counted from the due time, so that the time for writing does not add up.
+                await stream.drain()  # a slow client gets the next event later
+                # Counting from the due time avoids adding up the time for writing.
                 due = max(due + interval_s, now())
                 await reader.over(min(due, ends) - now())
     return await stream.finish()
@@ -235,7 +239,7 @@ async def _relay(
     *,
     may_move: bool = True,
 ) -> web.StreamResponse:
-    """Relay the WebSocket of another replica. Raises: TransportError if it cannot be opened."""
+    """Forward the WebSocket of another replica. Raises: TransportError if it cannot be opened."""
     headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
     answer: web.StreamResponse | None = None
     try:
@@ -249,7 +253,7 @@ async def _relay(
     except TransportError:
         if answer is None:
             raise
-        connection_of(request).abort()  # the client must not take this for the end of the job
+        connection_of(request).abort()  # otherwise the client would take this for the end of the job
         return answer
 
 
@@ -267,7 +271,7 @@ async def _serve(
     texts: AsyncGenerator[str, None],
     caller: Principal,
 ) -> web.StreamResponse:
-    """Send texts until they, the token or the connection end."""
+    """Send texts until they end, the token expires or the connection is lost."""
     if isinstance(socket, web.Response):
         return socket
     sending = asyncio.create_task(_send(request, socket, texts))
@@ -284,7 +288,7 @@ async def _serve(
 
 
 BY_RECORD: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
-"""Handlers that can use the record of a job whose replica does not respond."""
+"""Handlers that need only the record of a job, whose replica may not respond."""
 UNFOLLOWED = "the machine that runs the job does not answer, so it cannot be followed: try again"
 _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _facts, "DELETE": _cancel},
@@ -317,11 +321,11 @@ async def _send(request: web.BaseRequest, socket: Socket, texts: AsyncGenerator[
     except (ConnectionError, ClientConnectionError):
         return
     except TransportError:
-        connection_of(request).abort()  # the client must not take this for the end of the job
+        connection_of(request).abort()  # otherwise the client would take this for the end of the job
 
 
 def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
-    """Return a query parameter in seconds, or None if it is missing. Raises: ValueError with the limits."""
+    """Return a query parameter in seconds. None if it is missing. Raises: ValueError with the limits."""
     given = request.query.get(name)
     if given is None:
         return None
@@ -337,7 +341,7 @@ _UNQUOTED = re.compile(r"[^\w.,+() -]", re.ASCII)
 
 
 class ByteRange(NamedTuple):
-    """`length` bytes from `start` on."""
+    """Range of `length` bytes that begins at `start`."""
 
     start: int
     length: int
@@ -346,7 +350,7 @@ class ByteRange(NamedTuple):
 async def send(
     request: web.BaseRequest, parcel: Download, more: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
-    """Send an open file, with the additional headers `more`, and close its descriptor."""
+    """Send an open file and close its descriptor. `more` are additional headers."""
     try:
         return await _answer(request, parcel, more)
     finally:
@@ -386,16 +390,20 @@ async def _answer(request: web.BaseRequest, parcel: Download, more: Mapping[str,
 
 
 def disposition(name: str) -> str:
-    """Return the `Content-Disposition` that makes a browser save a file, with an ASCII and the exact name."""
+    """Return a `Content-Disposition` header that makes a browser save a file.
+
+    It contains the exact name and an ASCII form of it.
+    """
     plain = _UNQUOTED.sub("_", name) or "file"
     told = f'attachment; filename="{plain}"'
     return told if plain == name else f"{told}; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def wanted(header: str, size: int) -> ByteRange | None:
-    """Return the requested range; its length is 0 if the file has none of it. None for the whole file.
+    """Return the requested range. None for the whole file.
 
-    Invalid headers and multiple ranges are answered with the whole file.
+    The length is 0 if the range is outside the file. For invalid headers and several ranges, the whole file
+    is sent.
     """
     found = _RANGE.fullmatch(header.strip())
     if found is None or found.groups() == ("", ""):
@@ -426,10 +434,10 @@ async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) 
 
 
 async def _read(descriptor: int, length: int, position: int) -> bytes:
-    """Read on another thread.
+    """Read from a file on a worker thread.
 
-    If cancelled, wait for the read, which cannot be interrupted: the descriptor must not be closed and reused
-    before it.
+    The read cannot be interrupted. If this is cancelled, wait for the read, because the descriptor must not
+    be closed and reused before.
     """
     reading = asyncio.ensure_future(asyncio.to_thread(read_at, descriptor, length, position))
     try:

@@ -1,4 +1,4 @@
-"""Fetches one small document from a URL in the manifest: the keys of a token issuer."""
+"""Download of one small document: the keys of a token issuer, from a URL in the manifest."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Endpoints of the protocol: `/mcp/<name>` over Streamable HTTP in both eras, and `/v1/mcp` for gateways.
+"""Endpoints of the protocol: `/mcp/<name>` for Streamable HTTP, and `/v1/mcp` for gateways.
 
-Source: MCP basic/versioning, basic/transports of 2025-11-25, basic/transports/streamable-http.
+They serve revisions with a handshake and stateless ones. Source: MCP basic/versioning, basic/transports of
+2025-11-25, basic/transports/streamable-http.
 """
 
 from __future__ import annotations
@@ -77,18 +78,17 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint, Site
 
 Verb: TypeAlias = "Callable[[web.BaseRequest, Endpoint, Principal | None], Awaitable[web.StreamResponse]]"
-"""Handler for a caller's request. The caller is None if the body must be read first, as it may have a
-token."""
+"""Handler for a request of a caller. The caller is None if its token may be in the body."""
 LAST_EVENT_HEADER = "Last-Event-ID"
 WRITTEN = CHANGING | {"notifications/initialized"}
-"""Messages after which a shared session is written."""
+"""Messages after which a shared session must be written."""
 LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
 NOTHING_KEPT = f"{LAST_EVENT_HEADER}: that stream is no longer stored"
 INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 
 
 class McpRoutes:
-    """Protocol endpoints of all servers of a site."""
+    """Protocol endpoints of all servers of a core."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -105,7 +105,7 @@ class McpRoutes:
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Answer one POSTed message or batch. Without a `caller` the token may be in the body."""
+        """Answer one message or batch. If `caller` is None, the token may be in the body."""
         head = head_of(request)
         if head.content_type != JSON:
             return no_json(head.content_type)
@@ -133,8 +133,8 @@ class McpRoutes:
         except ProtocolError as error:
             return await self._undecodable(request, endpoint, body, error, caller)
         self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
-        # Clients of SDK 1.x end the whole session on a 401 or 403. That only helps clients that can get
-        # another token; for the others the error is in the message only.
+        # Clients of SDK 1.x end their session after a 401 or 403. That helps only clients that can get
+        # another token. For other clients, only the message contains the error.
         is_told_inside = session is not None and not endpoint.access.authorization_servers
         answer = await self._answer(request, head, dialogue, message, session, caller, is_told_inside)
         if (
@@ -149,7 +149,7 @@ class McpRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Open a session's standing stream, or describe this endpoint."""
+        """Open the standing stream of a session. Without a session, describe this endpoint."""
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
@@ -164,7 +164,7 @@ class McpRoutes:
                 return await self._shared_stream(request, session, caller or OPEN, self._copies, last)
         except StorageError as error:
             return try_again(error)
-        # Events of earlier processes are lost: clients that ask for them get a new stream.
+        # Events of earlier processes are lost. A client that asks for them gets a new stream.
         if not last or session.events.is_earlier(last):
             if session.standing.is_carried:
                 return plain_error(409, "This session already has a GET stream")
@@ -177,7 +177,7 @@ class McpRoutes:
     async def discover_or_get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Return the gateway's discovery document, or the standing stream for clients with a session."""
+        """Return the gateway's discovery document. A client with a session gets its standing stream."""
         head = head_of(request)
         if head.session is not None or not head.accepted.json:
             return await self.get(request, endpoint.gateway, caller)
@@ -204,7 +204,7 @@ class McpRoutes:
     async def _dialogue(
         self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
     ) -> tuple[HostedDialogue, HttpSession | None]:
-        """Return the dialogue of a message and its session. `initialize` begins a new session."""
+        """Return the dialogue of a message, and its session. `initialize` creates a session."""
         version = head.version
         if is_stateless(message, version):
             if head.repeated:
@@ -231,9 +231,10 @@ class McpRoutes:
     async def _session(
         self, request: web.BaseRequest, identifier: str, endpoint: Endpoint, caller: Principal
     ) -> HttpSession | None:
-        """Return the caller's session with that id, also from another replica or before a restart; else None.
+        """Return the caller's session with that id, or None.
 
-        Raises: StorageError while the storage is unavailable.
+        It may come from another replica, or from before a restart. Raises: StorageError while the storage is
+        unavailable.
         """
         found = self.sessions.get(identifier, endpoint.key, caller)
         if found is not None:
@@ -245,7 +246,7 @@ class McpRoutes:
     async def _answered_elsewhere(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Forward a message to the replica with the job, task or round that it names; None to answer here.
+        """Forward a message to the replica that has the job, task or round it names. None to answer it here.
 
         Raises: StorageError.
         """
@@ -272,10 +273,10 @@ class McpRoutes:
         try:
             return await send_on(request, replicas, holder, body)
         except ReplicaSilent as silent:
-            # A parked call may continue there, so it must not begin here as well. A task can be
+            # A parked call may continue on that replica, so it must not begin here as well. A task can be
             # answered from its record.
             return None if task else try_again(silent, readable_id(message))
-        except TransportError:  # it has ended just now
+        except TransportError:  # it has just ended
             second = "" if task else await replicas.round_holder(request_state(message))
             if second in ("", replicas.id, holder):
                 return None
@@ -287,7 +288,7 @@ class McpRoutes:
     async def _answer_for_another(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Forward a client's response to the replica that sent the request; None if it was this one.
+        """Forward a client's response to the replica that sent the request. None if this replica sent it.
 
         Raises: StorageError.
         """
@@ -316,9 +317,9 @@ class McpRoutes:
         copies: SharedCopies,
         last: str | None,
     ) -> web.StreamResponse:
-        """Carry a stream of a session: one of this replica, of another one, or the standing stream.
+        """Send a stream of a shared session.
 
-        Raises: StorageError.
+        It is the stream of a call here or on another replica, or the standing stream. Raises: StorageError.
         """
         found = session.events.find(last) if last else None
         if found is not None and found[0] is not session.standing:
@@ -342,10 +343,10 @@ class McpRoutes:
         place: EventPosition,
         mark: str,
     ) -> web.StreamResponse:
-        """Carry the stream of a call that another replica runs or has run.
+        """Send the stream of a call that another replica runs or has run.
 
-        That replica writes its events when its client disconnects, or when they are requested here. Raises:
-        StorageError.
+        That replica writes the events when its client disconnects, or when this replica asks for them.
+        Raises: StorageError.
         """
         replicas, identifier = self._site.replicas, hashed(session.id)
         assert replicas is not None
@@ -353,7 +354,7 @@ class McpRoutes:
         if holder == replicas.id:
             return plain_error(400, NOTHING_KEPT)
         lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
-        # If the engine lost its data, the holder is unknown until that replica reports again.
+        # If the engine lost its data, no holder is known until that replica reports it again.
         loop = asyncio.get_running_loop()
         patient_until = loop.time() + PROMPT_S
 
@@ -373,9 +374,10 @@ class McpRoutes:
         copies: SharedCopies,
         place: EventPosition,
     ) -> web.StreamResponse:
-        """Carry a standing stream of another replica: through that one, else here with the events it wrote.
+        """Send the standing stream of another replica.
 
-        Raises: StorageError.
+        The stream is forwarded if that replica has it. Otherwise it continues here, after the events that
+        were written. Raises: StorageError.
         """
         replicas, identifier = self._site.replicas, hashed(session.id)
         assert replicas is not None
@@ -485,12 +487,12 @@ class McpRoutes:
         return await outlet.conclude(body)
 
     def _is_for_want_of_engine(self, body: bytes | None) -> bool:
-        """Return True if an answer may be an error caused by the unavailable engine."""
+        """Return True if an answer may be an error because the engine is unavailable."""
         replicas = self._site.replicas
         return replicas is not None and bool(replicas.away) and body is not None and INTERNAL in body
 
     async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
-        """Add a session that was begun, or write what the client changed. Raises: StorageError."""
+        """Keep a session that has begun, or write what the client changed. Raises: StorageError."""
         copies = self._copies
         if session.is_kept:
             if copies is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
@@ -529,7 +531,7 @@ class McpRoutes:
 
 
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
-    """Return the error for a GET or DELETE without a session, or None if the request names a session."""
+    """Return the error for a GET or DELETE that names no session. None if it names one."""
     head = head_of(request)
     known = BY_NAME.get(head.version)
     if head.version and known is None:
@@ -550,13 +552,13 @@ def _post_only(endpoint: Endpoint) -> web.Response:
 
 
 class GoingOn(NamedTuple):
-    """Continuation of the standing stream of a shared session on this replica."""
+    """Standing stream of a shared session that continues on this replica."""
 
     copies: SharedCopies
     since: BusPosition | None
-    """Position of the client after the events that are sent again first, or None if unknown."""
+    """Position of the client after the events in `left`. None if it is unknown."""
     left: Collection[bytes] = ()
-    """Events written by another replica, which are sent first."""
+    """Events that another replica wrote. They are sent first."""
 
     async def catch_up(self, session: HttpSession) -> bool:
         """Send the events that the client missed.
@@ -576,9 +578,9 @@ async def _stream_events(
 ) -> web.StreamResponse:
     """Send the events after `after` on a stream, until the stream, the connection or the token ends.
 
-    `going_on` is set for the standing stream of a shared session. The stream ends at once if another replica
-    should carry it, or while the engine is unavailable, because missed events are then unknown. The client
-    reconnects.
+    `going_on` is set for the standing stream of a shared session. Such a stream ends at once if another
+    replica should have it. It also ends while the engine is unavailable, because missed events are then
+    unknown. The client reconnects.
     """
     stream = EventStream(request)
     if going_on is not None:

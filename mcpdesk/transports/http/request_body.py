@@ -1,4 +1,4 @@
-"""Reads request bodies. If possible, too large or compressed ones are rejected before any of it is read."""
+"""Reading of request bodies. If possible, an unacceptable body is rejected before it is read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
-    """Return the whole body.
+    """Return the complete body.
 
-    Raises: RequestRefused for a body over `limit` bytes (413), compressed (415), incomplete (400), too slow
-    (408), or too large together with those of all other requests (503).
+    Raises: RequestRefused if it has more than `limit` bytes (413), is compressed (415), incomplete (400) or
+    too slow (408), or if all bodies together are too large (503).
     """
     head, content, connection = head_of(request), request.content, connection_of(request)
     if head.body_size is not None and head.body_size > limit:
@@ -38,11 +38,11 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
 
 
 def begin_body(request: web.BaseRequest) -> None:
-    """Ask the client to send the body. Raises: RequestRefused (415) for a compressed one."""
+    """Ask the client to send the body. Raises: RequestRefused (415) if it is compressed."""
     if not head_of(request).is_plain:
         coding = request.headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity":
-            # A few kilobytes may expand to gigabytes, and the capture would not have the bytes that were
+            # A few kilobytes can expand to gigabytes. Also, the capture would not contain the bytes that were
             # sent.
             told = f"Content-Encoding {coding[:80]!r} is not supported: send the body without encoding"
             raise _closing(plain_error(415, told))
@@ -51,7 +51,7 @@ def begin_body(request: web.BaseRequest) -> None:
 
 
 async def body_pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    """Yield the body in pieces, as fast as they are consumed. Each piece extends the deadline.
+    """Yield the body in pieces, as fast as the caller takes them. Each piece extends the deadline.
 
     Raises: TimeoutError, ConnectionError.
     """
@@ -84,7 +84,7 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
                 patience.reschedule(deadline)
         return bytes(body)
     except (TimeoutError, ConnectionError, web.RequestPayloadError) as error:
-        # The stream keeps its error, the error its traceback, and the traceback all received data.
+        # The stream refers to its error, the error to its traceback, and the traceback to all received data.
         error.__traceback__ = None
         raise
     finally:
@@ -93,7 +93,7 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
 
 
 def _count(connection: HttpConnection, more: int, total: int, limit: int) -> None:
-    """Reserve `more` bytes for a body. Raises: RequestRefused."""
+    """Reserve memory for `more` bytes of a body. Raises: RequestRefused."""
     if total > limit:
         raise _too_large(None, limit)
     if not connection.hold(more):
@@ -107,6 +107,6 @@ def _too_large(size: int | None, limit: int) -> RequestRefused:
 
 
 def _closing(answer: web.Response) -> RequestRefused:
-    """Return a refusal that closes the connection, because the rest of the body is not read."""
+    """Return an error that closes the connection, because the body was not read completely."""
     answer.force_close()
     return RequestRefused(answer)

@@ -1,7 +1,7 @@
-"""Checks of requests before they are read, CORS headers, and the log of rejected requests.
+"""Checks of requests before their body is read, CORS headers, and the log of rejected requests.
 
-The checks cover the form of the request, Host, Origin and the API key. Source: MCP basic/transports of
-2025-11-25, basic/security; Fetch, CORS.
+The form of the request, Host, Origin and the API key are checked. Source: MCP basic/transports of 2025-11-25,
+basic/security; Fetch, CORS.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_o
 from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
 
 FOREIGN = frozenset({"cross-site", "same-site"})
-"""Values of `Sec-Fetch-Site` for requests from other sites' pages. Another port of this machine is the
-same site."""
+"""Values of `Sec-Fetch-Site` if a page of another site sent the request. Ports of one machine are the same
+site.
+"""
 
 
 FOR_SCRIPTS = frozenset({"empty", "websocket"})
-"""Values of `Sec-Fetch-Dest` for fetch, EventSource and WebSocket, whose responses a browser never
-renders."""
+"""Values of `Sec-Fetch-Dest` for fetch, EventSource and WebSocket. Browsers never display their responses."""
 PROTOCOL = ("/mcp/", "/v1/", "/jobs", "/ws/")
 """Paths for clients only, besides the endpoints that `split_path` knows."""
 SAVED = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
-"""Paths whose response a browser saves, because it is an attachment."""
+"""Paths of attachments, which a browser saves."""
 INTERPRETED = frozenset(
     {
         "accept", "accept-encoding", "access-control-request-headers", "access-control-request-method",
@@ -42,14 +42,14 @@ INTERPRETED = frozenset(
         "sec-fetch-site", "traceparent", "tracestate", "upgrade",
     }
 )  # fmt: skip
-"""Headers that this program interprets, in lower case, besides all that begin with `Mcp-`."""
+"""Lower-case headers that this program interprets. It also interprets all that begin with `Mcp-`."""
 NOT_OPENED = "This address is for MCP clients: a browser cannot open or embed it"
 
 
 class RequestGuard:
-    """Checks requests that arrive on one address.
+    """Checks the requests that arrive at one address.
 
-    `bound` and `port` are that address; empty and 0 on a Unix socket.
+    `bound` and `port` are this address. They are empty and 0 on a Unix socket.
     """
 
     def __init__(self, bound: str, port: int = 0) -> None:
@@ -57,7 +57,7 @@ class RequestGuard:
         self._port = port
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
-        """Return the error for a malformed request, or one with a forbidden Host or Origin.
+        """Return the error for a malformed request, or for a forbidden Host or Origin.
 
         None if the request is valid.
         """
@@ -66,18 +66,18 @@ class RequestGuard:
             return _closing(505, "the request line must contain HTTP/1.1 or HTTP/1.0")
         codings = headers.getall("Transfer-Encoding", ())
         if codings and [each.strip().lower() for each in codings] != ["chunked"]:
-            # A proxy in front of us may see the body end at another position.
+            # A proxy before this server might see another end of the body.
             return _closing(501, "Transfer-Encoding must be only chunked, or omitted")
         if wrong := _malformed(request, rules.api_key_header.lower()):
             return plain_error(400, wrong)
         host, origin = headers.get("Host"), headers.get("Origin")
         target = head_of(request).authority
         if len(headers.getall("Origin", ())) > 1:
-            # A proxy in front of us may have checked the other one.
+            # A proxy before this server might have checked the other value.
             return plain_error(400, "Origin is given more than once")
         if origin is None and _is_hidden_page(headers):
             return plain_error(403, "Pages of other sites must not load this", hint="see allowed_origins")
-        # A target may contain a host, too. Both must be allowed, because either may be used.
+        # The request target may also contain a host. Both must be allowed, because either may be used.
         for name in (host, target) if target else (host,):
             if not (check_host(name, rules.allowed_hosts, self._bound) or _is_probe(request, name)):
                 return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
@@ -90,9 +90,9 @@ class RequestGuard:
     def refuse_caller(
         self, request: web.BaseRequest, rules: Rules, in_query: bool = False, status: int = 401
     ) -> web.Response | None:
-        """Return the error for a missing or wrong key, with this status, or None if the key is right.
+        """Return the error for a missing or wrong key, with this status. None if the key is right.
 
-        With `in_query`, `?api_key=` may carry the key, too.
+        `in_query` allows the key in `?api_key=` as well.
         """
         if not rules.api_key:
             return None
@@ -107,15 +107,15 @@ class RequestGuard:
 
 
 def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
-    """Return True for a health probe without a Host, as load balancers send in HTTP/1.0.
+    """Return True for a health probe without a Host, as load balancers send over HTTP/1.0.
 
-    Browsers never do.
+    Browsers always send a Host.
     """
     return host is None and request.version == HttpVersion10 and request.path in PROBES
 
 
 def _malformed(request: web.BaseRequest, key_header: str) -> str:
-    """Return the error for a target or header that is not UTF-8, or for an invalid session id; else empty."""
+    """Return an error message if a target or header is not UTF-8, or the session id is invalid. Else ""."""
     if not _is_text(request.path_qs):
         return "The request target is not UTF-8; percent-encode other octets"
     for name, value in request.headers.items():
@@ -131,33 +131,35 @@ def _malformed(request: web.BaseRequest, key_header: str) -> str:
 
 
 def _is_text(value: str) -> bool:
-    """True if all octets of a decoded value were UTF-8."""
+    """True if a decoded value was valid UTF-8."""
     return value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _closing(status: int, message: str) -> web.Response:
-    """Return an error that closes the connection, because the start of the next request is uncertain."""
+    """Return an error that closes the connection, because the start of the next request is unknown."""
     answer = plain_error(status, message)
     answer.force_close()
     return answer
 
 
 def _is_hidden_page(headers: Mapping[str, str]) -> bool:
-    """True if another site's page caused this request without an `Origin`, as for an image.
+    """True if a page of another site caused this request without an `Origin`, for example to load an image.
 
-    A link that a person follows is not such a request.
+    A link that a person follows does not count.
     """
     return headers.get("Sec-Fetch-Site") in FOREIGN and headers.get("Sec-Fetch-Mode") != "navigate"
 
 
 def _is_opened(headers: Mapping[str, str]) -> bool:
-    """True if a browser opens or embeds the response instead of passing it to a script."""
+    """True if a browser displays or embeds the response, so that no script receives it."""
     is_navigation = headers.get("Sec-Fetch-Mode") in ("navigate", "nested-navigate")
     return is_navigation or headers.get("Sec-Fetch-Dest", "empty") not in FOR_SCRIPTS
 
 
 def _is_protocol(request: web.BaseRequest) -> bool:
-    """True if a path is for clients only. Links to a job's files are not, because browsers save them."""
+    """True if only clients use the path. Browsers may save the files of a job, so these paths do not
+    count.
+    """
     head = head_of(request)
     if head.way is None and not head.path.startswith(PROTOCOL):
         return False
@@ -172,22 +174,22 @@ def _shown(value: str | None) -> str:
 PROBES = frozenset({"/health", "/ready"})
 """Paths that load balancers poll."""
 SHARED = ("/mcp", "/v1/", "/jobs", "/.well-known/")
-"""Paths that pages of listed origins may use, besides those of facts. The dashboard is not among them."""
+"""Paths that pages of listed origins may use, in addition to those with facts. Not the dashboard."""
 ASKS_FIRST = "Access-Control-Request-Method"
-"""Header that distinguishes a browser's preflight request from a client's OPTIONS request."""
+"""Header that distinguishes the preflight request of a browser from a client's OPTIONS request."""
 METHODS = "GET, POST, DELETE, OPTIONS"
 READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Content-Disposition"
-"""Response headers that a page may read besides the default ones."""
+"""Response headers that a page may read, in addition to the default ones."""
 HOLDS_S = 600
-"""Time for which a browser may cache a preflight response."""
+"""Seconds for which a browser may cache a preflight response."""
 LONGEST = 2_000
-"""Maximum number of characters in the headers a page asks for."""
+"""Maximum length in characters of the list of headers that a page asks for."""
 
 
 def page_headers(
     request: web.BaseRequest, origins: tuple[str, ...], fact_paths: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return the CORS headers for a page of a listed origin; empty for all others."""
+    """Return the CORS headers for a page of a listed origin. Empty for others."""
     origin, path = request.headers.get("Origin"), request.path
     is_shared = path.startswith((*SHARED, *fact_paths)) or split_path(path)[1] is not None
     if origin is None or not is_shared or not is_listed(origin, origins):
@@ -206,7 +208,7 @@ def is_question(request: web.BaseRequest) -> bool:
 
 
 def permission(request: web.BaseRequest) -> web.Response:
-    """Answer a preflight request, which has neither key nor token."""
+    """Answer a preflight request. It contains neither key nor token."""
     told = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(HOLDS_S)}
     wanted = request.headers.get("Access-Control-Request-Headers", "")
     if wanted and len(wanted) <= LONGEST:
@@ -219,34 +221,34 @@ def permission(request: web.BaseRequest) -> web.Response:
 LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
     status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
 }
-"""Loggers by status. These refusals are logged because the traffic does not show them."""
+"""Loggers by status. The traffic does not contain these refusals, so they are logged."""
 SECOND_S = 1.0
 MAX_A_SECOND = 5
-"""Maximum number of causes logged in one second, so that a retrying client cannot fill the log."""
+"""Maximum number of causes logged per second. A client that retries cannot fill the log."""
 
 
 class RefusalLog:
-    """Logs rejected requests of one listener: one per second and cause, then the number of the others.
+    """Log of rejected requests of one listener.
 
-    Used on one loop.
+    Of each cause, one request a second is logged, then the number of others. Use it on one loop.
     """
 
     def __init__(self) -> None:
         self._left_out = 0
         self._counts: dict[tuple[int, str, str], int] = {}
-        """Number of omitted refusals of this second, by cause."""
+        """Number of refusals in this second that were not logged, by cause."""
         self._ending: asyncio.TimerHandle | None = None
-        """Timer that ends this second, or None while nothing is counted."""
+        """Timer for the end of this second, or None."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
-        """Log and return an answer. Only refusals are logged, one per cause and second."""
+        """Return an answer, and log it if it is a refusal. At most one per cause and second is logged."""
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer
         if self._ending is None:
             self._ending = asyncio.get_running_loop().call_later(SECOND_S, self.flush)
         reason, peer = _reason(answer), sendable(peer_of(request))
-        # Temporary failures concern all clients alike.
+        # A temporary failure concerns all clients.
         cause = answer.status, reason, "" if answer.status == 503 else peer
         if cause in self._counts:
             self._counts[cause] += 1
@@ -259,7 +261,7 @@ class RefusalLog:
         return answer
 
     def flush(self) -> None:
-        """Log the number of refusals that were omitted in this second, and begin the next one."""
+        """Log the number of refusals that were not logged in this second."""
         if self._ending is not None:
             self._ending.cancel()
             self._ending = None
@@ -273,7 +275,7 @@ class RefusalLog:
 
 
 def _reason(answer: web.Response) -> str:
-    """Return the text of an HTTP or JSON-RPC error, with the requested unknown value."""
+    """Return the text of an HTTP or JSON-RPC error, with the unknown value that was requested."""
     if not isinstance(answer.body, bytes):
         return ""
     error = codec.decode(answer.body).get("error", "")

@@ -1,4 +1,4 @@
-"""Parsed request heads. Equal heads are parsed once, because clients repeat theirs."""
+"""Parsed heads of requests (request line and headers). Equal heads are parsed only once."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 MAX_SHARED = 4 << 10
-"""Bytes of headers above which a head is not cached."""
+"""Maximum size in bytes of headers that are cached."""
 MAX_HEADS = 512
 """Maximum number of cached heads of one listener."""
 GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
-"""Values of `way` for the paths of the gateway dialect. No real path can have them."""
+"""Values of `way` for paths of the gateway dialect. No real path has these values."""
 GATEWAY_ROUTES = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
@@ -32,7 +32,7 @@ _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
 
 
 class RequestHead:
-    """The request line and headers, and everything derived from them."""
+    """Request line and headers, and all values computed from them."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         headers = request.headers
@@ -41,56 +41,59 @@ class RequestHead:
         if "?" in self.asked or "=" in self.asked or "%" in self.asked:
             self.line = mask_text(self.line)
         self.also_secret = ""
-        """Another header whose value is not recorded."""
+        """Name of another header whose value must not be recorded."""
         self.noted = _masked_headers(headers)
-        """Headers for the record, without keys and tokens."""
+        """Headers to record, without keys and tokens."""
         self.said = HttpNote(self.line, self.noted)
         self.carried = headers
-        """Headers. Equal heads share this object, so that results can be cached by its identity."""
+        """Headers of the request. Equal heads share this object, so that results can be cached by its
+        identity.
+        """
         self.authority, target = _target(self.asked)
-        """Host and port of a target in absolute form; empty for the usual form."""
+        """Host and port in the target if it is in absolute form, else empty."""
         self.path, _, query = target.partition("?")
         self.server, self.way = split_path(self.path)
-        """Name of the server in the path and the rest after it; `way` is None if the path is not an
-        endpoint's."""
+        """Name of the server in the path, and the path after it. `way` is None if the path is not of an
+        endpoint.
+        """
         self.content_type = headers.get("Content-Type", "")
-        """Content type; empty if missing."""
+        """Content type, or empty."""
         self.accepted = accepted(headers.get("Accept", ""))
         self.names_stream = STREAM in headers.get("Accept", "").lower()
-        """True if `Accept` names event streams, not only a wildcard."""
+        """True if `Accept` lists event streams, and not only a wildcard."""
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)
         self.body_size = _body_size(headers)
-        """Size of the body in bytes, or None if the head does not contain it."""
+        """Size of the body in bytes. None if the head does not state it."""
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
-        """True if the body is neither encoded nor delayed until we send `100 Continue`."""
+        """True if the body is not encoded and the client does not wait for `100 Continue`."""
         self.page_headers: dict[str, str] = {}
-        """CORS headers for every answer to this request."""
+        """CORS headers for all answers to this request."""
         asked = parse_qs(query) if query else {}
         self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
-        """Token of the `Authorization` header, and the error in how it was sent."""
+        """Token in the `Authorization` header, and the error if it was sent in a wrong way."""
         if self.way in (GATEWAY, GATEWAY_SOCKET):
             self.server = asked.get("server", ("",))[0]
         self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
         self.mode = asked.get("mode", ("",))[0]
-        """Requested mode of the server; empty for none."""
+        """Requested mode of the server. Empty for none."""
         repeated = [name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1]
         self.repeated = repeated[0] if repeated else ""
-        """Routing header that is repeated, or empty. An intermediary may have read the other value."""
+        """Routing header that is repeated, or empty. A proxy may have used the other value."""
         self.passed: Rules | None = None
-        """Rules under which a request with this head was admitted."""
+        """Rules under which an equal request was admitted, or None."""
         self.sent_on: dict[str, str] | None = None
-        """Headers to forward to a pass-through server under these rules, once computed."""
+        """Headers for a pass-through server under these rules, if they were already computed."""
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
 
     @property
     def key_status(self) -> int:
-        """Status for a missing key. On the protocol's own endpoints a 401 would start OAuth."""
+        """Status for a missing key. On the protocol's endpoints, 401 would make clients start OAuth."""
         return 401 if self.way in (GATEWAY, GATEWAY_SOCKET) else 403
 
     def hide(self, name: str) -> None:
-        """Hide the value of this header in the record from now on."""
+        """Do not record the value of this header from now on."""
         if name != self.also_secret and name in self.carried:
             self.also_secret = name
             self.noted = _masked_headers(self.carried, name)
@@ -101,7 +104,7 @@ HEAD = web.RequestKey("head", RequestHead)
 
 
 class RequestHeads:
-    """Cache of heads by method, path and headers. The oldest one is dropped first."""
+    """Cache of heads by method, path and headers. The oldest one is removed first."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str, tuple[tuple[bytes, bytes], ...]], RequestHead] = {}
@@ -110,7 +113,7 @@ class RequestHeads:
         return len(self._heads)
 
     def find(self, request: web.BaseRequest) -> RequestHead:
-        """Return the head of a request; equal requests share one object."""
+        """Return the head of a request. Equal requests share one object."""
         key = (request.method, request.raw_path, request.raw_headers)
         head = self._heads.get(key)
         if head is None:
@@ -128,13 +131,13 @@ def head_of(request: web.BaseRequest) -> RequestHead:
 
 
 def peer_of(request: web.BaseRequest) -> str:
-    """Return the client's `User-Agent`, else its address. Used until the client introduces itself."""
+    """Return the client's `User-Agent`, or else its address. Used until the client sends its name."""
     agent = head_of(request).carried.get("User-Agent", "").partition(" ")[0].replace("/", " ")
     return agent[:60] or (request.remote or "unix")
 
 
 def _masked_headers(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
-    """Return the headers for the record, with secrets, tokens and keys in URLs masked."""
+    """Return the headers to record. Secrets, tokens, and keys in URLs are masked."""
     more = also_secret.lower()
     return tuple(
         [
@@ -152,7 +155,10 @@ def _masked_headers(headers: CIMultiDictProxy[str], also_secret: str = "") -> tu
 
 
 def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | None, str]:
-    """Return the bearer token of a request, and the error in how it was sent. Source: RFC 6750, 2."""
+    """Return the bearer token of a request, and the error if it was sent in a wrong way.
+
+    Source: RFC 6750, 2.
+    """
     given = headers.getall("Authorization", ())
     tokens = [
         value[6:].strip() for value in given if value[:6].lower() == "bearer" and value[6:7] in ("", " ")
@@ -172,7 +178,7 @@ def _body_size(headers: CIMultiDictProxy[str]) -> int | None:
 
 
 def _target(asked: str) -> tuple[str, str]:
-    """Split a target into authority and path with query. Proxies receive both. Source: RFC 9112, 3.2.2."""
+    """Split a target into authority, and path with query. Source: RFC 9112, 3.2.2."""
     found = None if asked.startswith("/") else _ABSOLUTE.fullmatch(asked)
     if found is None:
         return "", asked
@@ -180,7 +186,7 @@ def _target(asked: str) -> tuple[str, str]:
 
 
 def split_path(path: str) -> tuple[str, str | None]:
-    """Return the server in a path and the rest after its name, which is None if it is not an endpoint's path.
+    """Return the server in a path, and the path after its name. That is None if it is no endpoint.
 
     `/<name>/mcp` is the same as `/mcp/<name>`, because some clients recognize an endpoint by the end of its
     URL.

@@ -1,4 +1,4 @@
-"""HTTP responses: JSON bodies, errors, and the types that an Accept header allows."""
+"""HTTP responses: JSON bodies, errors, and the media types that a client accepts."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mcpdesk.recorder.record import HttpNote
 
 JSON = "application/json"
 PIECE = 1 << 20
-"""Bytes of a large body that are written at once."""
+"""Number of bytes of a large body that are written at a time."""
 STREAM = "text/event-stream"
 WHY = web.ResponseKey("why", str)
-"""Reason of a refusal for the log. Clients do not receive it."""
+"""Reason for a refusal, for the log only."""
 IS_RECORDED = web.ResponseKey("recorded", bool)
-"""Marks a response that is in the traffic, so it is not logged."""
+"""Marks a response that is in the recorded traffic and therefore not logged."""
 CONFINED = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Headers of every response except the dashboard's page: browsers neither run nor embed it."""
+"""Headers of all responses except the dashboard's page. Browsers neither run nor embed these responses."""
 JSON_HEADERS = {"Content-Type": JSON, **CONFINED}
 
 
 class AcceptedTypes(NamedTuple):
-    """Response types that a client accepts."""
+    """Media types of responses that a client accepts."""
 
     json: bool
     stream: bool
@@ -40,7 +40,7 @@ class AcceptedTypes(NamedTuple):
 
 @lru_cache(maxsize=256)
 def accepted(header: str) -> AcceptedTypes:
-    """Parse an Accept header; an empty one accepts anything."""
+    """Parse an Accept header. An empty one accepts everything."""
     if not header.strip():
         return AcceptedTypes(True, True)
     kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
@@ -52,9 +52,9 @@ def accepted(header: str) -> AcceptedTypes:
 
 
 def response_note(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> HttpNote:
-    """Return the status line and headers of an answer for the record.
+    """Return the status line and headers of an answer, to be recorded.
 
-    Only headers with a meaning in MCP are recorded.
+    Only headers that MCP uses are recorded.
     """
     return (
         HttpNote(_line(status), (("Content-Type", kind), *headers.items()))
@@ -65,7 +65,7 @@ def response_note(status: int, kind: str = JSON, headers: dict[str, str] | None 
 
 @lru_cache(maxsize=64)
 def _bare(status: int, kind: str) -> HttpNote:
-    """Return the same object for equal answers, which the recorder writes once."""
+    """Return the same object for equal answers. The recorder then writes it only once."""
     return HttpNote(_line(status), (("Content-Type", kind),))
 
 
@@ -75,7 +75,7 @@ def _line(status: int) -> str:
 
 
 def status_text(status: int) -> str:
-    """Return a status with its phrase, if it has one: `404 Not Found`, `520`."""
+    """Return a status with its phrase if it has one, such as `404 Not Found`."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -83,7 +83,7 @@ def status_text(status: int) -> str:
 
 
 def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None = None) -> web.Response:
-    """Return a response with an encoded JSON body, or without a body."""
+    """Return a response with encoded JSON, or without a body."""
     if body is None:
         return web.Response(status=status, headers=headers)
     merged = JSON_HEADERS if headers is None else JSON_HEADERS | headers
@@ -93,7 +93,7 @@ def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None 
 async def large_answer(
     request: web.BaseRequest, status: int, body: bytes, headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Write a large body while its connection counts it, and return the finished response."""
+    """Write a large body and return the finished response. Its connection counts the memory."""
     response = web.StreamResponse(status=status, headers=headers)
     response.content_length = len(body)
     await response.prepare(request)
@@ -104,9 +104,9 @@ async def large_answer(
 
 
 async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) -> None:
-    """Write a large body, each piece after the client has read most of the one before.
+    """Write a large body in pieces. Each is written after the client has read most of the previous one.
 
-    Data that the client does not read is copied, so it is written in pieces.
+    Without this, unread data would be copied.
     """
     for piece in pieces:
         whole = memoryview(piece)
@@ -124,14 +124,14 @@ def plain_error(
 def no_json(content_type: str) -> web.Response:
     """Return the error for a body that is not declared as JSON.
 
-    Other types are rejected because pages of other sites can send them.
+    Other types are rejected, because pages of other sites can send them.
     """
     given = f"not {content_type[:80]!r}" if content_type else "but the request has none"
     return plain_error(415, f"Content-Type must be application/json, {given}")
 
 
 def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
-    """Return the error for a method, with the allowed ones."""
+    """Return the error for a method that is not allowed. It lists the allowed ones."""
     return plain_error(
         405,
         f"Method {request.method} is not allowed; use {', '.join(allowed)}",
@@ -145,7 +145,7 @@ def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -
 
 
 def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
-    """Return the error for an unknown mode, with the known ones; `is_message` for a JSON-RPC message."""
+    """Return the error for an unknown mode. It lists the known ones. `is_message` asks for JSON-RPC."""
     modes = list(error.known)
     if is_message:
         return rpc_error(404, RemoteProtocolError(ErrorCode.INVALID_PARAMS, error.message, {"modes": modes}))
@@ -153,14 +153,14 @@ def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
 
 
 def no_service(told: str, is_message: bool) -> web.Response:
-    """Return the error for a server that is not served now; `is_message` for a JSON-RPC message."""
+    """Return the error for a server that is not served now. `is_message` asks for JSON-RPC."""
     if is_message:
         return rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
     return plain_error(503, told)
 
 
 class RequestRefused(Exception):
-    """A request is rejected; `answer` is the response for the client."""
+    """A request is rejected. `answer` is the response for the client."""
 
     def __init__(self, answer: web.Response) -> None:
         super().__init__(answer.status)

@@ -1,4 +1,4 @@
-"""Forwards requests to the replica that holds the session, job or round they concern."""
+"""Forwarding of requests to the replica that has their session, job or round."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
 
 MOVED = "X-Mcpdesk-Moved"
-"""Response header with the replica that has taken over the requested object."""
+"""Response header with the replica that now has the requested object."""
 OF_ONE_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
     | {"trailer", "transfer-encoding", "upgrade"}
 )
-"""Hop-by-hop headers."""
+"""Headers that apply to a single connection (hop-by-hop)."""
 NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
 RETRY_AFTER = {"Retry-After": "1"}
-"""Headers for a retry after a number of seconds."""
+"""Headers that ask a client to try again after some seconds."""
 PROMPT_S = 2.0
-"""Time another replica may take for a simple response."""
+"""Seconds in which another replica must send a simple response."""
 LISTEN = "subscriptions/listen"
 ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
-"""Requests answered by the replica with the named task; for a listener, with the first one."""
+"""Requests that the replica with the named task answers. A listener may name several tasks; the first
+counts.
+"""
 ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
-"""Built-in tools that run on the replica with the program in the argument `task_id`."""
+"""Built-in tools that run on the replica with the program in their argument `task_id`."""
 
 
 def may_be_sent_on(request: web.BaseRequest) -> bool:
-    """Return True if a request comes from a client, rather than from a replica that forwarded it."""
+    """Return True if a client sent the request itself, and no other replica forwarded it."""
     return FORWARDED not in request.headers
 
 
@@ -55,9 +57,11 @@ async def send_on(
     body: bytes = b"",
     within_s: float | None = None,
 ) -> web.StreamResponse:
-    """Forward a request to a replica, or to the one that this replica names. It must respond in `within_s`.
+    """Forward a request to a replica, and send its response to the client.
 
-    Raises: TransportError if the replica is unreachable; ReplicaSilent if it does not respond; StorageError.
+    If that replica names another one, the request goes there. The response must begin within `within_s`
+    seconds. Raises: TransportError if the replica cannot be reached; ReplicaSilent if it does not respond;
+    StorageError.
     """
     response, moved = await _answer_of(request, replicas, replica, body, within_s)
     if moved and replicas.is_alive(moved) and moved != replicas.id:
@@ -70,7 +74,10 @@ async def send_on(
 async def _answer_of(
     request: web.BaseRequest, replicas: ReplicaGroup, replica: str, body: bytes, within_s: float | None
 ) -> tuple[web.StreamResponse, str]:
-    """Relay the response of another replica. If it names a further replica, return that, and send nothing."""
+    """Send the response of another replica to the client.
+
+    If it names a further replica, return that and send nothing.
+    """
     response, connection = web.StreamResponse(), connection_of(request)
     headers = sent_headers(request)
     try:
@@ -91,17 +98,17 @@ async def _answer_of(
     except TransportError:
         if not response.prepared:
             raise
-        connection.abort()  # the client must not take this for a complete response
+        connection.abort()  # otherwise the client would take this for a complete response
     return response, ""
 
 
 async def holder_of_job(
     request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """Return the replica that has a job which is not on this one; empty if none has it.
+    """Return the replica that has a job which is not here. Empty if none has it.
 
-    A request that was already forwarded gets a response instead, which names the replica that now has the
-    job. Raises: StorageError.
+    If another replica forwarded the request, return a response instead, which names the replica that now has
+    the job. Raises: StorageError.
     """
     first = mark_of(identifier)
     is_first_hop = may_be_sent_on(request)
@@ -114,7 +121,7 @@ async def holder_of_job(
 
 
 async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:
-    """Return the replica that runs the program or round in a request, or an empty string.
+    """Return the replica that runs the program or round in a request. Empty if none does.
 
     Raises: StorageError.
     """
@@ -124,12 +131,12 @@ async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> 
     parked = mark_of(round_of(state)) if state else ""
     if not parked or replicas.is_alive(parked):
         return parked
-    # Its replica has ended. Another one may have run the round again, so a repeated request gets that result.
+    # The first replica has ended. If another one ran the round again, a repeated request gets its result.
     return await replicas.round_holder(state)
 
 
 def task_of(message: dict[str, Any]) -> str:
-    """Return the task that a request concerns; empty if it concerns none or no specific one."""
+    """Return the task that a request names. Empty if it names none or several."""
     method, params = message["method"], message.get("params")
     if method not in ABOUT_TASKS or not isinstance(params, dict):
         return ""
@@ -140,7 +147,7 @@ def task_of(message: dict[str, Any]) -> str:
 
 
 def _program_of(message: dict[str, Any]) -> int:
-    """Return the number of the background program that a call concerns, or 0."""
+    """Return the number of the background program in a call, or 0."""
     params = message.get("params")
     if not isinstance(params, dict) or params.get("name") not in ABOUT_PROGRAMS:
         return 0
@@ -150,14 +157,14 @@ def _program_of(message: dict[str, Any]) -> int:
 
 
 def request_state(message: dict[str, Any]) -> str:
-    """Return the `requestState` of a request, or an empty string."""
+    """Return the `requestState` of a request, or ""."""
     params = message.get("params")
     state = params.get("requestState") if isinstance(params, dict) else None
     return state if isinstance(state, str) else ""
 
 
 def try_again(error: StorageError | ReplicaSilent, identifier: Id | None = None) -> web.Response:
-    """Return the response for an unavailable engine or an unresponsive replica."""
+    """Return the response while the engine or a replica does not respond."""
     answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
     answer.headers.update(RETRY_AFTER)
     return answer

@@ -1,4 +1,4 @@
-"""Outlet of a request in a session: its messages are kept, and the call outlives its connection."""
+"""Outlet of a request in a session. Its messages are stored, and its call continues without a connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcpdesk.transports.http.event_stream import KEEP_ALIVE, TURN_S, EventStream
 
 
 class SessionOutlet(PostOutlet):
-    """Sends over the connection that carries its stream at the time."""
+    """Sends messages over the connection that has the stream at present."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class SessionOutlet(PostOutlet):
         on_lost: Callable[[], None],
         mark: str | None = None,
     ) -> None:
-        """`on_lost` is called when the request's own connection is lost before it was answered.
+        """`on_lost` is called when the connection of the request is lost before the answer.
 
         `mark` identifies the call in the ids of its events.
         """
@@ -44,7 +44,7 @@ class SessionOutlet(PostOutlet):
 
     @property
     def primes(self) -> bool:
-        """True if the client understands an event id without a message."""
+        """True if the client accepts an event that has only an id."""
         return self.may_send and self._store.primes
 
     async def drain(self) -> None:
@@ -69,7 +69,7 @@ class SessionOutlet(PostOutlet):
     async def close_stream(self, retry_ms: int) -> bool:
         """Close the connection and continue the call. The client should reconnect after `retry_ms`.
 
-        Return False if the client cannot: it accepts no stream, or speaks an older revision.
+        Return False if it cannot, because it accepts no stream or uses an older revision.
         """
         if not (self.may_send and self._store.primes):
             return False
@@ -90,7 +90,7 @@ class SessionOutlet(PostOutlet):
     async def cut_off(self, answer: bytes) -> bool:
         """Close the connection in the middle of an answer.
 
-        Clients that can resume the stream get it later.
+        A client that can resume the stream receives the answer later.
         """
         await super().cut_off(answer)
         if self._events is not None:
@@ -98,7 +98,7 @@ class SessionOutlet(PostOutlet):
         return True
 
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
-        """Send the last message on the connection that carries the stream now, and end the stream."""
+        """Send the last message on the connection that has the stream at present, and end the stream."""
         self.flush()
         events, stream = self._opened(), self.begin()
         if body is not None:
@@ -106,12 +106,12 @@ class SessionOutlet(PostOutlet):
         events.end()
         connection_of(self.request).on_lost(None)
         answer = await stream.finish()
-        if stream.is_broken:  # perhaps in the middle of the last message
+        if stream.is_broken:  # the last message may be incomplete
             events.archive()
         return answer
 
     def begin(self) -> EventStream:
-        """Return the stream on the request's own connection, starting it if necessary."""
+        """Return the stream on the connection of the request. It starts if necessary."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
             self._events = events = self._store.open(self._mark)

@@ -1,9 +1,9 @@
 """HTTP sessions on disk, so that clients can continue after a restart.
 
-One SQLite file in the state folder has the sessions of all processes, each with its holder, the process that
-serves it. A process holds a lock on its own lock file while it lives. Sessions of a holder without a lock are
-taken over one by one, by the process that receives a request of the client. The disk contains neither session
-ids nor owners, only hashes.
+One SQLite file in the state folder has the sessions of all processes. Each session has a holder, the process
+that serves it. Each process locks its own lock file while it runs. If a holder has no lock, it has ended. Its
+sessions are then taken over one at a time, by the process that receives a request of the client. The file
+contains hashes of session ids and owners, not the values themselves.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 FOLDER = "sessions"
-"""Folder of the files, in the state folder."""
+"""Name of the folder with the files, in the state folder."""
 FILE = "sessions.sqlite"
 WRITE_TIMEOUT_S = 5.0
-"""Time another process may hold the file before a write fails."""
+"""Seconds to wait for another process before a write fails."""
 READ_TIMEOUT_S = 1.0
-"""Time another process may keep the file from being read."""
+"""Seconds to wait for another process before a read fails."""
 MAX_STATE_BYTES = 64 * 1024
-"""Maximum size of a session's state; larger ones are not stored."""
+"""Maximum size of a session's state in bytes. Larger states are not stored."""
 SCHEMA = """
     CREATE TABLE IF NOT EXISTS sessions (
         id TEXT PRIMARY KEY,
@@ -59,33 +59,33 @@ class SessionRecord(Struct, frozen=True):
     id: str
     """Hash of the session's id."""
     used: float
-    """Time of the last use: Unix time in seconds."""
+    """Unix time of the last use in seconds."""
     server: str
-    """Place and mode of the server."""
+    """Location and mode of the server."""
     owner: str
-    """Sealed owner, as returned by `seal`."""
+    """Owner in the sealed form that `seal` returns."""
     restarts: int
-    """Number of processes that served the session before."""
+    """Number of earlier processes that served the session."""
     state: SessionState
 
 
 def hashed(identifier: str) -> str:
-    """Return the hash that replaces a session's id on disk."""
+    """Return the hash that stands for a session id on disk."""
     return hashlib.sha256(identifier.encode()).hexdigest()
 
 
 def seal(identifier: str, owner: str, key: str) -> str:
-    """Return a hash of the owner's identity and the API key, which decides who may use a session.
+    """Return a hash of the owner's identity and the API key. It decides who may use a session.
 
-    It includes the session id, which is not on disk, so keys cannot be guessed against it.
+    The hash also covers the session id, which is not on disk. Keys can therefore not be guessed from it.
     """
     return hashlib.sha256("\0".join((identifier, owner, key)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class SessionRecords:
-    """Sessions of this process and of ended processes on disk. Thread-safe.
+    """Sessions on disk of this process and of ended processes. May be used on any thread.
 
-    Every method blocks on the disk: call them on a worker thread. Failed writes are logged once and retried
+    Every method waits for the disk, so call it on a worker thread. A failed write is logged once and repeated
     with the next change.
     """
 
@@ -94,15 +94,15 @@ class SessionRecords:
         self._ttl_s = ttl_s
         self._holder = f"{os.getpid()}-{os.urandom(4).hex()}"
         self._held = -1
-        """Descriptor of this process's lock file."""
+        """Descriptor of the lock file of this process, or -1."""
         self._connection: Connection | None = None
         self._pending: dict[str, SessionRecord | None] = {}
-        """Changes that are not on disk, by the hash of the id. None means that the session has ended."""
+        """Changes that are not on disk, by hash of the id. None means that the session has ended."""
         self._is_failing = self._is_closed = False
         self._lock = Lock()
 
     def write(self, records: Iterable[SessionRecord], ended: Iterable[str] = ()) -> None:
-        """Write changed sessions, and remove ended ones by the hashes of their ids."""
+        """Write changed sessions, and delete ended ones. `ended` has the hashes of their ids."""
         with self._lock:
             if self._is_closed:
                 return
@@ -112,9 +112,9 @@ class SessionRecords:
                 self._pending.clear()
 
     def may_have(self, identifier: str, server: str, owners: Collection[str]) -> bool:
-        """Return True if `take` may find a session. Writes nothing, and does not wait for writers.
+        """Return True if `take` may find a session. Does not wait for writers.
 
-        Raises: StorageError while another process keeps the file from being read.
+        Raises: StorageError if another process keeps the file from being read.
         """
         import sqlite3
 
@@ -135,10 +135,10 @@ class SessionRecords:
         return found is not None and found[0] == server and found[1] in owners
 
     def take(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
-        """Take over the session of an ended process, by the hash of its id; None if that is impossible.
+        """Take over the session of an ended process, given the hash of its id.
 
-        It must belong to that server, be sealed for one of `owners`, and not have expired. Raises:
-        StorageError while another process holds the file.
+        None unless it belongs to that server, is sealed for one of `owners` and has not expired. Raises:
+        StorageError while another process locks the file.
         """
 
         def update(connection: Connection) -> SessionRecord | None:
@@ -162,7 +162,7 @@ class SessionRecords:
             return self._try(update, is_wanted=True)
 
     def close(self, records: Iterable[SessionRecord], ended: Iterable[str]) -> None:
-        """Write the last changes and release the sessions for the next process. Later writes are ignored."""
+        """Write the last changes, and release the sessions for the next process. Later writes are ignored."""
         self.write(records, ended)
         with self._lock:
             self._is_closed = True
@@ -186,9 +186,9 @@ class SessionRecords:
         return True
 
     def _try(self, work: Callable[[Connection], T], is_wanted: bool = False) -> T | None:
-        """Run `work` in one transaction. If it fails, log that and return None.
+        """Run `work` in one transaction. If it fails, log the error and return None.
 
-        Raises: StorageError if the result `is_wanted` now and another process holds the file.
+        If the result `is_wanted` and another process locks the file, raise StorageError instead.
         """
         import sqlite3
 
@@ -222,7 +222,7 @@ class SessionRecords:
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            # No data is lost if a process is killed, only if the system crashes.
+            # Data is lost only if the system crashes, not if the process is killed.
             connection.execute("PRAGMA synchronous = OFF")
             connection.execute(SCHEMA)
             connection.execute("DELETE FROM sessions WHERE used < ?", (time.time() - self._ttl_s,))
@@ -232,7 +232,7 @@ class SessionRecords:
         return connection
 
     def _discard(self) -> None:
-        """Remove a damaged file; the next change creates a new one."""
+        """Delete a damaged file. The next change creates a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -240,14 +240,14 @@ class SessionRecords:
             (self._folder / f"{FILE}{suffix}").unlink(missing_ok=True)
 
     def _is_alive(self, holder: str) -> bool:
-        """Return True if a process still holds its lock. The lock file of an ended one is removed."""
+        """Return True if a process still has its lock. The lock file of an ended process is deleted."""
         path = self._lock_file(holder)
         with suppress(FileNotFoundError):
             handle = os.open(path, os.O_RDWR | PLAIN | NO_FOLLOW)
             try:
                 if not try_lock(handle):
                     return True
-                with suppress(PermissionError):  # Windows keeps an open file; the next start removes it
+                with suppress(PermissionError):  # Windows cannot delete an open file
                     path.unlink()
             finally:
                 os.close(handle)
@@ -264,7 +264,7 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _encode(state: SessionState) -> bytes | None:
-    """Return a state as JSON, or None if it is too large or has values that JSON cannot represent."""
+    """Encode a state as JSON. None if it is too large or contains values that JSON cannot represent."""
     try:
         data = msgspec.json.encode(state)
     except (ValueError, RecursionError):

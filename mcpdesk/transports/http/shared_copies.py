@@ -1,7 +1,8 @@
-"""Copies on this replica of sessions that all replicas serve.
+"""Copies on this replica of sessions that all replicas share.
 
-A copy is created by the first request of the session on this replica. Changes by the client are written
-before they are answered; other replicas report theirs over the event bus. Calls access no shared state.
+The first request of a session on this replica creates the copy. A change by the client is written to the
+engine before it is answered. Other replicas report their changes over the event bus. Other calls do not
+access the engine.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
 CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-"""Requests after which a session is written before they are answered."""
+"""Requests that change a session. It is written before they are answered."""
 RELAYED = frozenset({"list-changed", "resource-updated", "log"})
 REREAD_DELAY_S = 0.5
-"""Time between two attempts to read a session that another replica wrote."""
+"""Seconds between two attempts to read a session that another replica has written."""
 BLOCKS = 1000
-"""Number of blocks in a session. Replicas that join later start again with the first block."""
+"""Number of blocks in a session. After the last one, the first is used again."""
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class SharedCopies:
         replicas.sessions.listen(self._told)
 
     async def publish(self, session: HttpSession) -> None:
-        """Write a session whose handshake succeeded. Raises: StorageError."""
+        """Write a session after its handshake succeeded. Raises: StorageError."""
         session.dialogue.number_requests(secrets.token_hex(8), 1)
         state, used = session.dialogue.state, self._replicas.clock()
         owner = seal(session.id, session.owner, self._key())
@@ -69,7 +70,7 @@ class SharedCopies:
         if found is None:
             return None
         if (known := self._copies.get(found.id)) is not None:
-            return known if known.is_for(caller) else None  # created while we waited
+            return known if known.is_for(caller) else None  # created in the meantime
         session = self._sessions.make(endpoint, peer, caller, identifier, found.block % BLOCKS)
         self._take(session, found)
         try:
@@ -95,7 +96,7 @@ class SharedCopies:
         session.shared = written
 
     def is_changed(self, session: HttpSession) -> bool:
-        """Return True if a session differs from its last write, or was written long ago."""
+        """Return True if a session has changed since it was written, or was written long ago."""
         known = session.shared
         if known is None:
             return False
@@ -105,26 +106,26 @@ class SharedCopies:
         return session.dialogue.state != known.state or owner != known.owner
 
     async def end(self, session: HttpSession) -> None:
-        """End a session on every replica. Raises: StorageError."""
+        """End a session on all replicas. Raises: StorageError."""
         if session.shared is not None:
             await self._replicas.sessions.end(session.shared.id)
             session.shared = None
 
     def end_soon(self, session: HttpSession) -> None:
-        """Schedule the end of a session on every replica."""
+        """Schedule the end of a session on all replicas."""
         if session.shared is not None:
             self.start_chore(self._end_quietly(session.shared.id))
 
     def write_soon(self, session: HttpSession) -> None:
-        """Schedule a write of a used or changed session."""
+        """Schedule a write of a session that was used or changed."""
         self.start_chore(self._write_quietly(session))
 
     def expire_soon(self, session: HttpSession) -> None:
-        """Schedule `expire` for a session that has been unused here for long."""
+        """Schedule `expire` for a session that was not used here for long."""
         self.start_chore(self.expire(session))
 
     async def expire(self, session: HttpSession) -> None:
-        """End a session that has been unused here for long, unless another replica used it."""
+        """End a session that was not used here for long, unless another replica used it."""
         assert session.shared is not None
         try:
             found = await self._replicas.sessions.read(session.shared.id)
@@ -146,26 +147,25 @@ class SharedCopies:
             self._replicas.streams.let_go(identifier)
 
     def forget_streams(self, session: HttpSession) -> None:
-        """Delete the stored streams of a session that no replica serves."""
+        """Delete the stored streams of a session that no replica serves any longer."""
         if session.events.archive is not None:
             session.events.archive = None
             self._replicas.streams.remove_soon(hashed(session.id), session.events.archived)
 
     def push(self, session: HttpSession, message: bytes) -> None:
-        """Have a message sent by the replica that carries the session's stream, now or next."""
+        """Give a message to the replica that has the session's stream now or later."""
         if session.shared is not None:
             self._replicas.sessions.tell("message", session.shared.id, message=message)
 
     def pass_on(self, session: HttpSession, message: Mapping[str, Any]) -> None:
-        """Send a client's notification to the other replicas, because its call may run there."""
+        """Send a client's notification to the other replicas, because one of them may run its call."""
         if session.shared is not None:
             self._replicas.sessions.tell("said", session.shared.id, message=codec.encode(message))
 
     async def catch_up_on_stream(self, session: HttpSession, since: BusPosition | None) -> bool:
-        """Send the missed events on a session's stream, which this replica carries from now on.
+        """Send the missed events on a session's stream, which this replica has from now on.
 
-        `since` is the client's position, or None if unknown. Return False if the missed events cannot be
-        read.
+        `since` is the position of the client, or None. Return False if the missed events cannot be read.
         """
         assert session.shared is not None
         shared, identifier = self._replicas.sessions, session.shared.id
@@ -186,7 +186,7 @@ class SharedCopies:
         return True
 
     async def note_heard(self, session: HttpSession) -> None:
-        """Store that the client of a session has received all events so far."""
+        """Record that the client of a session has received all events so far."""
         if session.shared is not None:
             try:
                 await self._replicas.sessions.note_heard(session.shared.id)
@@ -207,7 +207,7 @@ class SharedCopies:
             log.info("a session will be written later: %s", error)
 
     def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work in the background."""
+        """Start a background task."""
         chore = asyncio.get_running_loop().create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
@@ -237,7 +237,7 @@ class SharedCopies:
             session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {}, None)
 
     def _hand_over(self, session: HttpSession | None, identifier: str, facts: Mapping[str, Any]) -> None:
-        """End a local stream so that another replica can carry it, because its client reconnected there."""
+        """End a stream here, because the client has reconnected to another replica."""
         number, after = facts["stream"], facts["after"]
         found = None if session is None else session.events.find(f"{number}:{after}")
         if found is None:
@@ -245,12 +245,12 @@ class SharedCopies:
                 self._replicas.streams.deny_soon(identifier, number, after)
             return
         stream, _ = found
-        stream.archived = -1  # All of it again, because the engine may have lost its data.
+        stream.archived = -1  # write all again, because the engine may have lost data
         stream.release()
         stream.archive()
 
     async def _read_again(self, session: HttpSession) -> None:
-        """Read the changes that another replica wrote, retrying until the engine is available."""
+        """Read the changes of another replica. Retry until the engine is available."""
         while not session.is_closed:
             try:
                 return await self._refresh(session)

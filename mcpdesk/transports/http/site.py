@@ -1,4 +1,4 @@
-"""Interface of the core that the HTTP transport serves: its servers, rules and state."""
+"""Interface of the core for the HTTP transport: its servers, rules and state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint(Protocol):
-    """One server as a transport sees it."""
+    """One server, as a transport uses it."""
 
     @property
     def name(self) -> str:
@@ -35,23 +35,23 @@ class Endpoint(Protocol):
 
     @property
     def key(self) -> str:
-        """Name of the server with its mode, such as `profiles?mode=review`; unique within a core."""
+        """Name of the server with its mode, such as `profiles?mode=review`. Unique within a core."""
 
     @property
     def place(self) -> str:
-        """Key that also differs between servers of the same name in different folders."""
+        """Key that also differs between servers of one name in different folders."""
 
     @property
     def gateway(self) -> GatewayEndpoint:
-        """The same server for clients of the gateway dialect."""
+        """This server for clients that use the gateway dialect."""
 
     @property
     def access(self) -> Access:
-        """Authentication that the server requires of callers."""
+        """Access rules for callers of the server."""
 
     @property
     def refusal(self) -> str:
-        """Error message for all callers while the server is not served; empty if it is served."""
+        """Message to every caller while the server is withheld. Empty if it is served."""
 
     @property
     def publication(self) -> Publication:
@@ -68,10 +68,10 @@ class Endpoint(Protocol):
         principal: Principal = OPEN,
         is_heard: Callable[[], bool] | None = None,
     ) -> HostedDialogue:
-        """Begin a dialogue.
+        """Open a dialogue.
 
-        `push` receives messages that belong to no request. `is_heard` returns True while the client receives
-        change notifications on this dialogue; None means always.
+        `push` is called with messages that belong to no request. `is_heard` returns True if this dialogue
+        must send change notifications to the client. None means that it always must.
         """
 
     def channel(
@@ -82,19 +82,19 @@ class Endpoint(Protocol):
         opening: Mapping[str, str] | None = None,
         principal: Principal = OPEN,
     ) -> FrameChannel:
-        """Begin a dialogue over frames.
+        """Open a dialogue over frames.
 
-        `write` receives the frames that are sent together and must not block. `opening` holds the headers of
-        the HTTP request that began the dialogue; None without HTTP.
+        `write` is called with frames that are sent together. It must not block. `opening` has the headers of
+        the HTTP request that opened the dialogue. None without HTTP.
         """
 
 
 class Site(Protocol):
-    """A core as the HTTP transport sees it."""
+    """A core, as the HTTP transport uses it."""
 
     @property
     def replicas(self) -> ReplicaGroup | None:
-        """Replicas that this core belongs to, or None if it shares no state."""
+        """Group of replicas that this core belongs to, or None if it shares no state."""
 
     @property
     def recorder(self) -> Recorder:
@@ -105,14 +105,14 @@ class Site(Protocol):
         """Rules in effect now."""
 
     def endpoint(self, name: str, mode: str = "") -> Endpoint | None:
-        """Return the server with that name, seen in a mode; the first server for an empty name.
+        """Return the server with that name in a mode, or the first server if the name is empty.
 
         Raises: UnknownMode, which lists the server's modes.
         """
 
     @property
     def holds(self) -> Holds:
-        """Holds for exchanges with upstream servers that wait for a person."""
+        """Holds for messages of upstream servers."""
 
     @property
     def watch(self) -> ExchangeWatch | None:
@@ -123,11 +123,11 @@ class Site(Protocol):
         """Pass-through servers, by name."""
 
     def endpoints(self) -> Sequence[Endpoint]:
-        """Hosted servers, in order."""
+        """Return the hosted servers, in order."""
 
     @property
     def state_dir(self) -> Path | None:
-        """State folder, or None if no state outlives this process."""
+        """State folder. None if no state is kept on disk."""
 
     @property
     def jobs(self) -> HostedJobs:
@@ -139,13 +139,13 @@ class Site(Protocol):
 
     @property
     def operator(self) -> Operator:
-        """Credential of the operator, and the browsers that signed in with it."""
+        """The operator's key, and the browsers that signed in with it."""
 
     @property
     def unready(self) -> str:
-        """Reason why a load balancer should send no new clients here, without an address.
+        """Reason why new clients should not be sent here. Empty if the core is ready.
 
-        Empty if the core is ready.
+        It contains no address.
         """
 
     @property
@@ -154,11 +154,11 @@ class Site(Protocol):
 
     @property
     def capture(self) -> CaptureHealth:
-        """State of the capture: whether recorded frames reach a file."""
+        """State of the capture file."""
 
     def figures(self) -> Callable[[], Sequence[Figure]]:
-        """Return a blocking function that counts the figures. Call it on a worker thread."""
+        """Return a function that computes the metrics. Call it on a worker thread."""
 
     @property
     def board(self) -> Callable[[], LinkBoard] | None:
-        """Function that builds the dashboard's data on any thread, or None without a dashboard."""
+        """Function that returns the content of the dashboard, on any thread. None without a dashboard."""

@@ -1,5 +1,7 @@
-"""Facts about a core: `/health`, `/ready`, `/status`, `/metrics`, the front page, OAuth metadata (RFC
-9728)."""
+"""Public pages of a core: `/health`, `/ready`, `/status`, `/metrics`, the front page, and OAuth metadata.
+
+Source of the metadata: RFC 9728.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +34,20 @@ if TYPE_CHECKING:
 
 
 class FactSource(Struct):
-    """Data of the handlers in `FACTS`."""
+    """Data for the handlers in `FACTS`."""
 
     site: Site
     listener: HttpConnections
     sessions: int
     """Number of HTTP sessions."""
     passed: list[str]
-    """Pass-through servers, each once per client."""
+    """Names of pass-through servers, once for each of their clients."""
     is_known: Callable[[], Awaitable[bool]]
-    """Return True if the caller may see names."""
+    """Returns True if the caller may see names."""
 
 
 async def health(source: FactSource) -> web.Response:
-    """Return that the core is alive; with replicas also whether it is ready, and the state of the engine."""
+    """Report that the core is alive. With replicas, also whether it is ready, and the state of the engine."""
     site = source.site
     if site.replicas is None:
         return json_answer(200, b'{"status":"ok"}')
@@ -55,9 +57,9 @@ async def health(source: FactSource) -> web.Response:
 
 
 async def ready(source: FactSource) -> web.Response:
-    """Return whether new requests should be sent here; 503 with the reason if they should not.
+    """Report whether new requests should be sent here: status 503 and a reason if not.
 
-    Pass-through servers that are down are listed, because they need not make the core unready.
+    Pass-through servers that are down are listed, because the core may be ready nevertheless.
     """
     down = {"down": list(source.site.down)} if source.site.down else {}
     if reason := source.site.unready:
@@ -67,7 +69,7 @@ async def ready(source: FactSource) -> web.Response:
 
 
 async def _detailed(source: FactSource, reason: str) -> str:
-    """Return the reason, for a known caller with the address of the engine and its own words."""
+    """Return the reason. A known caller also sees the address of the engine and its error text."""
     replicas = source.site.replicas
     if replicas is None or not reason or reason != replicas.outage:
         return reason
@@ -75,13 +77,13 @@ async def _detailed(source: FactSource, reason: str) -> str:
 
 
 PUBLIC_FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")
-"""Facts about a server that `/status` shows to callers without the key."""
+"""Facts about a server that callers without the key may see on `/status`."""
 
 
 async def status(source: FactSource) -> web.Response:
-    """Return counts per server and in total, uptime, and whether a key or a token is required.
+    """Report counts per server and in total, uptime, and whether a key or token is required.
 
-    A known caller also gets the state of the capture, of upstream servers and of replicas. The totals include
+    A known caller also sees the state of the capture, of upstream servers and of replicas. The totals include
     the items that pass-through servers listed.
     """
     site, is_known = source.site, await source.is_known()
@@ -122,7 +124,7 @@ async def status(source: FactSource) -> web.Response:
 
 
 async def front(source: FactSource) -> web.Response:
-    """Return a text page that lists the endpoints."""
+    """Return a page of text that lists the endpoints."""
     site = source.site
     facts = ", ".join(FACT_PATHS)
     if site.rules.enable_mcp:
@@ -137,7 +139,7 @@ async def front(source: FactSource) -> web.Response:
 
 
 class DashboardEntry:
-    """Dashboard of one listener, if its core has one. It is created at the first request of a browser."""
+    """Dashboard of one listener, if its core has one. The first request of a browser creates it."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -170,7 +172,7 @@ PREFIX = "mcpdesk_"
 
 
 async def metrics(source: FactSource) -> web.Response:
-    """Return all figures of a core and of this listener; only totals unless the caller is known."""
+    """Return all metrics of the core and this listener. Callers that are not known see only totals."""
     site, listener, is_known = source.site, source.listener, await source.is_known()
     counted = [
         ("http_connections", "HTTP connections open.", len(listener)),
@@ -197,7 +199,7 @@ async def metrics(source: FactSource) -> web.Response:
         for name, help, value in counted
     ]
     counting = site.figures()
-    # The library takes a tenth of a second to import, once; calls must not wait for it.
+    # Importing this library takes a tenth of a second. Calls must not wait for it.
     text = await asyncio.to_thread(
         lambda: written([*(counting() if is_known else map(_total, counting())), *figures])
     )
@@ -211,7 +213,7 @@ FACTS: dict[str, Callable[[FactSource], Awaitable[web.Response]]] = {
     "/status": status,
     "/metrics": metrics,
 }
-"""Path -> handler of GET. The guard lets callers without a key through."""
+"""Handlers of GET by path. Callers without a key may use them."""
 FACT_PATHS = tuple(path for path in FACTS if path != "/")
 
 OPEN_LABELS = frozenset(
@@ -229,11 +231,11 @@ OPEN_LABELS = frozenset(
         "reason",
     }
 )
-"""Labels that contain neither a server nor a tool."""
+"""Labels that name neither a server nor a tool."""
 
 
 def _total(figure: Figure) -> Figure:
-    """Return a figure with the samples of all servers and tools added up; quantiles cannot be added."""
+    """Return a metric with the sum of its samples. Quantiles cannot be added and are left out."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for sample in figure.samples:
         shown = tuple((name, text) for name, text in sample.labels.items() if name in OPEN_LABELS)
@@ -245,7 +247,7 @@ def _total(figure: Figure) -> Figure:
 
 
 def written(figures: Iterable[Figure]) -> bytes:
-    """Return the figures and those of the process in the Prometheus format."""
+    """Format metrics and those of the process for Prometheus."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
@@ -255,7 +257,7 @@ def written(figures: Iterable[Figure]) -> bytes:
 
 
 class _Figures:
-    """Collector that converts figures for the Prometheus library."""
+    """Collector that passes metrics to the Prometheus library."""
 
     def __init__(self, figures: Iterable[Figure]) -> None:
         self._figures = figures
@@ -276,19 +278,19 @@ def _family(figure: Figure) -> Metric:
 
 
 def is_metadata(path: str) -> bool:
-    """Return True if a path is that of OAuth protected-resource metadata."""
+    """Return True for the path of OAuth protected-resource metadata."""
     return path == WELL_KNOWN or path.startswith(f"{WELL_KNOWN}/")
 
 
 def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
-    """Return the OAuth metadata of the endpoint in the path, else of the first server."""
+    """Return the OAuth metadata for the endpoint in the path, or else for the first server."""
     if request.method not in ("GET", "HEAD"):
         return no_method(request, ("GET",))
     resource = path.removeprefix(WELL_KNOWN).rstrip("/")
     endpoint = _endpoint(site, resource)
     if endpoint is None or not endpoint.access.authorization_servers:
         return plain_error(404, "No authorization server is named for this (auth.authorization_servers)")
-    # Without a path the answer applies to all endpoints below it.
+    # Without a path, the metadata applies to all endpoints.
     found = endpoint.access.metadata(f"{origin_of(request)}{resource or '/mcp'}", endpoint.name)
     return json_answer(200, codec.encode(found), {"Cache-Control": "max-age=60"})
 

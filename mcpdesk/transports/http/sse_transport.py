@@ -1,7 +1,7 @@
-"""HTTP+SSE transport of 2024-11-05: messages are POSTed, and all answers arrive on one event stream.
+"""HTTP+SSE transport of 2024-11-05. A client POSTs messages and receives all answers on one event stream.
 
-Closing the stream ends the connection and its calls; nothing can be resumed. Source: MCP basic/transports of
-2024-11-05.
+When the stream closes, the connection and its calls end. Nothing can be resumed. Source: MCP basic/transports
+of 2024-11-05.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ID_BYTES = 24
 
 
 class SseRoutes:
-    """Connections of a site over the 2024-11-05 transport, by their secret ids."""
+    """Connections over the 2024-11-05 transport, by secret id."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -58,9 +58,9 @@ class SseRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Open a connection. Its first event has the URL to post to, and it ends with the stream.
+        """Open a connection. The first event has the URL to which the client posts.
 
-        The token with which it was opened limits its lifetime.
+        The connection ends with the stream, or when the token expires with which it was opened.
         """
         if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")
@@ -116,7 +116,7 @@ class SseRoutes:
         return json_answer(202, None)
 
     async def _of_another(self, request: web.BaseRequest, replica: str) -> web.StreamResponse | None:
-        """Forward a message to the replica with the stream of its connection; None if no replica has it."""
+        """Forward a message to the replica that has the stream. None if no replica has it."""
         replicas = self._site.replicas
         if replicas is None or replica in ("", replicas.id) or not may_be_sent_on(request):
             return None
@@ -131,7 +131,7 @@ class SseRoutes:
             return None
 
     def hang_up(self, connection: int) -> bool:
-        """End one connection; return False if the number is unknown."""
+        """End one connection. Return False if the number is unknown."""
         found = [each for each in self._open.values() if each.channel.connection == connection]
         for listening in found:
             listening.over.set()
@@ -144,12 +144,12 @@ class SseRoutes:
 
 
 class _Listening:
-    """One connection: the stream to the client, and the dialogue."""
+    """One connection: the stream to the client, and its dialogue."""
 
     def __init__(self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal) -> None:
         self.endpoint = endpoint
         self.owner = caller.identity
-        """Identity of the caller that opened it. Other callers may not post to it."""
+        """Identity of the caller that opened the connection. No other caller may post to it."""
         self.stream = EventStream(request)
         self.over = asyncio.Event()
         self.channel: FrameChannel = endpoint.channel(
@@ -170,7 +170,7 @@ class _Listening:
             connection.on_lost(None)
 
     async def relieve(self) -> None:
-        """Wait until the client has read enough for more of its messages to be accepted."""
+        """Wait until the client has read enough, so that its next message can be accepted."""
         if self._relief_aio is not None:
             await asyncio.wait({self._relief_aio})
 

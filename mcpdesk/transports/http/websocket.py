@@ -1,5 +1,7 @@
-"""WebSocket transport: one JSON-RPC message per text frame, in both eras. Closing the socket ends its
-calls."""
+"""WebSocket transport, with one JSON-RPC message in each text frame.
+
+It serves revisions with a handshake and stateless ones. When the socket closes, its calls end.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class SocketRoutes:
-    """WebSockets of a site."""
+    """WebSockets of a core."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -53,7 +55,7 @@ class SocketRoutes:
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
         """Upgrade the connection and serve it until one side closes it, or its token expires."""
-        # aiohttp rejects a message of exactly its limit.
+        # aiohttp rejects a message of exactly this size.
         limit = self._site.rules.max_body_bytes + 1
         socket: Socket = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S,
@@ -74,7 +76,7 @@ class SocketRoutes:
         return socket
 
     def hang_up(self, connection: int) -> bool:
-        """Close one socket; return False if the number is unknown."""
+        """Close one socket. Return False if the number is unknown."""
         socket = self._served.get(connection)
         if socket is None:
             return False
@@ -144,14 +146,14 @@ def _is_utf8(data: bytes) -> bool:
 
 
 class _Names:
-    """Identifies the sender of each message: by its token, else the caller that opened the socket."""
+    """Identifies the sender of each message: by its token, or else as the caller that opened the socket."""
 
     def __init__(self, endpoint: Endpoint, opener: Principal) -> None:
         self._endpoint = endpoint
         self._opener = opener
 
     async def sender(self, frame: bytes) -> tuple[bytes, Principal | None]:
-        """Return a frame without its token, and the token's principal, or None without a token."""
+        """Return a frame without its token, and the principal of the token. None without a token."""
         if not _may_hold_token(frame):
             return frame, None
         try:
@@ -167,12 +169,12 @@ class _Names:
 
 
 def _may_hold_token(frame: bytes) -> bool:
-    # Letters may be escaped, too.
+    # The letters of the name may be escaped.
     return b'"jwt"' in frame or b"\\u00" in frame
 
 
 class SocketWriter:
-    """Sends the frames of one socket. While too much is unread, no requests of the peer are read."""
+    """Sends the frames of one socket. While too much is unread, no requests are read from the peer."""
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
         self.channel: FrameChannel | None = None
@@ -181,7 +183,7 @@ class SocketWriter:
         self._frames: deque[bytes] = deque()
         self._queued = 0
         self._is_sending = False
-        """True while a task or the reader sends the queue."""
+        """True while a task or the reader sends queued frames."""
         self._is_over = False
         self._sender_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
@@ -189,7 +191,7 @@ class SocketWriter:
 
     @property
     def unread(self) -> int:
-        """Bytes in the queue."""
+        """Number of bytes in the queue."""
         return self._queued
 
     def give_up(self) -> None:
@@ -198,7 +200,7 @@ class SocketWriter:
         self._connection.abort()
 
     def write(self, frames: Sequence[bytes]) -> None:
-        """Queue frames. A peer that leaves too much unread is disconnected."""
+        """Queue frames. If too much is unread, the peer is disconnected."""
         if self._is_over or self._socket.closed:
             return
         self._frames += frames
@@ -210,7 +212,9 @@ class SocketWriter:
             self._hold_back()
 
     async def answer(self, take: Callable[[], T]) -> T:
-        """Call `take`, which passes a message to the channel, and send immediate answers without a task."""
+        """Call `take`, which handles a message. Answers that are available at once are sent without a
+        task.
+        """
         if self._is_sending:
             return take()
         self._is_sending = True
@@ -220,7 +224,7 @@ class SocketWriter:
             await self._send(may_wait=False)
 
     async def caught_up(self) -> None:
-        """Wait until the peer has read enough for more of its requests to be accepted."""
+        """Wait until the peer has read enough, so that its next request can be read."""
         if not self._has_room.is_set():
             await self._has_room.wait()
 
@@ -235,7 +239,7 @@ class SocketWriter:
             self._sender_aio.cancel()
 
     async def _send(self, may_wait: bool = True) -> None:
-        """Send the queue. If it may not wait for the peer to read, a task continues."""
+        """Send queued frames. If `may_wait` is False and the peer is slow, a task continues."""
         frames, connection = self._frames, self._connection
         try:
             while frames:
@@ -245,7 +249,7 @@ class SocketWriter:
                         return
                     await connection.drain()
                 frame = frames.popleft()
-                self._queued -= len(frame)  # from here on its connection counts it
+                self._queued -= len(frame)  # from here on its connection counts these bytes
                 await self._socket.send_frame(frame, WSMsgType.TEXT)
         except (ConnectionError, ClientConnectionError):
             log.debug("the peer of a WebSocket disconnected")

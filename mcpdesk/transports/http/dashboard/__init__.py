@@ -1,1 +1,1 @@
-"""Browser dashboard: its page, the stream that updates it, and sign-in."""
+"""Dashboard in a browser: its page, the stream of updates, and the sign-in."""

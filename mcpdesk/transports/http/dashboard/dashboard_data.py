@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 PATH = "/dashboard"
-"""Path of the dashboard, and the only path its cookie is sent to."""
+"""Path of the dashboard. Browsers send its cookie only to this path."""
 OPERATOR_HEADER = "X-Operator-Key"
-"""Header with the operator's credential, for programs."""
+"""Header in which a program sends the operator's key."""
 Verdict: TypeAlias = tuple[int, Mapping[str, Any]]
-"""HTTP status and JSON object of the answer to an action."""
+"""HTTP status and JSON object that answer an action."""

@@ -1,7 +1,7 @@
-"""Routes of the dashboard: the page at `/`, the stream that updates it, and its actions.
+"""Routes of the dashboard: the page at `/`, the stream of updates, and the actions.
 
-The page itself is open to all, because it contains no data. Everything else needs the operator's sign-in,
-with or without an API key for callers, because it shows all traffic and answers questions.
+Every caller may load the page, because it contains no data. Everything else requires the operator's sign-in,
+even if callers need no API key, because it shows all traffic and answers questions.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 COOKIE = "mcpdesk-dashboard"
 MAX_BODY = 1 << 20
 MAX_FILTER = 2_000
-"""Maximum number of characters in a filter."""
+"""Maximum length of a filter in characters."""
 OLDER = 200
-"""Number of older lines sent at a time."""
+"""Number of older lines that are sent at a time."""
 DOWNLOAD = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
-"""Path of a job's files. Browsers cannot use the clients' path, because they send neither key nor token."""
+"""Path of the files of a job. Clients use another path, which needs a key or token that browsers do
+not send.
+"""
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -57,14 +59,14 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Content security policy: forbids other origins, inline scripts, and turning text into markup."""
+"""Content security policy. It forbids other origins, inline scripts, and creating markup from text."""
 SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 PRIVATE = SAFE | {"Cache-Control": "no-store"}
-"""Headers of all responses except the page's files."""
+"""Headers of all responses except the files of the page."""
 CONFINED = SAFE | {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
@@ -72,7 +74,7 @@ CONFINED = SAFE | {
     "Cache-Control": "no-cache",
     "Vary": "Accept",
 }
-"""Headers of the page's files."""
+"""Headers of the files of the page."""
 
 Read: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -83,10 +85,10 @@ class PageFile(NamedTuple):
     body: bytes
     media_type: str
     tag: str
-    """`ETag`: a hash of the contents."""
+    """`ETag` of the file: a hash of its content."""
 
     def answer(self, request: web.BaseRequest) -> web.Response:
-        """Return the file, or 304 if the browser has it."""
+        """Return the file, or status 304 if the browser has it."""
         headers = CONFINED | {"ETag": self.tag}
         if request.headers.get("If-None-Match") == self.tag:
             return web.Response(status=304, headers=headers)
@@ -105,7 +107,7 @@ def page_files() -> dict[str, PageFile]:
 
 
 class DashboardRoutes:
-    """Dashboard of one listener."""
+    """Dashboard of one HTTP listener."""
 
     def __init__(self, site: Site, make_board: Callable[[], LinkBoard], page: dict[str, PageFile]) -> None:
         self._site = site
@@ -181,14 +183,16 @@ class DashboardRoutes:
         return json_answer(status, encode(outcome))
 
     async def _running(self) -> PageUpdates:
-        """Return the page updates, created on a thread when the first page opens."""
+        """Return the object that updates pages. It is created on a worker thread when the first page
+        opens.
+        """
         async with self._making:
             if self._updates is None:
                 self._updates = PageUpdates(await asyncio.to_thread(self._make_board))
             return self._updates
 
     def _session(self, request: web.BaseRequest) -> web.Response:
-        """Return whether the browser is signed in. The page asks this before it opens the stream."""
+        """Tell the page whether the browser is signed in. The page asks before it opens the stream."""
         try:
             self._sign_in.admit(request)
         except RequestRefused:
@@ -235,7 +239,7 @@ class DashboardRoutes:
         return json_answer(200, encode({"text": text}))
 
     async def _file(self, request: web.BaseRequest, identifier: str) -> web.StreamResponse:
-        """Send the files of a job. Links cannot send the page key, so they have a ticket instead."""
+        """Send the files of a job. A link cannot send the page key, so its URL contains a ticket."""
         self._sign_in.admit_ticket(request, identifier)
         job = self._site.jobs.known(identifier)
         if job is None:
@@ -243,7 +247,7 @@ class DashboardRoutes:
         return await download(request, job, PRIVATE) or plain_error(404, NO_FILE)
 
     async def _watch(self, updates: PageUpdates, given: Any) -> web.Response:
-        """Change what a page watches."""
+        """Change the filter and the job that a page shows."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
             return plain_error(400, "page, filter and job must be strings")

@@ -1,6 +1,6 @@
-"""Updates all open pages of the dashboard by polling the core a few times a second.
+"""Updates of all open pages of the dashboard, a few times a second.
 
-A separate thread does the polling, so calls do not wait for it. Nothing runs without an open page.
+A separate thread reads the core, so that calls are not delayed. It only works while a page is open.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from mcpdesk.link.link_board import LinkBoard, NewestLines
 
 PERIOD_S = 0.25
-"""Time between two updates of the pages, and between two checks for silent and signed-out ones."""
+"""Seconds between two updates, and between two searches for pages that are silent or signed out."""
 SOON_S = 0.03
-"""Time between two updates while older traffic is being read."""
+"""Seconds between two updates while older traffic is being read."""
 MAX_PAGES = 32
-"""Maximum number of open pages; a further one closes the oldest."""
+"""Maximum number of open pages. One more closes the oldest."""
 MAX_UNREAD = 1 << 20
-"""Bytes a page may leave unread. Beyond them it receives no updates, and later all data again."""
+"""Maximum number of unread bytes of a page. Above it, updates stop. Later the page receives all data
+again.
+"""
 RETRY = b"retry: 2000\n\n"
 
 log = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ T = TypeVar("T")
 
 
 class DashboardPage:
-    """One open page: its stream, and what it watches."""
+    """One open page: its stream, its filter and its job."""
 
     def __init__(self, stream: EventStream, is_welcome: Callable[[], bool]) -> None:
         self.id = secrets.token_urlsafe(12)
@@ -45,10 +47,10 @@ class DashboardPage:
         self.filter_text = ""
         self.job = ""
         self.job_end = -1
-        """Position up to which the job's output was sent."""
+        """Position in the job's output up to which it was sent."""
         self.knows_core = False
         self.knows_lines = False
-        """True once the page has received all data, so it needs changes only."""
+        """True if the page has received all lines, so that it only needs changes."""
         self.is_welcome = is_welcome
 
     def send(self, name: str, data: bytes) -> None:
@@ -56,7 +58,7 @@ class DashboardPage:
         self.stream.put(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
 
     def keeps_up(self) -> bool:
-        """Return True if the page reads fast enough. If not, it receives all data again later."""
+        """Return True if the page reads fast enough. Otherwise it will receive all data again."""
         if self.stream.queued < MAX_UNREAD:
             return True
         self.knows_core = self.knows_lines = False
@@ -64,13 +66,13 @@ class DashboardPage:
 
 
 class PageUpdates:
-    """Sends changes of one board to all open pages."""
+    """Sends the changes of one core to all open pages."""
 
     def __init__(self, board: LinkBoard) -> None:
         self.board = board
         self.pages: dict[str, DashboardPage] = {}
         self.lines: dict[str, NewestLines] = {}
-        """Traffic that open pages watch, by filter."""
+        """Lines of the traffic that open pages show, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
         self._thread = ThreadPoolExecutor(1, "dashboard")
         self._running: asyncio.Task[None] | None = None
@@ -88,7 +90,7 @@ class PageUpdates:
         self._wake.set()
 
     def make_room(self) -> None:
-        """Close the oldest page."""
+        """Close the oldest page to allow a new one."""
         page = next(iter(self.pages.values()))
         page.send("closed", b'{"pages":%d}' % len(self.pages))
         page.over.set()
@@ -101,7 +103,7 @@ class PageUpdates:
         self._wake.set()
 
     async def watch(self, page: DashboardPage, filter_text: str, job: str) -> None:
-        """Change what a page watches. Raises: DeskError for an invalid filter."""
+        """Change the filter and the job of a page. Raises: DeskError for an invalid filter."""
         await self._lines(filter_text)
         page.knows_lines = page.knows_lines and filter_text == page.filter_text
         page.filter_text = filter_text
@@ -110,7 +112,7 @@ class PageUpdates:
         self._wake.set()
 
     async def on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function that takes milliseconds on the dashboard's thread."""
+        """Run a function on the dashboard's thread. It may take milliseconds."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     async def close(self) -> None:
@@ -123,7 +125,7 @@ class PageUpdates:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _lines(self, filter_text: str) -> NewestLines:
-        """Return the lines of a filter, shared by all pages that use it. Raises: DeskError."""
+        """Return the lines for a filter. All pages with this filter share them. Raises: DeskError."""
         if filter_text not in self.lines:
             lines = await self.on_thread(self.board.lines, filter_text)
             self.lines.setdefault(filter_text, lines)
@@ -137,7 +139,7 @@ class PageUpdates:
                 try:
                     is_behind = await self._update()
                 except Exception:
-                    # A page with outdated data is better than none; the error is logged.
+                    # The page stays open with outdated data. The error is logged.
                     log.exception("the dashboard could not be updated")
                 await self._pause(SOON_S if is_behind else PERIOD_S)
         finally:
@@ -147,9 +149,9 @@ class PageUpdates:
     async def _pause(self, seconds: float) -> None:
         """Wait until the next update is due.
 
-        A page that opens or watches something else is served at once.
+        A new page, or one with a new filter, is updated at once.
         """
-        await asyncio.sleep(SOON_S)  # but not more often than pages can be drawn
+        await asyncio.sleep(SOON_S)  # the minimum time between two updates
         try:
             async with asyncio.timeout(seconds - SOON_S):
                 await self._wake.wait()
@@ -157,7 +159,7 @@ class PageUpdates:
             return
 
     async def _update(self) -> bool:
-        """Update all pages once; return True while there is more older traffic to read."""
+        """Update all pages. Return True if older traffic must still be read."""
         now = time.monotonic()
         is_due = now - self._kept_alive > KEEP_ALIVE_S
         if is_due:
@@ -222,7 +224,7 @@ class PageUpdates:
 
 
 def encode(value: Any) -> bytes:
-    """Encode any value as JSON, including numbers and lone surrogates that are invalid in messages."""
+    """Encode any value as JSON, even numbers and lone surrogates that are not valid in messages."""
     try:
         return codec.encode(value)
     except ProtocolError:

@@ -1,8 +1,8 @@
 """Sign-in of the operator's browser, for the dashboard and for the desk in a browser.
 
-A browser sends a cookie to every port of a host, so another server on this machine can receive it. The cookie
-is therefore valid only together with a second secret, the page key. The page receives it once, keeps it for
-its tab, and sends it in a header or in the path of a WebSocket.
+A browser sends a cookie to all ports of a host, so another server on this machine may receive it. The cookie
+alone is therefore not enough: a second secret, the page key, is also required. The page receives this key
+once, and keeps it while the tab is open. It sends the key in a header or in the path of a WebSocket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer,
 PAGE_HEADER = "X-Mcpdesk-Page"
 """Header with the page key of a browser."""
 MAX_BODY = 10_000
-"""Maximum bytes of a sign-in request."""
+"""Maximum size of a sign-in request in bytes."""
 NOT_SIGNED_IN = "Unauthorized: sign in as the operator"
 HINT = (
     "the desk creates a sign-in link (W); `mcpdesk serve` prints the path of the file with the operator's key"
@@ -35,15 +35,18 @@ class SignIn:
     """Sign-ins of the pages of one listener."""
 
     def __init__(self, operator: Operator, cookie: str, path: str) -> None:
-        """`cookie` is the name of the cookie without the port; `path` is the only path it is sent to."""
+        """`cookie` is the name of the cookie without the port. `path` is the only path to which it is
+        sent.
+        """
         self.operator = operator
         self._cookie = cookie
         self._path = path
 
     def admit(self, request: web.BaseRequest, page_key: str = "") -> Callable[[], bool]:
-        """Return a function that returns True while the operator who sent this request is signed in.
+        """Check that the operator sent a request. Return a function that checks this again.
 
-        `page_key` is the one in the path, if it is not in a header. Raises: RequestRefused.
+        The function returns True while the operator is signed in. `page_key` is the page key from the path,
+        if it is not in a header. Raises: RequestRefused.
         """
         refuse_other_sites(request)
         if OPERATOR_HEADER in request.headers:
@@ -54,17 +57,17 @@ class SignIn:
         raise RequestRefused(plain_error(401, NOT_SIGNED_IN, hint=HINT))
 
     def session(self, request: web.BaseRequest, page_key: str = "") -> BrowserSession | None:
-        """Return the session of the browser that sent a request, or None."""
+        """Return the session of the browser that sent a request. None if it is not signed in."""
         cookie = request.cookies.get(self.cookie_name(request), "")
         return self.operator.find(cookie, page_key or request.headers.get(PAGE_HEADER, ""))
 
     def ticket(self, request: web.BaseRequest, purpose: str) -> str:
-        """Return a ticket for the browser that sent a request, or an empty string for a program."""
+        """Return a ticket for a link in the browser that sent a request. Empty if a program sent it."""
         session = self.session(request)
         return "" if session is None else self.operator.ticket(session, purpose)
 
     def admit_ticket(self, request: web.BaseRequest, purpose: str) -> None:
-        """Admit a link with a valid ticket, or any request that `admit` accepts. Raises: RequestRefused."""
+        """Accept a link with a valid ticket, or any request that `admit` accepts. Raises: RequestRefused."""
         cookie = request.cookies.get(self.cookie_name(request), "")
         if self.operator.accepts_ticket(cookie, request.query.get("ticket", ""), purpose):
             refuse_other_sites(request)
@@ -72,7 +75,7 @@ class SignIn:
             self.admit(request)
 
     async def sign_in(self, request: web.BaseRequest) -> web.Response:
-        """Start a session for the browser that sends `{"word": ...}`. Raises: RequestRefused."""
+        """Create a session for a browser that sends `{"word": ...}`. Raises: RequestRefused."""
         given = await read_json(request, MAX_BODY)
         word = given.get("word") if isinstance(given, dict) else None
         session = self.operator.sign_in(word) if isinstance(word, str) else None
@@ -91,7 +94,7 @@ class SignIn:
         return answer
 
     def cookie_name(self, request: web.BaseRequest) -> str:
-        """Return the name of the cookie. It contains the port, so that two desks do not overwrite it."""
+        """Return the name of the cookie. It contains the port, so that several desks can coexist."""
         port = request.headers.get("Host", "").rpartition(":")[2]
         return f"{self._cookie}-{port}" if port.isdecimal() else self._cookie
 
@@ -108,19 +111,19 @@ class SignIn:
 
 
 def refuse_other_sites(request: web.BaseRequest) -> None:
-    """Raises: RequestRefused if another site's page caused the request."""
+    """Reject a request that a page of another site caused. Raises: RequestRefused."""
     if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
         raise RequestRefused(plain_error(403, "only a page of this server may do this"))
 
 
 def require_own_page(request: web.BaseRequest) -> None:
-    """Raises: RequestRefused unless this listener's page sent the request, according to its `Origin`."""
+    """Reject a request whose `Origin` is not this listener. Raises: RequestRefused."""
     if not is_same_site(request.headers.get("Origin", ""), request.headers.get("Host")):
         raise RequestRefused(plain_error(403, "only a page of this server may do this (Origin)"))
 
 
 async def read_json(request: web.BaseRequest, limit: int) -> object:
-    """Return the decoded body. Raises: RequestRefused for anything but JSON of at most `limit` bytes."""
+    """Decode a JSON body of at most `limit` bytes. Raises: RequestRefused for any other body."""
     if "Content-Type" not in request.headers or head_of(request).content_type != JSON:
         raise RequestRefused(plain_error(415, "the body must be application/json"))
     try:

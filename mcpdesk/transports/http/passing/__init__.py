@@ -1,1 +1,1 @@
-"""Requests of clients that are forwarded to an upstream server, and the responses."""
+"""Forwarding of requests to an upstream server, and of its responses to clients."""

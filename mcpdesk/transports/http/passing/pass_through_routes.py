@@ -1,4 +1,4 @@
-"""Forwards requests to upstream servers, relays the responses, and records both."""
+"""Forwarding of requests to upstream servers. Requests and responses are recorded."""
 
 from __future__ import annotations
 
@@ -61,35 +61,35 @@ if TYPE_CHECKING:
 
 METHODS = ("POST", "GET", "DELETE")
 WHOLE_BYTES = 64 << 20
-"""Maximum size of a request body that is forwarded as one message, if `max_body_bytes` allows no more."""
+"""Maximum size in bytes of a request that is forwarded as one message. `max_body_bytes` may be less."""
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 WHOLE_PIECE_BYTES = 1 << 20
-"""Minimum size of a piece that is a whole message of a channel and needs a reservation."""
+"""Size in bytes above which a piece that is a complete message of a channel reserves memory."""
 SMALL = 64 << 10
-"""Maximum size of an answer that is sent in one piece with its head."""
+"""Maximum size in bytes of an answer that is sent together with its head."""
 
 
 MOST_UNCLAIMED = 1_000
-"""Number of messages that may wait to be recorded until a request is answered."""
+"""Maximum number of messages that wait until the answer to a request is recorded."""
 MOST_UNCLAIMED_BYTES = 4 << 20
-"""Maximum bytes of these messages."""
+"""Maximum size in bytes of these messages."""
 KEPT_STEP = 1 << 20
-"""Bytes by which the space for the start of an answer grows."""
+"""Number of bytes by which the memory for the beginning of an answer grows."""
 
 
 class Seen:
-    """Recorded part of a body: up to `most` bytes of its start, its end, and its size."""
+    """Part of a body to record: its beginning (up to `most` bytes), its end, and its size."""
 
     def __init__(self, most: int, may_keep: Callable[[int], bool] | None = None) -> None:
-        """`may_keep` returns True if so many more bytes of a large start may be kept; None keeps all."""
+        """`may_keep` returns True if the given number of further bytes may be kept. None allows all."""
         self.start = bytearray()
         self._room = LARGE
         self._may_keep = may_keep
         self.end = b""
         self.size = 0
         self.most = most
-        """Maximum bytes kept; less than requested if memory is short."""
+        """Maximum number of bytes kept. Less than requested if memory is short."""
 
     def add(self, piece: bytes) -> None:
         """Add the next piece."""
@@ -106,10 +106,10 @@ class Seen:
 
 
 class UnclaimedMessages:
-    """Messages of a server that the client of a request does not receive, to be recorded.
+    """Messages of a server that the client of a request does not receive. They are recorded.
 
-    Responses are recorded after the answer to the request, because the first recorded response counts as the
-    answer.
+    Responses among them are recorded after the answer to the request, because the first recorded response
+    counts as the answer.
     """
 
     def __init__(self, record: Callable[[bytes], None]) -> None:
@@ -129,14 +129,14 @@ class UnclaimedMessages:
             self._size += len(data)
 
     def answered(self) -> None:
-        """Record the waiting messages, because the answer to the request, if any, is recorded."""
+        """Record the waiting messages, because the answer to the request was recorded."""
         waiting, self._waiting = self._waiting, None
         for data in waiting or ():
             self._record(data)
 
 
 class Talk:
-    """One forwarded request of a client, whose messages may be held for a person."""
+    """One forwarded request of a client. A person may hold its messages."""
 
     def __init__(
         self,
@@ -148,10 +148,10 @@ class Talk:
         followed: WatchedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> None:
-        """`came` is its Unix time in seconds. `followed` observes the answers, or is None."""
+        """`came` is the Unix time of the request. `followed` observes its answers, or is None."""
         self.client = client
         self.has_lines = passed.has_lines
-        """True if each message of the server must be one line."""
+        """True if the server must send each message as one line."""
         self.came = came
         self.followed = followed
         self._passed = passed
@@ -161,13 +161,13 @@ class Talk:
 
     @cached_property
     def request(self) -> dict[str, Any] | None:
-        """JSON-RPC request in the body, or None for any other body."""
+        """JSON-RPC request in the body. None if the body is something else."""
         message = _decoded(self._body)
         return message if _is_request(message) else None
 
     @property
     def is_one_way(self) -> bool:
-        """True for a notification or a response, which has no answer."""
+        """True for a notification or response, which gets no answer."""
         message = _decoded(self._body)
         return isinstance(message, dict) and not _is_request(message)
 
@@ -181,7 +181,7 @@ class Talk:
 
 
 class PassThroughRoutes:
-    """Forwards requests of one listener."""
+    """Forwards the requests of one listener."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -189,7 +189,7 @@ class PassThroughRoutes:
         self._chores: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: web.BaseRequest, passed: PassThrough) -> web.StreamResponse:
-        """Forward a request and relay the response. The request is cancelled if the client disconnects.
+        """Forward a request and its response. If the client disconnects, the request is cancelled.
 
         Raises: RequestRefused.
         """
@@ -232,7 +232,7 @@ class PassThroughRoutes:
         except asyncio.CancelledError:
             if not work.is_ended:
                 raise
-            connection.abort()  # the client has disconnected, or was disconnected at the desk
+            connection.abort()  # the client disconnected, or a person disconnected it
             return web.Response(status=400)
         finally:
             unclaimed.answered()
@@ -251,7 +251,7 @@ class PassThroughRoutes:
             self.clients.end(client)
 
     def hang_up(self, connection: int) -> bool:
-        """Cancel a client's requests and end its session; return False if the number is unknown."""
+        """Cancel the requests of a client and end its session. Return False if the number is unknown."""
         client = self.clients.find(connection)
         if client is None:
             return False
@@ -316,7 +316,7 @@ class PassThroughRoutes:
                 if holds.is_on:
                     kept_headers.popall("Content-Length", None)
                 chunks = _counted(answer.chunks(), connection_of(request))
-                if kind == JSON:  # while nothing is sent, it can be rejected
+                if kind == JSON:  # it can be rejected only before anything is sent
                     chunks = _resumed(await anext(chunks, b""), chunks)
                 response = web.StreamResponse(status=answer.status, headers=kept_headers)
                 await response.prepare(request)
@@ -346,7 +346,7 @@ class PassThroughRoutes:
             return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
             if response is not None and response.prepared:
-                connection_of(request).abort()  # the client must not take this for a complete answer
+                connection_of(request).abort()  # otherwise the client would take this for a complete answer
                 return response
             told = f"{passed.name} cannot be asked: {error}"
             internal = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
@@ -358,7 +358,7 @@ class PassThroughRoutes:
     async def _held_message(
         self, talk: Talk, message: dict[str, Any], in_session: bool
     ) -> dict[str, Any] | web.Response:
-        """Return the message to forward, as edited by a person, or the immediate response to the client."""
+        """Hold a message for a person. Return the message to forward, or the response to send instead."""
         holds, number = self._site.holds, talk.client.info.number
         if not _is_request(message):
             kept = await holds.hold_told(number, message)
@@ -381,9 +381,9 @@ class PassThroughRoutes:
     async def _whole_answer(
         self, answer: ForwardedAnswer, headers: CIMultiDict[str], talk: Talk
     ) -> web.StreamResponse:
-        """Relay an answer that is one JSON value.
+        """Send an answer that consists of one JSON value.
 
-        An answer to a request is held until a person releases it.
+        A person may hold the answer to a request.
         """
         body, holds, client = (
             b"".join([piece async for piece in answer.chunks()]),
@@ -404,7 +404,9 @@ class PassThroughRoutes:
     async def _quoted(
         self, answer: ForwardedAnswer, kind: str, headers: CIMultiDict[str], talk: Talk, method: str
     ) -> web.Response:
-        """Replace an answer that is not relayed by an error, or by its status if no body is expected."""
+        """Return an error that quotes an answer which must not be sent. If no body is expected, only the
+        status.
+        """
         status, is_answer = answer.status, 200 <= answer.status < 300 or 400 <= answer.status < 600
         body = await quoted(answer.chunks())
         headers.popall("Content-Length", None)
@@ -429,9 +431,9 @@ class PassThroughRoutes:
         framer: EventFramer,
         talk: Talk,
     ) -> bool:
-        """Relay events one by one, each when a person releases it, until nothing is held any longer.
+        """Send the events one by one while messages are held, each after a person has released it.
 
-        Return False if the answer was dropped; nothing follows it.
+        Return False if the answer was dropped. Nothing may follow it then.
         """
         rest, holds, said = piece, self._site.holds, response_note(response.status, STREAM)
         while True:
@@ -465,7 +467,7 @@ class PassThroughRoutes:
                 return True
 
     async def _held_event(self, data: bytes, talk: Talk) -> bytes | None:
-        """Hold a message of an event. Return the data to send instead, or None for nothing."""
+        """Hold the message in an event. Return the data to send, or None to send nothing."""
         message, holds, number = _decoded(data), self._site.holds, talk.client.info.number
         if not isinstance(message, dict):
             return data
@@ -485,7 +487,7 @@ class PassThroughRoutes:
         talk: Talk,
         may_keep: Callable[[int], bool],
     ) -> None:
-        """Relay a body in pieces, and record the messages in it."""
+        """Send a body in pieces, and record the messages in it."""
         most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
         kind = _kind(response.headers)
         said = response_note(status, kind)
@@ -506,10 +508,10 @@ class PassThroughRoutes:
                         if b"\n\n" in piece:
                             seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
                     except ValueError:
-                        framer = None  # an event is too large: the rest passes unparsed
+                        framer = None  # an event is too large, so parsing stops
                 seen.add(part)
                 await write_pieces(response, (piece,))
-        except BaseException:  # the client or the server left in the middle
+        except BaseException:  # the client or the server disconnected
             if not is_stream and seen.size:
                 self._record_cut(client, Direction.OUT, seen, note)
             raise
@@ -523,7 +525,7 @@ class PassThroughRoutes:
             await self._record_relayed(talk, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
-        """Yield a body in pieces without storing it. It is recorded when it is complete or broken off."""
+        """Yield a body in pieces without storing it. It is recorded when it has ended or broken off."""
         seen = Seen(KEPT_BYTES)
         try:
             async for piece in body_pieces(request):
@@ -542,7 +544,7 @@ class PassThroughRoutes:
         self._take(talk, data, said, _decoded(data))
 
     async def _record_events(self, talk: Talk, events: Iterable[Event], said: HttpNote | None) -> None:
-        """Record messages of a stream, also those that are not parsed because the client leaves."""
+        """Record the messages of a stream, including those that are not parsed because the client left."""
         waiting = deque(events)
         try:
             while waiting:
@@ -552,12 +554,12 @@ class PassThroughRoutes:
                 self._record_unparsed(talk, event.data, said)
 
     async def _record_relayed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
-        """Record a message of the server. One that takes long to parse is parsed on a thread."""
+        """Record a message of the server. A large one is parsed on a worker thread."""
         message, read = _decoded(data), None
         if message is None and len(data) > QUICK_BYTES:
             try:
                 read = await asyncio.to_thread(read_frame, data, is_line=talk.has_lines)
-            except asyncio.CancelledError:  # the client has left
+            except asyncio.CancelledError:  # the client has disconnected
                 self._record_unparsed(talk, data, said)
                 raise
         self._take(talk, data, said, message, read)
@@ -580,7 +582,7 @@ class PassThroughRoutes:
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, said)
 
     def _end_unanswered(self, client: PassedClient, request: Id, *, is_gone: bool) -> None:
-        """Record that a request got no response, if that is so."""
+        """Record that a request got no response, unless it was answered."""
         if request in client.awaited:
             client.awaited.discard(request)
             why = "the client left before the response" if is_gone else "the server sent no response"
@@ -593,7 +595,7 @@ class PassThroughRoutes:
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json)
 
     def _remark(self, client: PassedClient, read: ReadFrame) -> Any:
-        """Record the faults of a message, and return it as far as it can be read."""
+        """Record the errors in a message. Return the message as far as it can be read."""
         given = read.value.get("id") if isinstance(read.value, dict) else read.id
         for remark in (*read.remarks, *filter(None, (read.fault,))):
             about = given if is_id(given) else None
@@ -601,7 +603,7 @@ class PassThroughRoutes:
         return read.value
 
     def _note_session(self, head: RequestHead, client: PassedClient, answer: ForwardedAnswer) -> None:
-        """Track the beginning and the end of a session."""
+        """Note that a session has begun or ended."""
         begun = next((value for name, value in answer.headers if name.lower() == SESSION_HEADER.lower()), "")
         if begun and head.session is None:
             self.clients.begin_session(client, begun)
@@ -618,9 +620,10 @@ def is_failure(message: dict[str, Any]) -> bool:
 
 
 async def _counted(chunks: AsyncIterator[bytes], connection: HttpConnection) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body. A large one is reserved until the next is requested. Raises: AnswerRefused.
+    """Yield the pieces of a body. Memory for a large piece is reserved until the next one is read.
 
-    Small pieces need no reservation: the next one is read when the client has read the last.
+    Small pieces need no reservation, because the next is read only after the client has read the last.
+    Raises: AnswerRefused.
     """
     async for piece in chunks:
         if len(piece) < WHOLE_PIECE_BYTES:

@@ -1,4 +1,4 @@
-"""Clients of pass-through servers on this listener, and the times they were last active."""
+"""Clients of pass-through servers on this listener, with the times of their last activity."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClie
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MOST = 1_000
-"""Maximum number of known clients; the longest unused one is dropped first."""
+"""Maximum number of clients. If there are more, the one that was not used for longest is removed."""
 MOST_CALLED = 1_000
-"""Maximum number of tracked calls of a client."""
+"""Maximum number of running calls that are tracked for a client."""
 
 
 class PassedKey(NamedTuple):
@@ -32,14 +32,14 @@ class PassedKey(NamedTuple):
 
 
 class Work:
-    """A response that the current task is producing."""
+    """Response that the current task produces."""
 
     def __init__(self) -> None:
         self.is_ended = False
         self._task = asyncio.current_task()
 
     def end(self) -> None:
-        """Cancel it, because the response is no longer needed."""
+        """Cancel the response, because it is no longer needed."""
         if self._task is not None and not self.is_ended:
             self.is_ended = True
             self._task.cancel()
@@ -55,15 +55,15 @@ class PassedClient(Struct):
     errors: int = 0
     capabilities: JSONObject = {}
     works: set[Work] = field(default_factory=set)
-    """Responses to its requests that are being produced."""
+    """Responses to this client that are being produced."""
     called: set[Id] = field(default_factory=set)
-    """Ids of calls without an answer."""
+    """Ids of calls that are not answered yet."""
     awaited: set[Id] = field(default_factory=set)
-    """Ids of all requests without a response."""
+    """Ids of all requests that are not answered yet."""
 
     @property
     def summary(self) -> ClientSummary:
-        """Facts about it, as a connection that is open or has ended."""
+        """Summary of the client for a front end."""
         info = self.info
         return ClientSummary(
             ClientKey(info.peer, info.transport),
@@ -80,7 +80,7 @@ class PassedClient(Struct):
         """Note a call of the client."""
         self.calls += 1
         if len(self.called) >= MOST_CALLED:
-            self.called.clear()  # a client whose answers do not pass here
+            self.called.clear()  # the answers to this client do not pass here
         self.called.add(identifier)
 
     def note_answer(self, identifier: Id, is_failure: bool) -> None:
@@ -92,7 +92,7 @@ class PassedClient(Struct):
 
 
 class PassedClients:
-    """Known clients. Used on one loop; `known` and `former` are thread-safe."""
+    """Known clients. Use it on one loop. `known` and `former` may be used on any thread."""
 
     def __init__(
         self, recorder: Recorder, ttl_s: Callable[[], float], on_left: Callable[[int], None]
@@ -102,9 +102,9 @@ class PassedClients:
         self._on_left = on_left
         self._ttl_s = ttl_s
         self._by_key: dict[PassedKey, PassedClient] = {}
-        """Clients by key, the longest unused first."""
+        """Clients by key. The one that was not used for longest is first."""
         self.former: dict[str, FormerClients] = {}
-        """Clients that have left, by server."""
+        """Former clients, by server."""
         self._looking: asyncio.TimerHandle | None = None
 
     def known(self) -> list[PassedClient]:
@@ -112,13 +112,13 @@ class PassedClients:
         return list(self._by_key.values())
 
     def find(self, connection: int) -> PassedClient | None:
-        """Return the client with that connection number in the record, or None."""
+        """Return the client with a connection number, or None."""
         return next((each for each in self.known() if each.info.number == connection), None)
 
     def sender(
         self, server: str, session: str, address: str, message: object, number: Callable[[], int]
     ) -> PassedClient:
-        """Return the sender of a message; `number` returns the connection number for a new client."""
+        """Return the sender of a message. `number` returns the connection number for a new client."""
         about = _introduction(message)
         key = PassedKey(server, session) if session else PassedKey(server, "", about.name, address)
         client = self._by_key.pop(key, None)
@@ -136,7 +136,7 @@ class PassedClients:
         return client
 
     def keep_former_of(self, servers: Container[str]) -> None:
-        """Forget the former clients of all other servers."""
+        """Keep the former clients of these servers only."""
         self.former = {server: each for server, each in self.former.items() if server in servers}
 
     def begin_session(self, client: PassedClient, session: str) -> None:
@@ -178,7 +178,7 @@ class _Introduction(NamedTuple):
 
 
 def _introduction(message: object) -> _Introduction:
-    """Return name, revision and capabilities in a message: a stateless request, or `initialize`."""
+    """Return name, revision and capabilities of a client, from `initialize` or from a stateless request."""
     params = message.get("params") if isinstance(message, dict) else None
     if not isinstance(params, dict):
         return _Introduction()

@@ -1,7 +1,7 @@
-"""Headers and bodies that are relayed between clients and an upstream server.
+"""Headers and bodies that are forwarded between clients and an upstream server.
 
-A browser would read any upstream response as part of the desk's own origin. Therefore only JSON and event
-streams are relayed, with a fixed content type and a short list of headers. Any other body becomes a JSON
+For a browser, an upstream response comes from the desk's own origin. For security, only JSON and event
+streams are forwarded, with a fixed content type and few other headers. Any other body is replaced by a JSON
 error that quotes it.
 """
 
@@ -25,32 +25,34 @@ RELAYED = frozenset(
     {"allow", "content-length", "mcp-protocol-version", "mcp-session-id", "request-id", "retry-after"}
     | {"traceresponse", "www-authenticate", "x-accel-buffering", "x-request-id"}
 )
-"""Headers of an upstream response that reach the client, besides `RELAYED_PREFIXES`."""
+"""Headers of an upstream response that are forwarded, in addition to `RELAYED_PREFIXES`."""
 RELAYED_PREFIXES = ("ratelimit", "x-ratelimit-")
 FIXED = {JSON: {"Content-Type": JSON, "Cache-Control": "no-store"},
          STREAM: {"Content-Type": STREAM, "Cache-Control": "no-cache, no-transform"}}  # fmt: skip
-"""Headers of the two kinds of body that are relayed."""
+"""Headers set for the two kinds of body that are forwarded."""
 _PROMPTING = re.compile(r"(?:^|,)\s*(?:basic|digest|negotiate|ntlm)\b", re.IGNORECASE)
-"""Challenges for which a browser opens a password dialog in the name of the desk."""
+"""Challenges that would make a browser show a password dialog in the name of the desk."""
 NOT_SENT = OF_ONE_HOP | {
     "accept-encoding", "content-length", "cookie", "cookie2", "dnt", "expect", "forwarded", "host", "origin",
     "referer", "upgrade-insecure-requests", "via", "x-real-ip", OPERATOR_HEADER.lower(),
 }  # fmt: skip
-"""Headers of a client's request that are not forwarded: those about its connection, page and browser, and
-the operator's key."""
+"""Headers of a client's request that are not forwarded.
+
+They concern its connection, page and browser, or contain the operator's key.
+"""
 NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
 QUOTED_BYTES = 8 << 10
-"""Bytes read of a body that is not relayed, to quote it as text."""
+"""Maximum number of bytes that are read of a body that is not forwarded. An error quotes them."""
 QUOTED_S = 5.0
-"""Seconds that reading them may take."""
+"""Maximum seconds for reading them."""
 SHOWN = 300
-"""Characters of it in an error message. Its `data` has all that was read."""
+"""Maximum number of characters quoted in an error message. Its `data` has all that was read."""
 
 
 def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) -> dict[str, str]:
-    """Return the headers of a client that are forwarded to the upstream server; repeated ones are joined.
+    """Return the client's headers that are forwarded. Repeated headers are joined.
 
-    The desk's own API key is removed under any name.
+    The desk's own API key is removed from any header.
     """
     connection = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
     dropped = NOT_SENT | connection | {api_key_header.lower()}
@@ -65,7 +67,7 @@ def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) 
 
 
 def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDict[str]:
-    """Return the headers of an upstream response that reach the client; `kind` is that of its body."""
+    """Return the headers of an upstream response that are forwarded. `kind` is the kind of its body."""
     kept = CIMultiDict(
         (name, value)
         for name, value in headers
@@ -77,9 +79,9 @@ def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDic
 
 
 def body_kind(headers: Iterable[tuple[str, str]]) -> str:
-    """Return the kind of an upstream body: `JSON`, `STREAM`, or its own media type, which is not relayed.
+    """Return the kind of a body: `JSON`, `STREAM`, or another media type, which is not forwarded.
 
-    A type with the suffix `+json`, such as that of RFC 9457 problem details, is JSON.
+    A type that ends with `+json` counts as JSON, for example RFC 9457 problem details.
     """
     given = next((value for name, value in headers if name.lower() == "content-type"), "")
     kind = given.partition(";")[0].strip().lower()
@@ -87,7 +89,7 @@ def body_kind(headers: Iterable[tuple[str, str]]) -> str:
 
 
 async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
-    """Return the beginning of a body: at most `QUOTED_BYTES`, or what arrived within `QUOTED_S`."""
+    """Return the beginning of a body: at most `QUOTED_BYTES` bytes that arrived within `QUOTED_S` seconds."""
     body = bytearray()
     with suppress(TimeoutError):
         async with asyncio.timeout(QUOTED_S):
@@ -99,7 +101,7 @@ async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 def not_relayed(server: str, status: int, kind: str, body: bytes, location: str) -> ProtocolError:
-    """Return the error that replaces a response that is not relayed. It quotes the response as text."""
+    """Return the error that replaces a response that is not forwarded. It quotes the response."""
     text = clean(body.decode("utf-8", "replace")).strip()
     data = {"status": status, "contentType": kind[:100], "body": text}
     if 300 <= status < 400:
