@@ -36,7 +36,7 @@ from mcpdesk.transports.http.responses import (
     plain_error,
 )
 from mcpdesk.transports.http.sending_on import RETRY_AFTER, holder_of_job, send_on, sent_headers, try_again
-from mcpdesk.transports.http.socket_upgrade import FAREWELL_S, HEARTBEAT_S, upgraded
+from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, HEARTBEAT_S, upgraded
 from mcpdesk.transports.http.websocket import EXPIRED
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ async def _relay(
 async def _opened(request: web.BaseRequest) -> Socket | web.Response:
     """Upgrade the connection to a WebSocket, or return an error response."""
     socket: Socket = web.WebSocketResponse(
-        heartbeat=HEARTBEAT_S, timeout=FAREWELL_S, compress=False, max_msg_size=MESSAGE_BYTES
+        heartbeat=HEARTBEAT_S, timeout=CLOSE_TIMEOUT_S, compress=False, max_msg_size=MESSAGE_BYTES
     )
     return await upgraded(request, socket) or socket
 

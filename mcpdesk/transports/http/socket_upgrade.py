@@ -12,7 +12,7 @@ from mcpdesk.transports.http.responses import plain_error
 
 HEARTBEAT_S = 30.0
 """Time between two pings. A peer that does not answer within half of it is disconnected."""
-FAREWELL_S = 1.0
+CLOSE_TIMEOUT_S = 1.0
 """Time a peer may take to answer our closing frame."""
 UNMASKED = b"frames of a client must be masked"
 FIXED_PART = 2
@@ -51,7 +51,7 @@ async def dismiss(
 ) -> None:
     """Close a socket. A peer that does not read the closing frame in time is disconnected."""
     try:
-        async with asyncio.timeout(FAREWELL_S):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await socket.close(code=code, message=reason)
     except TimeoutError:
         connection.abort()
