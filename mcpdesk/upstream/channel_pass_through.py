@@ -1,11 +1,11 @@
-"""Pass-through for servers that are reached over a channel: a program, a WebSocket, or HTTP+SSE.
+"""Forwarding of clients to a server that uses a channel: a program, a WebSocket, or HTTP+SSE.
 
-Clients speak Streamable HTTP. Each session of the handshake era has its own channel (for a program: its own
-process). Requests without a session share one.
+The clients use Streamable HTTP. Each session has its own channel, which for a program is its own process.
+Requests without a session share one channel.
 
-Messages pass unchanged, with two exceptions. If two clients use the same id or progress token at a time, that
-of the second one is replaced on the way in and restored on the way out. A batch is split, because few servers
-read one.
+Messages pass unchanged, with two exceptions. If two clients use the same id or progress token at the same
+time, the one of the second client is replaced in the request and restored in the answer. A batch is split,
+because few servers accept one.
 
 Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http, basic/transports/stdio.
 """
@@ -64,30 +64,30 @@ from mcpdesk.upstream.passed_channel import (
 _log = logging.getLogger(__name__)
 SESSION = "mcp-session-id"
 MOST_CHANNELS = 32
-"""Maximum number of channels of a server; the longest unused one is closed for a new one."""
+"""Maximum number of channels of a server. A new one replaces the channel that was not used for longest."""
 MOST_BATCH = 1_000
 """Maximum number of messages in a batch."""
 RETIRED_S = 10.0
-"""Time for which calls on a replaced channel may continue."""
+"""Seconds for which calls on a replaced channel may continue."""
 RENEWED_S = 30.0
-"""Time within which a session must be set up on a new channel."""
+"""Seconds in which a session must be set up on a new channel."""
 LASTING = frozenset({"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"})
-"""Methods whose effect lasts for the session."""
+"""Methods whose effect lasts as long as the session."""
 SILENT_S = 5.0
-"""Time without a message after which an answer becomes a stream, so that keep-alive comments can be sent."""
+"""Seconds without a message after which an answer becomes a stream, for keep-alive comments."""
 UNANSWERED_S = 8.0
-"""Time `server/discover` may stay unanswered, because programs of older revisions may never answer it."""
+"""Seconds to wait for the answer to `server/discover`. Programs of older revisions may never answer it."""
 JSON, STREAM = "application/json", "text/event-stream"
 Sender: TypeAlias = frozenset[tuple[str, str]]
 STREAMED = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
 
 
 class PassedSession(Struct):
-    """Session of a client of the handshake era, with its channel."""
+    """Session of one client, with its channel."""
 
     channel: PassedChannel
     sender: Mapping[str, str]
-    """Headers of the client that began the session, as its channel receives them."""
+    """Headers of the client that began the session, in the form the channel receives."""
     events: EventStore[ClientStream]
     """Streams that the client can resume."""
     standing: Events
@@ -95,12 +95,12 @@ class PassedSession(Struct):
     revision: str = ""
     expiry: asyncio.TimerHandle | None = None
     said: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    """Messages to repeat on a new channel, in order, by method and resource."""
+    """Messages to repeat on a new channel, by method and resource, in their order."""
     renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the channel is replaced."""
+    """Lock that is held while the channel is replaced."""
 
     def note(self, message: JSONObject, line: bytes) -> None:
-        """Store a message if its effect lasts for the session."""
+        """Remember a message if its effect lasts as long as the session."""
         method = message.get("method", "")
         params = message.get("params")
         uri = str(params.get("uri", "")) if isinstance(params, dict) else ""
@@ -111,10 +111,10 @@ class PassedSession(Struct):
 
 
 class ChannelPassThrough:
-    """Forwards the requests of clients to one server. Used on one loop."""
+    """Forwards the requests of clients to one server. Use it on one event loop."""
 
     takes_pieces = False
-    """A message is sent as a whole, so the complete body is held."""
+    """False, because a message is sent as a whole. The complete body is therefore kept in memory."""
 
     def __init__(
         self,
@@ -128,18 +128,17 @@ class ChannelPassThrough:
         *,
         takes_plain: bool = False,
     ) -> None:
-        """`on_stray` receives lines that are not messages. `tool_schema` returns the input schema of a tool,
-        if known.
+        """`on_stray` is called with lines that are not messages. `tool_schema` returns a tool's input schema.
 
-        With `takes_plain`, messages without a session are forwarded too: the server needs no handshake.
+        `takes_plain` allows messages without a session, because the server needs no handshake.
         """
         self.name = name
         self.offered = offered
-        """Return the number of items that the server listed, by kind."""
+        """Function that returns the number of items that the server listed, by kind."""
         self.dropped = 0
-        """Messages that were dropped because a client did not read."""
+        """Number of messages that were dropped because a client did not read."""
         self.next_connection = next_connection
-        """Return the recorder's number for a new client connection."""
+        """Function that returns the recorder's number for a new client connection."""
         self.leads = False
         self.holds_credentials = channels.holds_credentials
         self.has_lines = channels.has_lines
@@ -147,12 +146,15 @@ class ChannelPassThrough:
         self._on_stray, self._tool_schema = on_stray, tool_schema
         self._takes_plain = takes_plain
         self._sessions: dict[str, PassedSession] = {}
-        """Sessions by id, the longest unused first."""
+        """Sessions by id. The one that was not used for longest is first."""
         self._shared: dict[Sender, PassedChannel] = {}
-        """Channels for requests without a session, by the caller's headers; the longest unused first."""
+        """Channels for requests without a session, by headers of the caller.
+
+        The one that was not used for longest is first.
+        """
         self._event_budget = SharedEventBudget(KEPT_BYTES * SHARES)
         self._retired: dict[PassedChannel, asyncio.TimerHandle] = {}
-        """Replaced channels on which calls may still end."""
+        """Replaced channels on which calls may still end, with their timers."""
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -203,9 +205,9 @@ class ChannelPassThrough:
         await self._channels.close()
 
     async def restart(self) -> None:
-        """Open all channels again, for example after a program was edited. Sessions continue.
+        """Replace all channels, for example after a program was edited. Sessions continue.
 
-        Running calls get a short time to end on the old channels.
+        Running calls have a short time to end on the old channels.
         """
         for sender in list(self._shared):
             self._retire(self._shared.pop(sender))
@@ -239,7 +241,7 @@ class ChannelPassThrough:
                 fresh.tell(codec.notification(f"notifications/{kind}/list_changed", {}))
 
     async def _said_again(self, channel: PassedChannel, line: bytes) -> JSONObject:
-        """Repeat a message of the client. Return the capabilities in the server's answer, if any."""
+        """Repeat a message of the client on a new channel. Return the capabilities in the answer, if any."""
         message = codec.decode(line)
         if "id" not in message:
             await channel.send(line)
@@ -300,17 +302,19 @@ class ChannelPassThrough:
             yield answer
 
     def _admit(self, method: str, params: JSONObject, given: Mapping[str, str]) -> None:
-        """Check the headers of a request without a session. Raises: RemoteProtocolError."""
+        """Check the headers of a request without a session. Raises: RemoteProtocolError if they are
+        invalid.
+        """
         admit(method, params, given)
         arguments = params.get("arguments") or {}
         if method == "tools/call" and isinstance(arguments, dict):
-            with suppress(ValueError):  # clients ignore tools whose annotations are invalid
+            with suppress(ValueError):  # clients ignore tools with invalid annotations
                 check_parameters(mirrored(self._tool_schema(str(params.get("name")))), arguments, given)
 
     async def _batch_channel(self, given: Mapping[str, str], batch: list[Any]) -> PassedChannel:
         """Return the channel for a batch.
 
-        Raises: ProtocolError if batches are not allowed or this one is invalid.
+        Raises: ProtocolError if batches are not allowed or the batch is invalid.
         """
         channel = await self._channel_of(given)
         revision = BY_NAME.get(self._sessions[given[SESSION]].revision)
@@ -333,9 +337,9 @@ class ChannelPassThrough:
         batch: Sequence[tuple[JSONObject, bytes]],
         unclaimed: OnUnclaimed,
     ) -> AsyncIterator[PassedAnswer]:
-        """Send the messages of a batch one by one, and return the answers to all its requests together.
+        """Send the messages of a batch one by one. Return the answers to all its requests together.
 
-        Each message is given decoded and as the client sent it.
+        `batch` has each message in decoded form and as the client sent it.
         """
         requests = sum(1 for each, _ in batch if classify(each) is MessageKind.REQUEST)
         may_stream = STREAM in given.get("accept", JSON)
@@ -358,7 +362,7 @@ class ChannelPassThrough:
         self._used(given[SESSION])
 
     def _note_drop(self, count: int) -> None:
-        """Count a message that a client did not receive, the `count`-th of its request."""
+        """Count a message that a client did not receive. It is number `count` for its request."""
         self.dropped += 1
         if count == 1:
             _log.warning(
@@ -371,7 +375,7 @@ class ChannelPassThrough:
     async def _introduced(
         self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes, waiting: Waiting
     ) -> PassedAnswer:
-        """Return the answer to `initialize`. The session ends if it has no result."""
+        """Return the answer to `initialize`. If it has no result, the session ends."""
         result = None
         try:
             async with channel.request(message, line, waiting, is_alone=False):
@@ -419,7 +423,7 @@ class ChannelPassThrough:
     async def _streamed(
         self, identifier: str, waiting: Waiting, first: tuple[bytes, bool] | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer with a stream of the session, which the client can resume."""
+        """Answer with a stream of the session. The client can resume it."""
         events = self._sessions[identifier].events.open()
         async with self._carried(identifier, events) as answer:
             waiting.stream_into(events, first)
@@ -429,7 +433,7 @@ class ChannelPassThrough:
     async def _carried(
         self, identifier: str, events: Events, after: int | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer with the events after `after` on a stream of the session."""
+        """Answer with the events after number `after` on a stream of the session."""
         client = ClientStream()
         events.attach(client, client.let_go, after)
         try:
@@ -439,7 +443,7 @@ class ChannelPassThrough:
             self._used(identifier)
 
     def _session(self, given: Mapping[str, str]) -> PassedSession | None:
-        """Return the session of a request if it belongs to the sender."""
+        """Return the session of a request. None unless it belongs to the sender."""
         session = self._sessions.get(given.get(SESSION, ""))
         sent = given.get(AUTHORIZATION)
         return session if session is not None and session.sender.get(AUTHORIZATION) == sent else None
@@ -465,7 +469,7 @@ class ChannelPassThrough:
         return channel
 
     def _make_room(self) -> None:
-        """Make room for a channel. Raises: _Refusal if all channels are in use."""
+        """Close unused channels so that another one can be opened. Raises: _Refusal if all are in use."""
         if len(self._sessions) + len(self._shared) < MOST_CHANNELS:
             return
         unused = next((key for key, each in self._sessions.items() if each.channel.is_unused), "")
@@ -510,7 +514,7 @@ class ChannelPassThrough:
             return channel
 
     def _used(self, identifier: str) -> None:
-        """Note that a session was used, and restart its expiry timer."""
+        """Note that a session was used, and restart its timer."""
         session = self._sessions.pop(identifier, None)
         if session is None:
             return
@@ -533,7 +537,7 @@ class ChannelPassThrough:
             self._finish(session.channel, session.events)
 
     def _retire(self, channel: PassedChannel) -> None:
-        """End a channel after its running calls have had time to end."""
+        """Close a channel after its running calls had time to end."""
         if channel.is_unused:
             self._finish(channel)
         else:
@@ -541,7 +545,7 @@ class ChannelPassThrough:
             self._retired[channel] = later
 
     def _finish(self, channel: PassedChannel, events: EventStore[ClientStream] | None = None) -> None:
-        """End a channel, then the streams of its session."""
+        """Close a channel, and then the streams of its session."""
         if (later := self._retired.pop(channel, None)) is not None:
             later.cancel()
         task = asyncio.get_running_loop().create_task(channel.end())
@@ -552,7 +556,7 @@ class ChannelPassThrough:
 
 
 class _Refusal(RemoteProtocolError):
-    """Error with an HTTP status for a request that is not forwarded."""
+    """Error with an HTTP status, for a request that is not forwarded."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
@@ -560,15 +564,15 @@ class _Refusal(RemoteProtocolError):
 
 
 async def _members(line: bytes) -> JSONObject:
-    """Return the members of a server's message, which may be slightly invalid."""
+    """Decode a message of a server. Slightly invalid messages are accepted."""
     value = (await read_apart(line)).value
     return value if isinstance(value, dict) else {}
 
 
 async def answer_status(line: bytes) -> int:
-    """Return the HTTP status for the answer to a request without a session."""
+    """Return the HTTP status for an answer to a request without a session."""
     if b"error" not in line and b"\\u" not in line:
-        return 200  # without decoding a large result
+        return 200  # avoids decoding a large result
     error = (await _members(line)).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         return 200
@@ -576,7 +580,7 @@ async def answer_status(line: bytes) -> int:
 
 
 def answered(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> PassedAnswer:
-    """Return an answer in one piece."""
+    """Return an answer that consists of one piece."""
 
     async def chunks() -> AsyncIterator[bytes]:
         yield body
@@ -592,7 +596,7 @@ def refused(
     identifier: Id | None = None,
     headers: Sequence[tuple[str, str]] = (),
 ) -> PassedAnswer:
-    """Return an error that the desk itself produced."""
+    """Return an answer with an error of the desk itself."""
     return answered(status, codec.error_response(identifier, error), headers)
 
 

@@ -1,4 +1,4 @@
-"""Channels to upstream servers, which carry a client's messages unchanged in both directions."""
+"""Channels to upstream servers. A channel carries messages of clients unchanged in both directions."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _OF_ONE_REQUEST = frozenset(
 
 
 class ChannelCallbacks(NamedTuple):
-    """Callbacks for the messages and the end of a channel."""
+    """Functions that are called with the messages of a channel, and at its end."""
 
     on_message: OnFrame
     on_end: Callable[[CallError], None]
-    """Receives the reason. It may be called more than once."""
+    """Function that is called with the reason for the end. It may be called more than once."""
 
 
 class ServerChannel(Protocol):
-    """Message channel of one client or several."""
+    """Message channel to a server, for one client or several."""
 
     async def send(self, data: bytes) -> None:
         """Send a message. Raises: CallError if it cannot be sent."""
 
     async def end(self) -> None:
-        """Close the channel, and end the program if it belongs to one."""
+        """Close the channel. If it belongs to a program, end the program."""
 
 
 class Channels(Protocol):
@@ -49,30 +49,31 @@ class Channels(Protocol):
 
     @property
     def holds_credentials(self) -> bool:
-        """True if callers gain access through this desk: to a program, or to a server with our token."""
+        """True if clients gain access through this desk: to a program, or to a server with the desk's
+        credentials.
+        """
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the client's headers that matter to a channel; clients share a channel only if these are
-        equal.
+        """Return the headers of a client that a channel depends on, with names in lower case.
 
-        Names are in lower case.
+        Clients share a channel only if these headers are equal.
         """
 
     async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> ServerChannel:
         """Open a channel for a client. Raises: CallError."""
 
     async def close(self) -> None:
-        """Close resources that the channels share. All channels have ended."""
+        """Release resources that the channels share. All channels have ended before."""
 
 
 class ProgramChannel:
-    """One process of a program."""
+    """Channel to one process of a program."""
 
     def __init__(self, run: ProgramRun) -> None:
         self._run = run
 
     async def send(self, data: bytes) -> None:
-        """Write a message as one line. Line breaks in JSON are only between values."""
+        """Write a message as one line. Line breaks are replaced; in JSON they occur only between values."""
         await self._run.write(data.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
 
     async def end(self) -> None:
@@ -81,17 +82,19 @@ class ProgramChannel:
 
 
 class ProgramChannels:
-    """Channels to a program; each is a separate process."""
+    """Channels to a program. Each is a separate process."""
 
     has_lines = True
     holds_credentials = True
-    """The program runs as this user, with the variables in its environment."""
+    """True, because the program runs as this user, with the variables in the environment."""
 
     def __init__(self, program: ProgramCommand, log: ProgramEvents) -> None:
         self._program, self._log = program, log
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the token only: programs receive no headers, but a process is not shared between tokens."""
+        """Return the token only. A program receives no headers, but different tokens must not share a
+        process.
+        """
         return {name: given[name] for name in (AUTHORIZATION,) if name in given}
 
     async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> ProgramChannel:
@@ -113,11 +116,11 @@ class ProgramChannels:
         return ProgramChannel(run)
 
     async def close(self) -> None:
-        """Do nothing: the channels share no resources."""
+        """Do nothing, because the channels share no resources."""
 
 
 class SseChannels:
-    """Channels over the transport of 2024-11-05, with our credentials or the caller's."""
+    """Channels over HTTP+SSE of 2024-11-05, with the desk's or the caller's credentials."""
 
     has_lines = False
 
@@ -126,11 +129,11 @@ class SseChannels:
         self.holds_credentials = requests.holds_credentials
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers meant for the server."""
+        """Return the headers that are meant for the server."""
         return end_to_end(given)
 
     async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> SseChannel:
-        """Open the stream and read the endpoint to post to. Raises: CallError."""
+        """Open the event stream, and read the URL for messages. Raises: CallError."""
         requests, headers = self._requests.with_theirs, dict(sender)
         if AUTHORIZATION not in sender:
             requests = self._requests.with_ours
@@ -140,12 +143,12 @@ class SseChannels:
         return channel
 
     async def close(self) -> None:
-        """Close connections that are kept open."""
+        """Close the connections that are kept open."""
         await self._requests.close()
 
 
 class SocketChannels:
-    """Channels over a WebSocket, with our credentials or the caller's."""
+    """Channels over a WebSocket, with the desk's or the caller's credentials."""
 
     has_lines = False
 
@@ -154,7 +157,7 @@ class SocketChannels:
         self.holds_credentials = bool(ours)
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers meant for the server."""
+        """Return the headers that are meant for the server."""
         return end_to_end(given)
 
     async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> SocketChannel:
@@ -163,11 +166,11 @@ class SocketChannels:
         return await SocketChannel.open(self._url, headers, *heard)
 
     async def close(self) -> None:
-        """Do nothing: the channels share no resources."""
+        """Do nothing, because the channels share no resources."""
 
 
 def end_to_end(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the client's headers that do not concern one request only; names are in lower case."""
+    """Return the client's headers that apply to more than one request, with names in lower case."""
     return {
         name: value
         for name, value in given.items()

@@ -1,4 +1,4 @@
-"""Items that an upstream server offers: its lists, and the faults in them."""
+"""Lists of items (tools, resources and so on) that an upstream server offers, and errors in these lists."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 
 
 class OfferList(NamedTuple):
-    """One kind of item that servers list."""
+    """Description of one kind of list."""
 
     kind: str
     """`tool`, `resource`, `template`, `prompt` or `skill`."""
     method: str
     key: str
-    """Member of the result that holds the items."""
+    """Member of the result that contains the items."""
     named_by: str
     """Member of an item that identifies it."""
     capability: str
     is_optional: bool = False
-    """True if a server that declares the capability may lack the method."""
+    """True if a server may lack the method although it declares the capability."""
 
 
 LISTS = (
@@ -42,7 +42,7 @@ LISTS = (
     OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
 )
 SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions", True)
-"""Skills have no server capability: the connection knows whether the server supports the extension."""
+"""Skills have no server capability. The connection knows whether the server supports the extension."""
 
 
 class Offer(Struct, frozen=True):
@@ -59,10 +59,10 @@ class Offer(Struct, frozen=True):
 async def read_offers(
     connection: ServerConnection, capabilities: Mapping[str, Any], *, asks_all: bool = False
 ) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
-    """Return the items of the lists that the server declares, and the faults of whole lists, a sentence each.
+    """Read the lists that a server declares. Return the items, and a sentence about each invalid list.
 
-    A list that is not declared is read if the server declares no list at all, or with `asks_all`. Raises:
-    CallError if the connection is lost.
+    If the server declares no list, or with `asks_all`, all lists are tried. Raises: CallError if the
+    connection is lost.
     """
     offers: list[Offer] = []
     problems: list[str] = []
@@ -95,7 +95,7 @@ async def read_offers(
 
 
 def _offers(shelf: OfferList, items: list[JSONObject], problems: list[str]) -> Iterator[Offer]:
-    """Yield the items of a list. Of items with the same name, the first one counts."""
+    """Yield the items of a list. If several items have the same name, the first one counts."""
     known = set[str]()
     for item in items:
         name = str(item[shelf.named_by])

@@ -1,4 +1,4 @@
-"""Pass-through for a server behind a URL: each request is forwarded unchanged."""
+"""Forwarding of clients to a server with a URL. Each request is forwarded unchanged."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class PassedAnswer:
 
 
 class UrlRequests:
-    """Requests to one URL for clients, with our credentials or with the client's."""
+    """Requests of clients to one URL, with the desk's or the client's credentials."""
 
     def __init__(self, target: UrlTarget, reach: Reach, place: ClientPlace, has_login: bool) -> None:
         """`has_login` is the result of `has_stored_login`.
 
-        It is fixed, because it decides whether callers need a key.
+        It does not change later, because it decides whether callers need a key.
         """
         self.ours = own_headers(target, reach, place)
-        """Headers that are added, with lower-case names."""
+        """Headers that are added to requests, with names in lower case."""
         authorizer = None
         if "authorization" not in self.ours:
             options = login_options(target, reach)
@@ -41,7 +41,7 @@ class UrlRequests:
                 store = open_grants(place.state_dir, target.account or reach.account)
                 authorizer = Authorizer(target.url, options, store)
         self.holds_credentials = bool(self.ours) or authorizer is not None
-        """True if requests get headers or tokens that callers did not send."""
+        """True if headers or tokens of the desk are added to requests."""
         self.with_ours = HttpRequests(target.url, self.ours, reach.mode, authorizer=authorizer)
         self.with_theirs = HttpRequests(target.url, {}, reach.mode)
 
@@ -52,21 +52,21 @@ class UrlRequests:
 
 
 def has_stored_login(target: UrlTarget, reach: Reach, place: ClientPlace) -> bool:
-    """Return True if a token of an earlier login to the server exists.
+    """Return True if a token of an earlier login to the server is stored.
 
-    Reads files: call it on a worker thread.
+    Reads files, so call it on a worker thread.
     """
     return open_grants(place.state_dir, target.account or reach.account).grant(target.url) is not None
 
 
 class UrlPassThrough:
-    """Forwards requests of clients to one URL. Used on one loop."""
+    """Forwards requests of clients to one URL. Use it on one event loop."""
 
     takes_pieces = True
     has_lines = False
 
     dropped = 0
-    """Always 0: data is read from the server only as fast as the client reads it."""
+    """Always 0, because data is read from the server only as fast as the client reads it."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class UrlPassThrough:
     ) -> None:
         self.name = name
         self.offered = offered
-        """Return the number of items that the server listed, by kind."""
+        """Function that returns the number of items that the server listed, by kind."""
         self.next_connection = next_connection
-        """Return the recorder's number for a new client connection."""
+        """Function that returns the recorder's number for a new client connection."""
         self.leads = False
         self.holds_credentials = requests.holds_credentials
         self._requests = requests
@@ -92,10 +92,10 @@ class UrlPassThrough:
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AsyncIterator[PassedAnswer]:
-        """Forward a request. Our credentials are added only if the caller sent no `Authorization`.
+        """Forward a request. The desk's credentials are added only if it has no `Authorization`.
 
-        Everything the server sends goes to the client, so `on_unclaimed` is not called. Raises: HttpError if
-        no complete answer arrives.
+        The client receives everything that the server sends, so `on_unclaimed` is never called. Raises:
+        HttpError if no complete answer arrives.
         """
         requests, ours = self._requests.with_theirs, self._requests.ours
         if "authorization" not in {key.lower() for key in headers}:
@@ -105,7 +105,7 @@ class UrlPassThrough:
         async with requests.answered(method, headers, body or None) as answer:
             kept = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:
-                # The body was decoded on the way, so both headers are wrong now.
+                # The body was decoded here, so these two headers would be wrong.
                 untrue = {"content-encoding", "content-length"}
                 kept = [(key, value) for key, value in kept if key.lower() not in untrue]
             yield PassedAnswer(answer.status, kept, answer.content.iter_any)
@@ -116,9 +116,9 @@ class UrlPassThrough:
 
 
 def own_headers(target: UrlTarget, reach: Reach, place: ClientPlace) -> dict[str, str]:
-    """Return the headers to add to requests, with lower-case names.
+    """Return the headers that are added to requests, with names in lower case.
 
-    Raises: DeskUserError for an invalid one.
+    Raises: DeskUserError for an invalid header.
     """
     more = dict(target.headers) | dict(reach.headers)
     ours = credential_headers(reach.token, reach.key, place.key_header, more)

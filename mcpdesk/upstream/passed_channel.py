@@ -1,7 +1,7 @@
 """One channel to an upstream server, and the requests that wait for messages on it.
 
-If two clients use the same id or progress token at a time, that of the second one is replaced on the way in
-and restored on the way out. All other bytes of these messages stay unchanged.
+If two clients use the same id or progress token at the same time, the one of the second client is replaced in
+the request and restored in the answer. All other bytes stay unchanged.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import ChannelCallbacks, Channels, ServerChannel
 
 MOST_HELD_BYTES = 256 << 20
-"""Maximum bytes that wait for a client that reads too slowly."""
+"""Maximum number of bytes that wait for a client that reads too slowly."""
 MOST_ASKED = 1_000
-"""Number of request ids that are remembered per channel."""
+"""Maximum number of request ids that are remembered for each channel."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
 _parts = json.Decoder(list[Raw]).decode
 
 
 class ClientStream:
-    """Event stream to a client: queues the pieces to send."""
+    """Event stream to a client, as a queue of pieces to send."""
 
     def __init__(self) -> None:
         self.is_broken = False
-        """True once the client has disconnected."""
+        """True if the client has disconnected."""
         self._pieces: deque[bytes] = deque()
         self._held = 0
         self._is_over = False
         self._came = asyncio.Event()
 
     def put(self, piece: bytes) -> None:
-        """Queue a piece. A client that leaves too much unread is disconnected."""
+        """Queue a piece. If too much is unread, the client is disconnected."""
         self._pieces.append(piece)
         self._held += len(piece)
         self._came.set()
@@ -60,7 +60,7 @@ class ClientStream:
         self._came.set()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield pieces until the stream ends, with keep-alive comments in between."""
+        """Yield the pieces until the stream ends. Keep-alive comments are inserted."""
         while self._pieces or not self._is_over:
             if self._pieces:
                 piece = self._pieces.popleft()
@@ -77,11 +77,11 @@ class ClientStream:
 
 Events: TypeAlias = ResumableStream[ClientStream]
 OnUnclaimed: TypeAlias = Callable[[bytes], None]
-"""Receives messages that are delivered to no client."""
+"""Function that is called with messages that no client receives."""
 
 
 class Waiting:
-    """Messages for a request that is being answered, on their way to its client."""
+    """Messages that wait to be sent to the client of one request."""
 
     def __init__(
         self,
@@ -91,15 +91,16 @@ class Waiting:
         answers: int = 1,
         on_drop: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """`answers` is the number of requests that the client sent at once.
+        """`answers` is the number of requests that the client sent together.
 
-        `on_unclaimed` receives messages that the client does not get: further answers, and messages dropped
-        because the client does not read. `on_drop` is called with the number of dropped messages so far.
+        `on_unclaimed` is called with messages that the client does not receive: further answers, and messages
+        dropped because the client does not read. `on_drop` is called with the number of messages dropped so
+        far.
         """
         self.on_unclaimed = on_unclaimed
         self._on_drop = on_drop
         self.dropped = 0
-        """Messages that were dropped because the client does not read."""
+        """Number of messages that were dropped because the client does not read."""
         self.may_stream = may_stream
         self.hears_logs = hears_logs
         self._due = answers
@@ -111,7 +112,7 @@ class Waiting:
         self._came = asyncio.Event()
 
     def put(self, line: bytes, is_answer: bool = False) -> None:
-        """Add a message. An answer is the last message unless further answers are due."""
+        """Add a message. The last answer ends the messages."""
         if self.is_left:
             self.on_unclaimed(line)
             return
@@ -134,7 +135,7 @@ class Waiting:
             self._events.end()
 
     def stream_into(self, events: Events, first: tuple[bytes, bool] | None = None) -> None:
-        """Move messages to a resumable stream, starting with `first`, which was already taken."""
+        """Send the messages to a resumable stream. `first` was already taken and comes first."""
         self._events = events
         for line, is_last in ([] if first is None else [first]) + list(self._lines):
             self._hand_on(line, is_last)
@@ -143,7 +144,7 @@ class Waiting:
     def leave(self) -> None:
         """Note that the client has disconnected.
 
-        If a stream receives the messages, the client can resume it.
+        If the messages go to a stream, the client can resume it.
         """
         self.is_left = self._events is None
 
@@ -153,7 +154,7 @@ class Waiting:
         return self.is_left or (self._events is not None and not self._events.is_carried)
 
     async def take(self, within_s: float) -> tuple[bytes, bool] | None:
-        """Return the next message and whether it is the last; None on timeout."""
+        """Return the next message, and True if it is the last. None if none arrives in time."""
         try:
             async with asyncio.timeout(within_s):
                 while not self._lines:
@@ -174,7 +175,7 @@ class Waiting:
                 yield line
 
     async def events(self, first: tuple[bytes, bool] | None = None) -> AsyncIterator[bytes]:
-        """Yield the messages up to the last one as events, starting with `first`, which was already taken."""
+        """Yield the messages as events, up to the last one. `first` was already taken and comes first."""
         taken = first or await self.take(KEEP_ALIVE_S)
         while taken is None or not taken[1]:
             yield KEEP_ALIVE if taken is None else event(in_event(taken[0]))
@@ -183,14 +184,14 @@ class Waiting:
 
 
 class Alias(Struct, frozen=True):
-    """Original id and token of a request for which others are used on the channel."""
+    """Original id and token of a request that has another id on the channel."""
 
     identifier: Id
     token: Id | None = None
 
 
 class PassedChannel:
-    """One channel with its waiting requests."""
+    """One channel, and the requests that wait on it."""
 
     def __init__(
         self,
@@ -200,23 +201,25 @@ class PassedChannel:
         on_unclaimed: OnUnclaimed,
         standing: Events | None = None,
     ) -> None:
-        """`standing` is the stream for messages that belong to no request, if the client can open one."""
+        """`standing` is the stream for messages that belong to no request. None if the client cannot
+        open it.
+        """
         self.standing = standing
         self.on_unclaimed = on_unclaimed
-        """Callback of the latest request, for messages that belong to no request."""
+        """Function for messages that belong to no request. It comes from the latest request."""
         self._name = name
         self._on_stray = on_stray
         self._on_end = on_end
         self._channel: ServerChannel | None = None
         self.has_ended = False
-        """True once no further messages arrive."""
+        """True if no further messages can arrive."""
         self._waiting: dict[Id, Waiting] = {}
         self._asked: dict[Id, OnUnclaimed] = {}
-        """Callbacks for repeated answers to the latest requests, by id, the oldest first."""
+        """Functions for repeated answers to recent requests, by id, oldest first."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
         self._aliases: dict[Id, Alias] = {}
-        """Original ids and tokens of requests for which others are used, by the id on the channel."""
+        """Original ids and tokens, by the id that the channel uses instead."""
 
     @property
     def is_unused(self) -> bool:
@@ -229,7 +232,7 @@ class PassedChannel:
         return self.standing is not None and self.standing.is_carried
 
     async def open(self, channels: Channels, sender: Mapping[str, str]) -> None:
-        """Open the channel for a client, identified by its headers. Raises: CallError."""
+        """Open the channel for a client, given its headers. Raises: CallError."""
         self._channel = await channels.open(sender, ChannelCallbacks(self._received, self._ended))
 
     async def end(self) -> None:
@@ -237,12 +240,14 @@ class PassedChannel:
             await self._channel.end()
 
     def tell(self, line: bytes) -> None:
-        """Put a message that belongs to no request on the standing stream, which keeps it for the client."""
+        """Send a message that belongs to no request on the standing stream, which stores it for the
+        client.
+        """
         if self.standing is not None:
             self.standing.put(in_event(line))
 
     async def send(self, line: bytes) -> None:
-        """Send a message that needs no answer. Raises: CallError."""
+        """Send a message that has no answer. Raises: CallError."""
         if self._channel is not None and not self.has_ended:
             await self._channel.send(line)
 
@@ -256,8 +261,8 @@ class PassedChannel:
     ) -> AsyncIterator[None]:
         """Send a request. Its answer is the last message of `waiting`.
 
-        If the block is left before the answer, a request without a session is cancelled, and the answer to
-        any other request is discarded.
+        If the block ends before the answer, a request without a session is cancelled. For other requests, the
+        answer is discarded.
         """
         message, line = self._distinct(message, line)
         identifier = message["id"]
@@ -283,7 +288,7 @@ class PassedChannel:
                         await self.send(codec.notification("notifications/cancelled", cancelled))
 
     def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
-        """Return the message with an id and a token that no other pending request uses."""
+        """Return the message with an id and a token that no other request uses now."""
         identifier, token = message["id"], token_of(message)
         is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
         if not is_taken and not is_token_taken:
@@ -301,7 +306,7 @@ class PassedChannel:
 
     def _received(self, line: bytes, read: ReadFrame | None = None) -> None:
         try:
-            # Large frames were read before, which takes long.
+            # Large frames were already read, because reading them takes long.
             is_plain = read is not None and type(read.value) is dict and not read.remarks and not read.fault
             message = read.value if read is not None and is_plain else codec.decode(line)
             if isinstance(message, list) and message:
@@ -318,7 +323,7 @@ class PassedChannel:
         self._hand_on(message, line)
 
     def _received_odd(self, line: bytes, read: ReadFrame) -> None:
-        """Handle a frame that is nearly a valid message. Its client receives the original bytes."""
+        """Handle a frame that is almost valid. Its client receives the original bytes."""
         if isinstance(read.value, list):
             for each in members(line, read.value):
                 self._received(each)
@@ -333,7 +338,7 @@ class PassedChannel:
             self._hand_on({**read.value, "params": params if isinstance(params, dict) else {}}, line)
 
     def _hand_on(self, message: JSONObject, line: bytes) -> None:
-        """Deliver a request or notification of the server to its client."""
+        """Send a request or notification of the server to the right client."""
         about, message, line = self._subject(message, line)
         waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
         if waiting is not None and waiting.may_stream and not waiting.is_left:
@@ -344,10 +349,10 @@ class PassedChannel:
             self.on_unclaimed(line)
 
     def _answered(self, message: JSONObject, line: bytes, fault: str = "") -> None:
-        """Deliver a response to its client.
+        """Send a response to its client.
 
-        A response without a known id goes to the only waiting request. If several requests wait, it may
-        belong to any of them, so all of them get an error instead of waiting for ever.
+        If its id is unknown and only one request waits, the response belongs to that request. If several
+        wait, it may belong to any of them. All of them then get an error, so that none waits forever.
         """
         given = message.get("id")
         identifier = readable_id(message)
@@ -375,7 +380,7 @@ class PassedChannel:
         waiting.put(line, True)
 
     def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
-        """Return the request that a notification concerns, and the notification with the client's own id."""
+        """Return the request that a notification is about, and the notification with the client's own id."""
         params = message.get("params") or {}
         meta = params.get("_meta")
         subscription = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
@@ -399,7 +404,9 @@ class PassedChannel:
         return about, message, with_values(line, changes) or codec.encode(message)
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
-        """Return the only request that a message without a reference can belong to, or None."""
+        """Return the only request that a message without a reference can belong to. None if it is not
+        unique.
+        """
         here = [each for each in set(self._waiting.values()) if not each.is_left]
         if message["method"] == "notifications/message" and len(here) > 1:
             here = [each for each in here if each.hears_logs]
@@ -424,7 +431,7 @@ class PassedChannel:
 
 
 def members(data: bytes, batch: Sequence[Any]) -> list[bytes]:
-    """Return the bytes of each message in a batch; encode the messages if `data` is not strict JSON."""
+    """Return the bytes of each message in a batch. They are encoded again if `data` is not strict JSON."""
     with suppress(MsgspecError, RecursionError):
         parts = [bytes(each) for each in _parts(data)]
         if len(parts) == len(batch):
@@ -433,7 +440,7 @@ def members(data: bytes, batch: Sequence[Any]) -> list[bytes]:
 
 
 def in_event(line: bytes) -> bytes:
-    """Return a message as the data of a server-sent event, which may have several lines."""
+    """Return a message as the data of a server-sent event. It may contain line breaks."""
     if b"\n" in line or b"\r" in line:
         return line.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     return line

@@ -1,6 +1,6 @@
-"""Parses the stderr of a program into log entries with levels. A traceback becomes one entry.
+"""Parser for the stderr of a program. It recognizes log levels and joins a traceback into one entry.
 
-It knows the log formats of common languages. It does not know where entries are stored.
+It knows the log formats of common programming languages.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 QUIET_S = 0.1
-"""Seconds without a line after which an unfinished entry is complete."""
+"""Seconds without a line after which an entry is complete."""
 MOST_LINES = 150
-"""Maximum number of lines kept of an entry: half from its beginning, half from its end."""
+"""Maximum number of lines of an entry: one half from its beginning, the other from its end."""
 _LEVELS = {
     "trace": "debug",
     "warn": "warning",
@@ -23,7 +23,7 @@ _LEVELS = {
     "fatal": "critical",
     **{level: level for level in ("debug", "info", "notice", "warning", "error", "critical", "alert")},
 }
-"""Level of the specification by the level names that programs write."""
+"""Level of the MCP specification for each level name that programs write."""
 _WORD = "|".join(_LEVELS)
 _UPPER = _WORD.upper()
 _FORMATS = (
@@ -37,29 +37,29 @@ _FORMATS = (
     re.compile(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE),
 )
 _HARMLESS = ("debug", "info", "notice")
-"""Levels of entries that are not followed by their own traceback."""
+"""Levels of entries that no traceback follows."""
 _TRACEBACK = re.compile(r"\W*(?:Exception Group )?Traceback \(most recent call")
-"""First line of a traceback; rich draws a box around it."""
+"""First line of a traceback. The library rich draws a box around it."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _BOX = ("│", "╭", "╰", "┌", "└", "|", "+")
 
 
 class ProgramLog:
-    """Groups the lines of one program into entries. Used on one loop."""
+    """Joins the lines of one program into entries. Use it on one event loop."""
 
     def __init__(self, keep: Callable[[str, str, float], None]) -> None:
-        """`keep` receives the level and text of each entry, and its start in Unix seconds."""
+        """`keep` is called with the level, the text and the start (Unix time in seconds) of each entry."""
         self._keep = keep
         self._began = 0.0
         self._level = ""
-        """Level of the unfinished entry; empty without one."""
+        """Level of the unfinished entry. Empty if there is none."""
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=MOST_LINES // 2)
         self._count = 0
         self._is_traceback = False
-        """True inside a traceback. The line that names the exception ends it."""
+        """True within a traceback. The line that names the exception ends it."""
         self._indent = 0
-        """Indentation of the traceback's first line, which is that of its last line, too."""
+        """Indentation of the first line of the traceback. The last line has the same."""
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, line: str) -> None:
@@ -77,7 +77,7 @@ class ProgramLog:
         self._wait()
 
     def flush(self) -> None:
-        """Complete the unfinished entry."""
+        """Finish the current entry."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -99,7 +99,7 @@ class ProgramLog:
         self._timer = asyncio.get_running_loop().call_later(QUIET_S, self.flush)
 
     def _goes_on(self, line: str) -> bool:
-        """True if a line belongs to the entry before it."""
+        """Return True if a line belongs to the entry before it."""
         inner = line.lstrip()
         indent, is_drawn = len(line) - len(inner), inner.startswith(_BOX)
         if _TRACEBACK.match(line):
@@ -115,7 +115,7 @@ class ProgramLog:
 
 
 def level_of(line: str) -> str:
-    """Return the level in a line, as the specification names it; empty if the line has none."""
+    """Return the level in a line, as a level of the MCP specification. Empty if it has none."""
     if _TRACEBACK.match(line):
         return "error"
     found = next(filter(None, (form.match(line) for form in _FORMATS)), None)

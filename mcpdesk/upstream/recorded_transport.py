@@ -1,4 +1,4 @@
-"""Client transport that records every message to and from an upstream server."""
+"""Client transport that records all messages to and from an upstream server."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
 
 OnReply = Callable[[str, ServerReply], None]
-"""Receives the method of each answered request, and the reply."""
+"""Function that is called with the method of each answered request, and the reply."""
 STOPPED = "the client stopped waiting for the response"
 UNANSWERED = "the call had ended before the server's question was answered"
 MOST_QUESTIONS = 1_000
-"""Number of unanswered server requests that are remembered."""
+"""Maximum number of unanswered requests of a server that are remembered."""
 OPENING = "opening a stream"
-"""Replaces the method if a connection was rejected before the first message."""
+"""Used instead of a method if the connection was rejected before the first message."""
 
 
 class _Pending(Struct):
-    """A request without a reply so far."""
+    """Request without a reply so far."""
 
     identifier: Id
     line: HeldLine | None = None
-    """Queue of its held messages, once there is one."""
+    """Queue for messages about the request while some are held, or None."""
 
 
 class RecordedTransport(ClientTransport):
-    """Forwards everything to another transport. Used on one loop."""
+    """Transport that records and forwards everything to another transport. Use it on one event loop."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class RecordedTransport(ClientTransport):
         on_agreed: Callable[[ConnectionInfo], None],
         watch: Callable[[], ExchangeWatch | None],
     ) -> None:
-        """`holds` lets messages wait for a person.
+        """`holds` may hold messages until a person releases them.
 
-        `on_agreed` receives the connection when its revision is agreed. `watch` returns the observer of
+        `on_agreed` is called with the connection when the revision is agreed. `watch` returns the observer of
         requests, or None.
         """
         self._inner = transport
@@ -71,37 +71,39 @@ class RecordedTransport(ClientTransport):
         self._on_agreed = on_agreed
         self._watch = watch
         self._pending: dict[Id, _Pending] = {}
-        """Pending requests by progress token, or by id if they have none."""
+        """Pending requests by progress token, or by id if they have no token."""
         self._unrelated: HeldLine | None = None
-        """Queue of held messages that belong to no pending request, once the connection is open."""
+        """Queue for messages that belong to no pending request. None before the connection is open."""
         self._questions: dict[Id, Id | None] = {}
-        """Unanswered requests of the server by id, each with the id of the request it came with, if known."""
+        """Unanswered requests of the server by id, each with the id of the request it arrived with,
+        or None.
+        """
         self.target = transport.target
         recorder.connect(info)
 
     @property
     def is_open(self) -> bool:
-        """True if requests can be sent without opening the transport again."""
+        """True if a request can be sent without opening the transport again."""
         return self._inner.is_open
 
     @property
     def mirrors_arguments(self) -> bool:
-        """True if headers repeat the tool arguments that ask for it."""
+        """True if the transport repeats tool arguments in headers, for tools that ask for it."""
         return self._inner.mirrors_arguments
 
     @property
     def closing_cancels(self) -> bool:
-        """True if abandoning an exchange cancels its request on the server."""
+        """True if leaving an exchange cancels its request on the server."""
         return self._inner.closing_cancels
 
     @property
     def silence(self) -> str:
-        """Description of the bytes received instead of the latest answer."""
+        """Description of bytes that arrived instead of the latest answer."""
         return self._inner.silence
 
     @property
     def probe_s(self) -> float | None:
-        """Time the first request may stay unanswered before a handshake is tried."""
+        """Seconds for which the first request may stay unanswered. After that, a handshake is tried."""
         return self._inner.probe_s
 
     async def open(self, receive: Receive) -> None:
@@ -117,7 +119,7 @@ class RecordedTransport(ClientTransport):
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: CallError if none arrives."""
+        """Send a request and wait for its reply. Raises: CallError if no reply arrives."""
         watch = self._watch()
         if watch is None:
             return await self._exchange(request, headers, receive)
@@ -168,7 +170,10 @@ class RecordedTransport(ClientTransport):
     async def _held_exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and receive its messages, each when a person releases it. Raises: CallError."""
+        """Send a request and wait for its reply. A person may hold the request and its messages.
+
+        Raises: CallError.
+        """
         holds, number, came = self._holds, self._info.number, time()
         known = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
         in_session = known is not None and not known.is_stateless and request["method"] != "initialize"
@@ -197,7 +202,7 @@ class RecordedTransport(ClientTransport):
     async def _exchange_in_line(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply and for the release of all messages before it."""
+        """Send a request. Wait for its reply, and until all messages before the reply are released."""
         failures: list[CallError] = []
 
         def received(incoming: Incoming) -> None:
@@ -250,7 +255,7 @@ class RecordedTransport(ClientTransport):
         self._on_agreed(self._info)
 
     def older(self) -> ClientTransport | None:
-        """Return the transport to try if the server knows no handshake over this one."""
+        """Return the transport to try next, if the server knows no handshake over this one."""
         older = self._inner.older()
         if older is None:
             return None
@@ -277,11 +282,11 @@ class RecordedTransport(ClientTransport):
         )
 
     def remark_on_fetch(self, text: str) -> None:
-        """Record a fault in the response that `record_fetch` recorded last."""
+        """Record an error in the response that `record_fetch` recorded last."""
         self.remarked(Remark(RemarkKind.OAUTH, text), None)
 
     def ended(self, at: float) -> None:
-        """Note the end of the connection, at a Unix time in seconds."""
+        """Note that the connection ended at this Unix time."""
         self._holds.forget(self._info.number)
         if (watch := self._watch()) is not None:
             watch.left(self._info.number)
@@ -289,9 +294,9 @@ class RecordedTransport(ClientTransport):
         self._recorder.connect(self._info)
 
     def _recording(self, receive: Receive, pending: _Pending | None = None) -> Receive:
-        """Return a callback for messages of a request.
+        """Return the function that records messages of a request and calls `receive`.
 
-        For None, messages may belong to any request.
+        With None for `pending`, the messages may belong to any request.
         """
 
         def received(incoming: Incoming) -> None:
@@ -315,7 +320,7 @@ class RecordedTransport(ClientTransport):
         return received
 
     def _record_lost(self, reply: ServerReply, request: Id) -> None:
-        """Record that the server has lost the session. The request ends and is sent again."""
+        """Record that the server lost the session. The request ends and will be sent again."""
         said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, said)
         lost = "the server has forgotten the session; a new one was started, and the request was sent again"
@@ -333,14 +338,14 @@ class RecordedTransport(ClientTransport):
                 del self._questions[next(iter(self._questions))]
 
     def end_questions(self, of: Id | None = None) -> None:
-        """Record that the server's requests that came with `of` get no answer; None means all of them."""
+        """Record that requests of the server get no answer: those that arrived with `of`, or all if None."""
         for each in [each for each, came_with in self._questions.items() if of is None or came_with == of]:
             del self._questions[each]
             remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED, is_fault=True)
             self._recorder.remark(RecordedRemark(self._info.number, each, time(), remark, is_question=True))
 
     def _record_unused(self, incoming: Incoming) -> None:
-        """Record a message that answers no pending request or is invalid."""
+        """Record a message that is invalid or answers no pending request."""
         if incoming.frame:
             self._record(Direction.OUT, incoming.frame, is_json=False)
         self._note(incoming.remarks, incoming.request)
@@ -355,9 +360,9 @@ class RecordedTransport(ClientTransport):
 
     @contextmanager
     def _awaited(self, request: JSONObject) -> Iterator[_Pending]:
-        """Register a request while its reply is awaited, and drop the messages that are held then.
+        """Register a request while its reply is awaited. When this ends, drop messages that are still held.
 
-        Notifications other than progress stay held, because they are of use without the request.
+        Notifications other than progress are not dropped, because they are useful without the request.
         """
         pending, token = _Pending(request["id"]), token_of(request)
         token = pending.identifier if token is None else token
@@ -374,15 +379,15 @@ class RecordedTransport(ClientTransport):
 
     @property
     def _is_holding(self) -> bool:
-        """True if messages are to be held, or earlier ones still are."""
+        """True if messages may be held now, or earlier messages are still held."""
         lines = [self._unrelated, *(each.line for each in self._pending.values())]
         return self._holds.is_on or any(line is not None and line.is_moving for line in lines)
 
     def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> HeldLine | None:
         """Return the queue for a message of the request `of`, or of the request that the message names.
 
-        A message that names no request belongs to the only one with held messages, or else to none. Return
-        None for progress of a request that is no longer pending, because no caller is left to receive it.
+        If it names none, the message belongs to the only request with held messages, or else to no request.
+        None for progress of a request that is no longer pending, because no caller waits for it.
         """
         token = _progress_token(message)
         if of is None and token is not None:
@@ -398,7 +403,7 @@ class RecordedTransport(ClientTransport):
         return of.line
 
     def _line(self, receive: Receive, of: Id | None = None) -> HeldLine:
-        """Return a queue in which messages wait until they are recorded and received."""
+        """Return a queue whose released messages are recorded and passed to `receive`."""
 
         def deliver(data: bytes) -> None:
             self._record(Direction.OUT, data)
@@ -423,6 +428,6 @@ def _progress_token(message: JSONObject) -> Id | None:
 
 
 def _holdable(incoming: Incoming) -> bytes:
-    """Return a message in the form in which a person can read it while it is held."""
+    """Return a message in a form that a person can read while it is held."""
     is_plain = incoming.frame and not incoming.remarks
     return incoming.frame if is_plain else codec.encode(incoming.message)

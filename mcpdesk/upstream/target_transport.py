@@ -1,4 +1,4 @@
-"""Builds the client transport for a server from its target and connection options."""
+"""Creation of the client transport for a server, from its target and the connection options."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 LOG_WIDTH = 120
-"""Terminal width for a program's log, unless its environment sets one. Rich would draw tracebacks into
-part of its default of 80 columns."""
+"""Terminal width for the log of a program, unless its environment sets one.
+
+With the default of 80 columns, the library rich would leave too little space for tracebacks.
+"""
 
 
 class Reach(NamedTuple):
@@ -31,68 +33,68 @@ class Reach(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     """Additional headers of every HTTP request."""
     revision: str = ""
-    """Revision to speak; empty for the newest that both sides know."""
+    """Protocol revision to use. Empty for the newest that both sides support."""
     packages: tuple[str, ...] = ()
-    """Packages that a Python file needs in addition to those it declares."""
+    """Packages that a Python file needs, besides those it declares."""
     account: str = ""
-    """Account whose login is used, if a person has several for one URL."""
+    """Account whose login is used, if the person has several for one URL."""
     login: LoginOptions = NO_OPTIONS
     """Login options for a URL."""
     trusts_files: bool = False
-    """True if the person trusts the named configuration files."""
+    """True if the person trusts the configuration files that were named."""
 
     @property
     def is_remote(self) -> bool:
-        """True if any option is set that applies only to servers that are not folders."""
+        """True if an option is set that does not apply to server folders."""
         given = (self.key, self.headers, self.revision, self.packages, self.account)
         return any(given) or self.login != NO_OPTIONS
 
 
 def login_options(target: UrlTarget, reach: Reach) -> LoginOptions:
-    """Return the login options for a URL: from the command line, else from the configuration file."""
+    """Return the login options for a URL, from the command line or else from the configuration file."""
     return target.login if reach.login == NO_OPTIONS else reach.login
 
 
 class ClientPlace(NamedTuple):
-    """Folder in which a client stores its logins, and the name of the header for its key."""
+    """Folder in which a client stores its logins, and name of the header for its API key."""
 
     state_dir: Path
     key_header: str
 
 
 class ProgramEvents(NamedTuple):
-    """Callbacks for the output and the end of a program."""
+    """Functions that are called with the output of a program."""
 
     on_log: Callable[[str], None]
-    """Receives each line of its stderr."""
+    """Function that is called with each line of stderr."""
     on_stray: Callable[[bytes], None]
-    """Receives each line of its stdout that is not a message."""
+    """Function that is called with each line of stdout that is not a message."""
     on_ended: Callable[[ProgramEnded], None] = lambda ended: None
 
 
 class Unusable(ClientTransport):
-    """Transport of a target that cannot be used."""
+    """Transport for a target that cannot be used. All methods raise the reason."""
 
     def __init__(self, problem: str) -> None:
         self.target = ""
         self._problem = problem
 
     async def open(self, receive: Receive) -> None:
-        """Raises: CallError with the reason."""
+        """Raise CallError with the reason."""
         raise CallError(self._problem)
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Raises: CallError with the reason."""
+        """Raise CallError with the reason."""
         raise CallError(self._problem)
 
     async def send(self, message: JSONObject) -> None:
-        """Raises: CallError with the reason."""
+        """Raise CallError with the reason."""
         raise CallError(self._problem)
 
     async def close(self) -> None:
-        """Do nothing: no connection was opened."""
+        """Do nothing, because no connection was opened."""
 
 
 def target_transport(
@@ -107,7 +109,7 @@ def target_transport(
 
 
 def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport:
-    """Return the transport to a server behind a URL, with the tokens of an earlier login."""
+    """Return the transport to a URL. It uses the tokens of an earlier login."""
     from mcpdesk.client.credentials import credential_headers
     from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp
     from mcpdesk.client.oauth.authorizer import Authorizer
@@ -128,7 +130,7 @@ def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport
 
 
 def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> ClientTransport:
-    """Return the transport to a program, which ends with this process.
+    """Return the transport to a program. The program ends when this process ends.
 
     Raises: DeskUserError for options that programs do not support.
     """
@@ -158,7 +160,7 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
 
 
 def guarded_program(target: CommandTarget) -> ProgramCommand:
-    """Return the command of a target, marked for the guard that ends it after we exit."""
+    """Return the command of a target. A guard process will end it after this process has ended."""
     from mcpdesk.client.child_process import ProgramCommand
     from mcpdesk.jobs.child import GUARD
     from mcpdesk.jobs.process_table import with_mark

@@ -1,4 +1,7 @@
-"""One upstream server of the desk: connects, reads its lists, follows changes and reconnects."""
+"""One upstream server of the desk.
+
+The desk connects to it, reads its lists, follows their changes and reconnects when needed.
+"""
 
 from __future__ import annotations
 
@@ -49,34 +52,34 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
 
 LOG_LEVEL = "debug"
-"""The desk requests all log messages until a person selects a higher level."""
+"""Log level that the desk requests at first: all messages. A person can select a higher one."""
 RETRY_HINT = "F5 tries again."
 REFRESH_DELAY_S = 0.2
-"""Time for which list changes are collected before the lists are read again."""
+"""Seconds for which changes of lists are collected before the lists are read again."""
 STEPS = frozenset({"server/discover", "initialize", OPENING})
-"""Methods with which a client and a server agree on a revision."""
+"""Methods with which client and server agree on a revision."""
 _log = logging.getLogger(__name__)
 
 
 class UpstreamPlan(Struct, frozen=True):
-    """Plan of an upstream server. Names are unique in a desk and are valid in a URL."""
+    """Plan of an upstream server. Its name is unique in the desk and valid in a URL."""
 
     name: str
     target: RemoteTarget
     reach: Reach = Reach()
     is_mock: bool = False
-    """True if a capture answers, even without a handshake."""
+    """True if a capture file answers the requests. It needs no handshake."""
     leads: bool = False
-    """True if this server comes before every folder on the command line."""
+    """True if this server comes before all folders on the command line."""
 
     @property
     def account(self) -> str:
-        """Account whose login is used; empty for the default one."""
+        """Account whose login is used. Empty for the default account."""
         return (self.target.account if isinstance(self.target, UrlTarget) else "") or self.reach.account
 
     @property
     def place(self) -> str:
-        """Command or URL, for display."""
+        """Command or URL, as shown to a person."""
         if isinstance(self.target, CommandTarget):
             return self.target.text
         return self.target.url if isinstance(self.target, UrlTarget) else ""
@@ -89,69 +92,69 @@ class UpstreamState(StrEnum):
     READY = "ready"
     FAILED = "failed"
     ENDED = "ended"
-    """The program ended; the next call starts it again."""
+    """The program has ended. The next call starts it again."""
 
 
 class UpstreamStatus(Struct, frozen=True):
-    """State of a server. Replaced as a whole."""
+    """State of a server. The object is replaced at every change."""
 
     state: UpstreamState = UpstreamState.CONNECTING
     agreement: Agreement | None = None
     offers: tuple[Offer, ...] = ()
     problems: tuple[str, ...] = ()
-    """Faults in its lists, or the reason why it is not connected, one sentence each."""
+    """Errors in the lists, or the reason why the server is not connected. One sentence each."""
     hint: str = ""
-    """Advice on these problems."""
+    """Advice on how to fix these problems."""
     login: str = ""
-    """Description of the token in use, its expiry and its storage; empty without a login."""
+    """Text about the token in use: owner, expiry and storage. Empty without a login."""
     steps: tuple[str, ...] = ()
-    """Steps of the connection attempt, with their results."""
+    """Steps of the connection attempt, each with its result."""
     wants_token: bool = False
-    """True if the server offers no login, so a person must enter a token."""
+    """True if a person must enter a token, because the server offers no login."""
     version: int = 0
-    """Counter that increases with every change."""
+    """Number that increases with every change."""
 
 
 class UpstreamSite(NamedTuple):
-    """Services of the core that an upstream server uses."""
+    """Functions and data of the core that an upstream server uses."""
 
     recorder: Recorder
     place: ClientPlace
     identity: Mapping[str, Any]
-    """Name and version that are sent to servers."""
+    """Name and version that this program sends to servers."""
     next_connection: Callable[[], int]
     questions: Callable[[str], Callable[[], Questions]]
-    """Return a function with the questions that a server may ask now, by the server's name."""
+    """Function that takes the name of a server and returns a function for its questions to the desk."""
     log: Callable[[str, str, str, str, float | None], None]
-    """Writes a line of the log: level, source, text, server, and Unix time in seconds or None for now."""
+    """Function that writes a log line: level, source, text, server, and Unix time (None means now)."""
     notify: Callable[[str, bool], None]
-    """Show a text to the person at the screen; the flag marks a failure."""
+    """Function that shows a text to the person. Its second argument is True for a failure."""
     inbox: Inbox
     connect_timeout_s: float
     holds: Holds
     agreed: Callable[[ConnectionInfo], None] = lambda info: None
-    """Called with the connection when a revision was agreed."""
+    """Function that is called with the connection when a revision was agreed."""
     restarted: Callable[[str], None] = lambda name: None
-    """Called with the name of a server that is restarted."""
+    """Function that is called with the name of a server that restarts."""
     watch: Callable[[], ExchangeWatch | None] = lambda: None
-    """Return the observer of requests, if there is one."""
+    """Function that returns the observer of requests, or None."""
 
 
 class Upstream:
     """One upstream server.
 
-    Used on the core's loop, but `status`, `connection` and `number` can be read on any thread.
+    Use it on the core's loop. `status`, `connection` and `number` may be read on any thread.
     """
 
     def __init__(self, plan: UpstreamPlan, site: UpstreamSite) -> None:
         self.plan = plan
         self.status = UpstreamStatus()
         self.is_down: bool | None = None
-        """True if the latest finished connection attempt failed; None before the first one has finished."""
+        """True if the latest connection attempt failed. None before the first attempt has ended."""
         self._site = site
         self._tasks: set[asyncio.Task[None]] = set()
         self.log_level = LOG_LEVEL
-        """Lowest level of log messages that is requested."""
+        """Lowest level of the log messages that are requested."""
         self._steps: list[str] = []
         self._is_closing = False
         self._reading: asyncio.Task[None] | None = None
@@ -166,17 +169,17 @@ class Upstream:
 
     @property
     def program_output(self) -> ProgramEvents:
-        """Callbacks for output of its program other than messages."""
+        """Functions for the output of the program that is not a message."""
         return ProgramEvents(ProgramLog(self._logged).feed, self._strayed)
 
     def input_schema(self, tool: str) -> JSONObject:
-        """Return the input schema of a tool as last listed; empty if unknown."""
+        """Return the input schema of a tool from the latest list. Empty if unknown."""
         offers = (each for each in self.status.offers if each.kind == "tool" and each.name == tool)
         schema = next((each.definition.get("inputSchema") for each in offers), None)
         return schema if isinstance(schema, dict) else {}
 
     def offers(self, kind: str, name: str) -> bool:
-        """Return True if the server listed an item of that kind and name."""
+        """Return True if the latest lists contain an item of that kind and name."""
         return any(each.kind == kind and each.name == name for each in self.status.offers)
 
     def offered(self) -> dict[str, int]:
@@ -196,22 +199,22 @@ class Upstream:
         await self._connect_anew()
 
     async def speak(self, revision: str) -> None:
-        """Connect again in this revision; empty for the newest that both sides know.
+        """Connect again with this revision. Empty selects the newest that both sides support.
 
-        Clients negotiate their own.
+        Clients of the pass-through negotiate their own revision.
         """
         self.plan = replace(self.plan, reach=self.plan.reach._replace(revision=revision))
         await self._connect_anew()
 
     async def _connect_anew(self) -> None:
-        # First, so that the end of the program is not reported as a failure.
+        # Set first, so that the end of the program is not reported as a failure.
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         await self._hang_up()
         self._prepare()
         self.start()
 
     async def log_in(self) -> None:
-        """Let the person at the screen log in with a browser. The address waits in the inbox."""
+        """Start the login with a browser. The address to visit is shown as a question in the inbox."""
         target, site = self.plan.target, self._site
         if not isinstance(target, UrlTarget):
             site.notify(f"{self.name} is not a remote server, so it has no login.", True)
@@ -244,7 +247,7 @@ class Upstream:
                 self._set(replace(self.status, wants_token=True))
                 hint = f"{hint} {GIVE_TOKEN}".strip()
             if self.status.state is UpstreamState.FAILED:
-                # Show the newest error, not the one that made the person log in.
+                # Show the error of the login, instead of the error that made it necessary.
                 self._fail(f"login: {error}", hint)
             else:
                 site.notify(f"{self.name}: {error}", True)
@@ -255,17 +258,19 @@ class Upstream:
         await self.restart()
 
     async def take_token(self, token: str) -> None:
-        """Connect again with a token that a person entered. The token is kept in memory only."""
+        """Connect again with a token that a person entered. It is kept in memory only."""
         self.plan = replace(self.plan, reach=self.plan.reach._replace(token=token))
         await self.restart()
 
     async def set_log_level(self, level: str) -> None:
-        """Request log messages of this level and above. Raises: CallError if the server has none."""
+        """Request log messages of this level and above. Raises: CallError if the server does not support
+        this.
+        """
         await self.connection.set_log_level(level)
         self.log_level = level
 
     def roots_changed(self) -> None:
-        """Notify the server that the desk's roots changed."""
+        """Notify the server that the roots of the desk have changed."""
         if self.status.state is UpstreamState.READY:
             self._begin(self._tell_roots_changed())
 
@@ -278,7 +283,7 @@ class Upstream:
             )
 
     async def close(self) -> None:
-        """End the connection, and the program if there is one."""
+        """End the connection. If the server is a program, end the program."""
         self._is_closing = True
         await self._hang_up()
 
@@ -331,7 +336,7 @@ class Upstream:
             self._fail(getattr(error, "message", "") or str(error), _hint(self.plan, error, is_first))
 
     def _login(self) -> str:
-        """Return a description of the token in use, or an empty string."""
+        """Return a text about the token in use. Empty without a login."""
         if not isinstance(self.plan.target, UrlTarget):
             return ""
         account = self.plan.account
@@ -360,7 +365,7 @@ class Upstream:
             self._site.log("warning", "server", problem, self.name, None)
 
     async def _subscribe(self, agreement: Agreement) -> None:
-        """Subscribe to list changes in the stateless era, where servers notify only subscribers."""
+        """Subscribe to list changes. In stateless revisions, servers notify only clients that subscribe."""
         if not agreement.revision.is_stateless:
             return
         subscription = Subscription(
@@ -382,7 +387,7 @@ class Upstream:
             self._site.log("warning", "server", str(error), self.name, None)
 
     async def _resume(self) -> None:
-        """Read the lists of a program that a call has started again."""
+        """Read the lists again after a call has restarted the program."""
         try:
             agreement = await self.connection.introduced()
             await self._subscribe(agreement)
@@ -405,7 +410,7 @@ class Upstream:
             return
 
     def _heard(self, method: str, params: JSONObject) -> None:
-        """Read the lists again when one of them changed; write the server's log messages to the log."""
+        """Handle a notification: read the lists again after a change, or write a message to the log."""
         if method == "notifications/message":
             data, level = params.get("data"), params.get("level")
             text = data if isinstance(data, str) else codec.encode(data).decode()
@@ -473,13 +478,13 @@ class Upstream:
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Exception as error:  # one server must not end the others
+        except Exception as error:  # an error of one server must not end the others
             _log.exception("%s cannot continue", self.name)
             self._fail(f"mcpdesk failed: {error!r}")
 
 
 def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
-    """Return advice on a connection that failed."""
+    """Return advice on a failed connection."""
     if isinstance(plan.target, BrokenTarget):
         return "Fix its entry in the file, then open the desk again."
     if isinstance(error, AuthorizationError):
@@ -497,9 +502,9 @@ def login_text(grant: OAuthGrant, where: str) -> str:
 
 
 def watched_files(target: CommandTarget) -> tuple[Path, ...]:
-    """Return the files of a program that a person may edit: those in its command, except the program itself.
+    """Return the files in a program's command that a person may edit, without the program itself.
 
-    Uses the disk: call it on a worker thread.
+    Reads the disk, so call it on a worker thread.
     """
     folder = target.folder or Path.cwd()
     paths = (folder / word for word in target.argv[1:] if re.search(r"\.\w{1,4}$", word))
