@@ -1,7 +1,7 @@
-"""A capture opened from disk, with the same interface as a running recording. Only positions stay in memory.
+"""Capture file on disk, with the interface of a running recording. Only positions are kept in memory.
 
-The file may be damaged or malicious: memory and time stay proportional to its size, and no line can crash the
-program. Frames are renumbered without gaps; `gaps` lists where some are missing.
+The file may be damaged or malicious. Memory and time stay proportional to its size, and no line can crash the
+program. Frames get new numbers without gaps; `gaps` lists where frames are missing.
 """
 
 from __future__ import annotations
@@ -49,82 +49,82 @@ from mcpdesk.recorder.record import (
 )
 
 MOST_LOGS: Final = 200_000
-"""Maximum log lines of calls that are shown."""
+"""Maximum number of log lines of calls that are shown."""
 MOST_FRAMES: Final = 5_000_000
-"""Maximum frames that are shown, because each takes about a hundred bytes of memory."""
+"""Maximum number of frames that are shown. Each needs about a hundred bytes of memory."""
 _LONGEST_GAP: Final = 10_000_000
-"""Maximum missing frames without a line that reports them; more is a damaged number."""
+"""Maximum number of frames that may be missing without a line that reports it. More means a damaged
+number.
+"""
 _LONG_LINE: Final = 256 << 10
-"""Bytes of a line read at once. Of a longer line with a JSON frame only beginning and end are read."""
+"""Bytes of a line that are read at once. If a longer line has a JSON frame, only its ends are read."""
 _LONGEST_OTHER: Final = 32 << 20
-"""Maximum bytes of a line that must be read as a whole; a longer one counts as damage."""
+"""Maximum size in bytes of a line that must be read completely. A longer one counts as damaged."""
 _LONGEST_FRAME: Final = 64 << 20
-"""Maximum bytes of a frame that are read back; longer ones are never written."""
+"""Maximum size in bytes of a frame that is read back. Longer ones are never written."""
 _MOST_RUN_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 320
 _LOOK = 1_023
-"""Lines between two checks of the clock, as a bit mask."""
+"""Number of lines between two checks of the clock, as a bit mask."""
 _NUMBER = rb"(?:0|[1-9]\d{0,14})"
 _PLAIN = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
 )
-"""Beginning of an ordinary frame line, which most lines of a capture are."""
+"""Beginning of an ordinary line with a frame. Most lines of a capture are of this kind."""
 _EXCHANGE = re.compile(rb'\{"(?:number":\d+,"time":[^,]+,"kind":"|kind":"gap","frames")')
-"""Beginning of exchanges exported as JSON Lines."""
+"""Beginning of a file with exchanges that were exported as JSON Lines."""
 _first = itemgetter(0)
 
 
 class Archive:
-    """Implements `Source` for the parts of a capture."""
+    """Frames and other data in the parts of a capture (implements `Source`)."""
 
     first = removed = 0
-    """Always 0, because frames are renumbered; removed parts are a gap before the first frame."""
+    """Always 0, because frames get new numbers. Removed parts count as a gap before the first frame."""
 
     def __init__(self, path: Path, first_s: float = inf) -> None:
-        """Index the capture that begins at `path`, including its further parts, for about `first_s` seconds.
+        """Index the capture that begins at `path`, with its further parts, for about `first_s` seconds.
 
-        If `path` was removed to free space, the capture begins with the next part. `read_on` continues where
-        the constructor stopped.
-
+        `read_on` then continues. If `path` was removed to free space, the capture begins with the next part.
         Raises: DeskUserError if the file is not a capture.
         """
         path = existing_part(path)
         require_capture(path)
         self.path = path
         self._first_path, self._part_number = part_of(path)
-        """Path of part 1, which may no longer exist, and number of the part read last."""
+        """Path of part 1, which may no longer exist, and number of the part that was read last."""
         self.is_live = True
-        """True if another process is writing the capture; `read_on` reads new data."""
+        """True if another process still writes the capture. `read_on` reads the new data."""
         self.is_behind = False
-        """True if the file has more data than was read so far; `read_on` continues."""
+        """True if the file has data that was not read yet. `read_on` continues."""
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
-        """Number of invalid lines: the last one of a killed process, or damage."""
+        """Number of invalid lines. They are damaged, or the last line of a killed process."""
         self.is_cut = False
-        """True if there are more frames than are shown."""
+        """True if the capture has more frames than `MOST_FRAMES`."""
         self._places = Places()
         self._places.parts.append(path)
         self._gaps: list[Gap] = []
         self.marks: list[HeldMark] = []
-        """Outcomes of held messages."""
+        """Decisions about held messages."""
         self.remarks: list[RecordedRemark] = []
         self.remarks_left_out = 0
         self.call_logs: list[CallLog] = []
-        """First log lines of the code of calls, at most `MOST_LOGS`."""
+        """First log lines of calls, at most `MOST_LOGS`."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
-        """Number in the file and position here of each frame that follows a gap."""
+        """For each frame after a gap: its number in the file, and its number here."""
         self._next = 0
-        """Number in the file of the next expected frame."""
+        """Number in the file of the frame that is expected next."""
         self._lost: tuple[int, str] = (0, "")
-        """End (excluded) of the frames that the file reports as missing, and the reason."""
+        """End (excluded) of the frames that the file reports as missing, with the reason."""
         self._long: dict[int, int] = {}
-        """Lengths of long lines, by frame."""
+        """Sizes of long lines, by frame."""
         self._encoded = array("q")
-        """Ascending numbers of frames that are encoded differently in the file."""
+        """Numbers, in ascending order, of frames that are encoded in another way than as plain lines."""
         self._last = 0.0
         """Unix time of the last frame in seconds."""
         self._offset = 0
-        """Bytes read of the last part."""
+        """Number of bytes that were read of the last part."""
         self.read_on(first_s)
         self.index = Index(self)
         self.index.raw = self.raw
@@ -140,11 +140,11 @@ class Archive:
         return self._gaps
 
     def frame(self, number: int) -> Frame | None:
-        """Return one frame, read from disk."""
+        """Read one frame from disk."""
         return self.frames(number, number + 1)[0] if 0 <= number < self.count else None
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
-        """Return successive frames, read from disk."""
+        """Read successive frames from disk."""
         if self._has_long(start, stop):
             return [self._long_or_short(number) for number in range(start, stop)]
         return [_numbered(line, start + at) for at, line in enumerate(self._places.frame_lines(start, stop))]
@@ -161,7 +161,7 @@ class Archive:
         return found if found.number == number else msgspec.structs.replace(found, number=number)
 
     def _has_long(self, start: int, stop: int) -> bool:
-        """Return True if a frame of the range has a line that is too long to be read as a whole."""
+        """Return True if a frame of the range has a line that is too long to be read completely."""
         return bool(self._long) and any(number in self._long for number in range(start, stop))
 
     def whole(self, number: int) -> bytes:
@@ -172,17 +172,17 @@ class Archive:
         return self._places.read(number, start, min(size - start - 2, _LONGEST_FRAME)) if start else b""
 
     def note(self, number: int) -> HttpNote | None:
-        """Return the HTTP note of a frame, or None."""
+        """Return the HTTP metadata of a frame, or None."""
         return read_back(self._places.note_line(number), attrgetter("note"))
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of successive frames, at most `MOST_HELD` bytes."""
+        """Return the bytes of successive frames, in total at most `MOST_HELD` bytes."""
         if self._has_long(start, stop):
             return up_to_most(map(self.whole, range(start, stop)))
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes | None:
-        """Return the part of the file with successive frames; None if one is encoded differently."""
+        """Return the part of the file with these frames. None if a frame is encoded in another way."""
         encoded, at = self._encoded, bisect_left(self._encoded, start)
         return None if at < len(encoded) and encoded[at] < stop else self._places.piece(start, stop)
 
@@ -191,18 +191,18 @@ class Archive:
         self._places.close()
 
     def read_on(self, budget_s: float = inf) -> None:
-        """Read new data for about `budget_s` seconds. Used by one thread at a time.
+        """Read new data for about `budget_s` seconds. Only one thread at a time may call it.
 
         Raises: OSError.
         """
         parts, until = self._places.parts, perf_counter() + budget_s
         while self.is_live or self.is_behind:
-            # In this order, because a part that is not held, or has a successor, is complete.
+            # In this order: a part that no process writes, or that has a successor, is complete.
             self.is_live = private_files.is_held(parts[-1])
             further = None if self.is_live else next_part(self._first_path, self._part_number)
             try:
                 at_end = self._read_part(len(parts) - 1, parts[-1], until, grows=self.is_live)
-            except FileNotFoundError:  # removed to free space
+            except FileNotFoundError:  # the part was removed to free space
                 at_end = True
             self.is_behind = not at_end
             if self.is_behind:
@@ -216,9 +216,9 @@ class Archive:
             self._close_connections()
 
     def _read_part(self, part: int, path: Path, until: float, *, grows: bool) -> bool:
-        """Read a part from the last position; return False if its end was not reached in time.
+        """Read a part from the last position. Return False if there was not enough time.
 
-        If the part `grows`, an incomplete last line is left for later.
+        If the part `grows`, an incomplete last line is not read yet.
         """
         offset, places, lines, at_end = self._offset, self._places, 0, True
         with path.open("rb") as file:
@@ -262,7 +262,9 @@ class Archive:
         return at_end
 
     def _run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
-        """Return the number of complete lines of a run, their bytes, and whether a line is cut off."""
+        """Return the number of complete lines of a run, their size in bytes, and True if a line is
+        incomplete.
+        """
         frames = size = 0
         while frames < count and size < _MOST_RUN_BYTES:
             raw = file.readline(_LONG_LINE)
@@ -273,7 +275,7 @@ class Archive:
         return frames, size, False
 
     def _place(self, line: Line, part: int, offset: int, count: int) -> None:
-        """Store the position or content of a line, by its kind; a line of frames has `count` of them."""
+        """Store the position or the content of a line. A line that announces frames has `count` of them."""
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
@@ -306,13 +308,13 @@ class Archive:
             raise ValueError("a line of unknown kind")
 
     def _reason_before(self, part: int) -> str:
-        """Return the reason why frames are missing directly before a part."""
+        """Return the reason why frames before a part are missing."""
         before = part_path(self._first_path, part - 1)
         return "they are in an earlier part" if before.is_file() else "earlier parts were removed"
 
     def _place_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
         at = len(self._places)
-        self._long[at] = size  # before another thread sees the frame
+        self._long[at] = size  # set before another thread can see the frame
         try:
             self._place_frames(frame.number, 1, part, offset)
         except ValueError:
@@ -321,9 +323,9 @@ class Archive:
         self._last = frame.time
 
     def _place_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Store the positions of frames, given the number in the file of the first one."""
+        """Store the positions of frames. `number` is the number in the file of the first one."""
         if not count:
-            return  # a run that was cut off before its first frame
+            return  # the run was cut off before its first frame
         gap, (stop, why) = number - self._next, self._lost
         if gap < 0 or (gap > _LONGEST_GAP and number > stop):
             raise ValueError(f"frame {number} cannot follow {self._next - 1}")
@@ -334,7 +336,7 @@ class Archive:
         self._next = number + count
 
     def _position(self, number: int) -> int:
-        """Return the position of a frame with this number in the file; -1 if it is missing."""
+        """Return the position of the frame with a number in the file. -1 if it is missing."""
         if number < 0:
             return -1
         at = bisect_right(self._spans, number, key=_first)
@@ -344,18 +346,18 @@ class Archive:
         return found if found < stop else -1
 
     def _close_connections(self) -> None:
-        """Close the connections that were open at the end of the file, because no more data will come."""
+        """Mark the connections that were open at the end of the file as closed."""
         for number, info in self.connections.items():
             if info.closed is None:
                 self.connections[number] = msgspec.structs.replace(info, closed=max(self._last, info.opened))
 
 
 def require_capture(path: Path) -> None:
-    """Check that a file is a capture, before all of it is read. Raises: DeskUserError if not."""
+    """Check that a file is a capture, without reading all of it. Raises: DeskUserError if it is not."""
     hint = "`mcpdesk settings` prints the folder of the captures; their names end in .jsonl."
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            # Opening a pipe would block until another process writes to it.
+            # Opening a pipe would wait until another process writes to it.
             raise DeskUserError(f"{path} is not a file.", hint)
         with path.open("rb") as file:
             start = file.readline(4096)
@@ -375,7 +377,7 @@ def require_capture(path: Path) -> None:
 
 
 def _numbered(line: bytes | None, number: int) -> Frame | None:
-    """Return the frame of a line, renumbered."""
+    """Return the frame in a line, with a new number."""
     found = read_back(line, line_frame)
     return found if found is None or found.number == number else msgspec.structs.replace(found, number=number)
 
@@ -388,7 +390,7 @@ def _bytes_of(line: bytes | None) -> bytes:
 
 
 def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
-    """Return the length of a line that begins with `raw`, and its end; read up to the next line."""
+    """Return the length of a line that begins with `raw`, and its end. Read up to the next line."""
     size, tail = len(raw), raw
     while not tail.endswith(b"\n") and (piece := file.readline(_LONG_LINE)):
         size += len(piece)
@@ -397,6 +399,6 @@ def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _reread(file: IO[bytes], offset: int, size: int) -> bytes:
-    """Return a skipped line in full."""
+    """Read a line that was skipped."""
     file.seek(offset)
     return file.read(size)

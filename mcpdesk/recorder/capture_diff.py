@@ -1,4 +1,4 @@
-"""Differences between two captures: calls that exist in one only, and calls that differ.
+"""Comparison of two captures: calls that only one of them has, and calls that differ.
 
 Secrets are masked.
 """
@@ -19,27 +19,27 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import message
 
 SLOWER = 2.0
-"""Minimum ratio of the durations of two calls for one to count as slower."""
+"""Ratio of the durations of two calls from which on one counts as slower."""
 LEAST_MS = 50.0
-"""Differences of durations below this value are ignored."""
+"""Minimum difference in milliseconds between durations. Smaller differences are ignored."""
 MOST_DIFFERENCES = 50
-"""Maximum differences reported for one call."""
+"""Maximum number of differences that are reported for one call."""
 
 
 class RecordedCall(Struct, frozen=True):
-    """One request with its response."""
+    """Request of a capture with its response."""
 
     number: int
     method: str
     name: str
     took_ms: float | None
-    """None if the call had not ended."""
+    """Duration in milliseconds. None if the call had not ended."""
     content: dict[str, Any]
-    """`arguments`, `status`, and `result` or `error`; without `_meta`."""
+    """`arguments`, `status`, and `result` or `error`, all without `_meta`."""
 
 
 class CallDifference(Struct, frozen=True):
-    """A path at which two calls differ. `a` or `b` is None if it has no value there."""
+    """Path at which two calls differ, and both values. A missing value is None."""
 
     path: str
     a: Any
@@ -47,7 +47,7 @@ class CallDifference(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A call that is not the same in both captures. A call that exists in one only has None for the other."""
+    """Call that differs between the captures. If only one capture has it, the other value is None."""
 
     kind: str
     """`differs`, `only in a`, `only in b`, `slower` or `faster`."""
@@ -57,7 +57,7 @@ class Change(Struct, frozen=True):
 
 
 class CaptureDiff(Struct, frozen=True):
-    """Differences between two captures. Calls that differ at most in duration are counted in `same`."""
+    """Differences between two captures. `same` counts calls that differ at most in duration."""
 
     same: int
     changes: tuple[Change, ...]
@@ -66,7 +66,8 @@ class CaptureDiff(Struct, frozen=True):
 def compare(a: Index, b: Index) -> CaptureDiff:
     """Compare the calls of two captures.
 
-    Calls with the same method and name are paired by equal arguments first, then in order.
+    Calls with the same method and name are paired: first those with equal arguments, then the others in
+    order.
     """
     others: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
@@ -89,7 +90,7 @@ def compare(a: Index, b: Index) -> CaptureDiff:
 
 
 def calls(index: Index) -> Iterator[RecordedCall]:
-    """Yield the requests of a capture that are not part of another exchange, in order."""
+    """Yield the requests of a capture in order, except those that are part of another exchange."""
     for number in index.operations.lines:
         exchange = index.exchange(number)
         if exchange.kind is ExchangeKind.REQUEST:
@@ -116,7 +117,7 @@ def _call(index: Index, exchange: Exchange) -> RecordedCall:
 
 
 def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a call without `_meta`, which differs each time."""
+    """Return the content of a call without `_meta`, which differs every time."""
     return {
         key: {inner: each for inner, each in value.items() if inner != "_meta"}
         if isinstance(value, dict)
@@ -128,9 +129,9 @@ def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
 def _paired_by_arguments(
     ours: list[RecordedCall], others: dict[tuple[str, str], deque[RecordedCall]]
 ) -> dict[int, RecordedCall]:
-    """Pair calls with equal arguments: calls of the other capture by our number.
+    """Pair calls with equal arguments, and remove the paired calls from `others`.
 
-    Paired ones leave `others`.
+    The result has calls of the other capture, by the index of the call in `ours`.
     """
     known: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
     for (method, name), waiting in others.items():

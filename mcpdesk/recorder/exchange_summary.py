@@ -1,4 +1,4 @@
-"""One-line summaries of exchanges: the arguments of a request and its result, in a few words."""
+"""One-line summaries of exchanges: the arguments of the request, and the result."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from mcpdesk.recorder.masking import mask_message, mask_text
 from mcpdesk.recorder.readable_message import changed_request, unmasked
 
 LARGEST = 16 << 10
-"""Bytes above which a frame is not decoded for a summary; only its beginning is used."""
+"""Size in bytes above which a frame is not decoded. Only its beginning is then used."""
 LARGEST_LIST = 512 << 10
-"""The same limit for the response to a list request. Its summary is only the number of items."""
+"""Size limit in bytes for the response to a list request. Its summary is only the number of items."""
 LONGEST = 400
-"""Maximum characters of either part."""
+"""Maximum length in characters of the arguments and of the result."""
 LEAST_PROGRESS = 0.001
-"""Progress without a total below this value only means that the call is still running."""
+"""Progress below this value and without a total only shows that the call still runs."""
 REPLAYED_KEY = "mcpdesk/replayed"
-"""Key in the `_meta` of a recorded call that the desk repeated to compare the results."""
+"""Key in the `_meta` of a call that the desk repeated to compare results."""
 CHANGED_SIGN = "✎"
-"""Prefix of arguments that a person changed at the desk."""
+"""Sign before arguments that a person changed at the desk."""
 _HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
-"""Markers of the first informative part of a message, innermost first."""
+"""Markers of the first interesting part of a message, innermost first."""
 _MOST_KEYS = 4
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
 class Summary(NamedTuple):
-    """Summary of an exchange. Secrets are masked, unless the index reveals them."""
+    """Summary of an exchange. Secrets are masked, unless the index shows them."""
 
     asked: str = ""
     answered: str = ""
     has_failed: bool = False
     values: str = ""
-    """Arguments of a call without their names, for narrow columns; empty without arguments."""
+    """Arguments of a call without their names, for narrow columns. Empty if it has none."""
 
 
 def summary(index: Index, exchange: Exchange) -> Summary:
-    """Return the summary of an exchange; empty if its frames are gone or are not JSON-RPC."""
+    """Return the summary of an exchange. Empty if its frames are missing or not JSON-RPC."""
     if exchange.kind not in (ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION):
         return Summary()
     changed = changed_request(index, exchange)
@@ -60,7 +60,7 @@ def summary(index: Index, exchange: Exchange) -> Summary:
 
 
 def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
-    """Return the decoded message, the beginning of its text if it is large, or None without a frame."""
+    """Return the decoded message. Of a large one, return the beginning of its text. None without a frame."""
     frame = None if number is None else index.frame(number)
     if frame is None or number is None:
         return None
@@ -75,7 +75,7 @@ def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
 
 
 def _summary_parts(value: Any) -> Any:
-    """Return a message without the parts that no summary uses, so that they need not be masked."""
+    """Return the parts of a message that a summary may use. The other parts need not be masked."""
     if not isinstance(value, dict):
         return value
     if isinstance(params := value.get("params"), dict) and isinstance(meta := params.get("_meta"), dict):
@@ -86,7 +86,7 @@ def _summary_parts(value: Any) -> Any:
 
 
 def _without_head(text: str) -> str:
-    """Return the beginning of a large message, from its first informative part on."""
+    """Return the beginning of a large message, from its first interesting part on."""
     for head in _HEADS:
         if head in text:
             return text.partition(head)[2]
@@ -96,7 +96,7 @@ def _without_head(text: str) -> str:
 def _arguments_text(
     exchange: Exchange, value: Any, is_changed: bool = False, *, only_values: bool = False
 ) -> str:
-    """Return the arguments of a call, or other parameters that the line does not show already.
+    """Return the arguments of a call, or other parameters that the line does not already show.
 
     `is_changed` is True if a person changed them at the desk.
     """
@@ -125,7 +125,7 @@ def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
 
 
 def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
-    """Return the summary of a response, and whether it is a failure."""
+    """Return the summary of a response, and True if it is an error."""
     if not isinstance(value, dict):
         return (value if isinstance(value, str) else ""), False
     if isinstance(error := value.get("error"), dict):
@@ -134,12 +134,14 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     if not isinstance(result, dict):
         return _short(result), False
     if result.get("isError") is True:
-        return _result(result).removeprefix(f"{exchange.name} failed: "), True  # the line names the tool
+        return _result(result).removeprefix(
+            f"{exchange.name} failed: "
+        ), True  # the line already has the name of the tool
     return _result(result), False
 
 
 def _counted(index: Index, exchange: Exchange) -> str:
-    """Return the number of items in a list response; empty for other responses and for very large ones."""
+    """Return the number of items in the response to a list request. Empty if unknown."""
     if exchange.response is None or not exchange.method.endswith("/list"):
         return ""
     frame = index.frame(exchange.response)
@@ -160,7 +162,7 @@ def _counted(index: Index, exchange: Exchange) -> str:
 
 
 def _result(result: dict[str, Any]) -> str:
-    """Return a result in a few words: its text, its structured content, or its members."""
+    """Summarize a result by its text, its structured content, or its members."""
     if isinstance(asked := result.get("inputRequests"), dict):
         params = [each.get("params") for each in asked.values() if isinstance(each, dict)]
         questions = [_short(each.get("message", ""), True) for each in params if isinstance(each, dict)]
@@ -183,7 +185,7 @@ def _result(result: dict[str, Any]) -> str:
 
 
 def _objects(structured: Any) -> str:
-    """Return `40 objects: id, name` for a list of objects; the beginning of the first object says little."""
+    """Return text such as `40 objects: id, name` for a list of objects. Empty for other values."""
     is_wrapped = isinstance(structured, dict) and len(structured) == 1
     only = next(iter(structured.values())) if is_wrapped else structured
     if not isinstance(only, list) or len(only) < 2 or not all(isinstance(each, dict) for each in only):
@@ -194,7 +196,7 @@ def _objects(structured: Any) -> str:
 
 
 def _listed(text: str) -> str:
-    """Return the same for a text that contains such a list as JSON."""
+    """Return the same summary for a text that contains a list of objects as JSON. Empty for other texts."""
     if not (text.startswith("[") and text.endswith("]")):
         return ""
     try:
@@ -204,7 +206,7 @@ def _listed(text: str) -> str:
 
 
 def _latest(index: Index, exchange: Exchange) -> str:
-    """Return the summary of the newest notification of a running call."""
+    """Return the summary of the latest notification of a running call."""
     frame = exchange.notifications[-1]
     rows = index.rows_of(frame)
     notice = index.exchange(rows[0]) if rows else None
@@ -234,7 +236,7 @@ def pairs(values: dict[str, Any]) -> str:
 
 
 def _values(arguments: dict[str, Any]) -> str:
-    """Return texts without names, other values with them, and skip empty values: `lamp, pieces=3, deep`."""
+    """Return texts without names, and other values with names: `lamp, pieces=3, deep`. Skip empty values."""
     told = (
         key if value is True else _short(value, True) if isinstance(value, str) else f"{key}={_short(value)}"
         for key, value in arguments.items()
@@ -244,7 +246,7 @@ def _values(arguments: dict[str, Any]) -> str:
 
 
 def _short(value: Any, is_bare: bool = False) -> str:
-    """Return a value as JSON; a single text as plain words if `is_bare`."""
+    """Return a value as JSON. If `is_bare`, a single text is returned without quotes."""
     if is_bare and isinstance(value, str):
         return " ".join(value.split())[:LONGEST]
     return "" if value is None and is_bare else codec.encode(value).decode("utf-8", "replace")[:LONGEST]

@@ -1,4 +1,4 @@
-"""Base classes of an observer that follows requests to upstream servers, for example to trace them."""
+"""Base classes for an observer of requests to upstream servers, for example for tracing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class WatchedExchange(ABC):
-    """A message or batch sent to a server, and the messages that come back."""
+    """Message or batch that was sent to a server, and the messages that the server sends in response."""
 
     @abstractmethod
     def came_back(self, message: object) -> None:
@@ -20,20 +20,22 @@ class WatchedExchange(ABC):
 
     @abstractmethod
     def over(self, status: int, may_go_on: bool) -> None:
-        """End the exchange with the HTTP `status`, or 0 if it was cut off.
+        """End the exchange with an HTTP status, or 0 if it was interrupted.
 
-        With `may_go_on`, the client can return for the missing answers.
+        If `may_go_on`, the client can come back for missing answers.
         """
 
 
 class ExchangeWatch(ABC):
-    """Follows exchanges with upstream servers. Used on the core's loop. Its methods return quickly."""
+    """Observer of exchanges with upstream servers. It is called on the core's loop and must return
+    quickly.
+    """
 
     @abstractmethod
     def follow(
         self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
     ) -> WatchedExchange:
-        """Follow a message or batch that a client sends. `message` is None if the client only listens."""
+        """Follow a message or batch of a client. `message` is None if the client only listens."""
 
     @abstractmethod
     def ask(self, info: ConnectionInfo, request: JSONObject) -> tuple[JSONObject, WatchedExchange]:
@@ -41,7 +43,7 @@ class ExchangeWatch(ABC):
 
     @abstractmethod
     def came_back(self, info: ConnectionInfo, message: object) -> None:
-        """Handle a message of a server that is not tied to one exchange."""
+        """Handle a message of a server that belongs to no single exchange."""
 
     @abstractmethod
     def left(self, connection: int) -> None:

@@ -1,1 +1,1 @@
-"""Recording frames: kept in memory, encoded as lines, written to the capture file."""
+"""Recording of frames: in memory, as encoded lines, and in the capture file."""

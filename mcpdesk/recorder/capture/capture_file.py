@@ -1,7 +1,7 @@
-"""Append-only capture file, split into parts of a bounded size.
+"""Capture file, to which lines are only appended. It is split into parts of limited size.
 
-Callers queue lines, one at a time; a single thread writes the queue to disk. Bytes that the disk refuses stay
-queued, so that the next attempt continues at the exact byte and leaves no damaged line.
+Callers queue lines, one caller at a time. A single thread writes the queue to disk. Bytes that the disk
+refuses stay in the queue. The next attempt continues with exactly the next byte, so no line is damaged.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from mcpdesk.recorder.capture.places import Places
 from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedRemark
 
 _PIECES = 1_000
-"""Maximum buffers per `writev`; the operating system accepts 1,024."""
+"""Maximum number of buffers for one `writev`. The operating system accepts 1,024."""
 Taken: TypeAlias = Sequence[bytes | Path]
-"""Data to write. A path marks the beginning of the part with that name."""
+"""Data to write. A path stands for the beginning of the part with that name."""
 
 
 class PartGone(OSError):
-    """The part being written was removed, replaced or shortened by another program."""
+    """Another program removed, replaced or shortened the part that is being written."""
 
 
 class CaptureFile:
-    """Queues lines and knows their future positions.
+    """Queue of lines that knows where each line will be in the file.
 
     Only the constructor, `write` and `close` access the disk.
     """
@@ -46,9 +46,9 @@ class CaptureFile:
     def __init__(
         self, path: Path, max_bytes: int | None, started: float, most_places: int | None = None
     ) -> None:
-        """Open the first part. At least the newest `most_places` frames can be read back; None means all.
+        """Open the first part. Raises: OSError.
 
-        Raises: OSError.
+        At least the newest `most_places` frames can be read back. None means all.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.places = Places(most_places)
@@ -58,15 +58,15 @@ class CaptureFile:
         self._queue: list[bytes | Path] = []
         self._queued = self._under_way = self._offset = self._head = 0
         self._part = -1
-        """Part that lines are queued for, from 0; the disk may be behind."""
+        """Index of the part for which lines are queued. The disk may be at an earlier part."""
         self.missing = 0
         """Number of frames that will never be in the file."""
         self._firsts: list[int] = []
-        """First frame of each part that lines were queued for."""
+        """Number of the first frame of each part for which lines were queued."""
         self._refused: list[bytes | memoryview | Path] = []
         """Data that the disk has not accepted yet, in order."""
         self._written = 0
-        """Bytes of the current part on disk."""
+        """Number of bytes of the current part that are on disk."""
         self.path, self._handle = _created(path)
         private_files.hold(self._handle)
         self.places.parts.append(self.path)
@@ -74,7 +74,7 @@ class CaptureFile:
 
     @property
     def part(self) -> Path:
-        """Part that is being written on disk."""
+        """Part that is written on disk at present."""
         return self.places.parts[-1]
 
     @property
@@ -84,11 +84,11 @@ class CaptureFile:
 
     @property
     def waiting(self) -> int:
-        """Bytes that were not passed to the operating system yet."""
+        """Number of bytes that are not passed to the operating system yet."""
         return self._queued + self._under_way
 
     def add_connection(self, info: ConnectionInfo) -> None:
-        """Append the data of a connection. Open connections are repeated at the head of every part."""
+        """Append the data of a connection. Every part repeats the open connections at its beginning."""
         line = connection_line(info)
         self._put(line)
         self._connections[info.number] = line
@@ -96,19 +96,19 @@ class CaptureFile:
             del self._connections[info.number]
 
     def add_mark(self, mark: HeldMark) -> None:
-        """Append the outcome of a held message."""
+        """Append a decision about a held message."""
         self._put(mark_line(mark))
 
     def add_remark(self, remark: RecordedRemark) -> None:
-        """Append a remark on output of a server."""
+        """Append a remark on a message of a server."""
         self._put(remark_line(remark))
 
     def add_log(self, log: CallLog) -> None:
-        """Append a log line of the code of a call."""
+        """Append a log line of a call."""
         self._put(log_line(log))
 
     def add(self, group: Group) -> None:
-        """Append the lines of the next frames; start a new part if this one is full."""
+        """Append the lines of the next frames. If the part is full, start a new one."""
         size = sum(map(len, group.pieces))
         is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
         if is_full and self._offset > self._head:
@@ -118,35 +118,37 @@ class CaptureFile:
         self._put(*group.pieces)
 
     def add_note(self, frame: int, line: bytes) -> None:
-        """Append the line of a note on an earlier frame."""
+        """Append the line with the HTTP metadata of an earlier frame."""
         self.places.set_note(frame, self._part, self._offset)
         self._put(line)
 
     def add_same(self, noted: int, frames: Sequence[int]) -> bool:
-        """Apply the note on a frame to other frames, too; False if that note is not in this part."""
+        """Append that other frames have the HTTP metadata of frame `noted`. False if it is not in
+        this part.
+        """
         if not self.places.share_note(noted, frames, self._part):
             return False
         self._put(same_line(noted, frames))
         return True
 
     def add_loss(self, stop: int, why: str) -> None:
-        """Append a line that the frames from the next one up to `stop` (excluded) are missing."""
+        """Append that the frames from the next one up to `stop` (excluded) are missing."""
         start = len(self.places)
         self.missing += stop - start
         self._put(lost_line(start, stop, why))
         self.places.skip_frames(stop - start)
 
     def take(self) -> Taken:
-        """Remove and return the queue, to be written next."""
+        """Remove and return the queue, in order to write it."""
         taken, self._queue = self._queue, []
         self._queued, self._under_way = 0, self._under_way + self._queued
         return taken
 
     def write(self, taken: Taken) -> None:
-        """Pass all data to the operating system, so that it survives the death of this process.
+        """Pass all data to the operating system, so that they survive the end of this process.
 
-        Refused data are kept and written first by the next call.
-        Raises: OSError; PartGone if `begin_again` must be called first.
+        Refused data are kept and written first by the next call. Raises: OSError; PartGone if `begin_again`
+        must be called first.
         """
         self._refused += taken
         while (refused := self._refused) and self._is_in_place():
@@ -158,10 +160,10 @@ class CaptureFile:
         self._under_way = 0
 
     def begin_again(self, why: str) -> Path:
-        """Continue in a further part and return its path, because the part on disk is lost.
+        """Continue in a new part and return its path, because the current part on disk is lost.
 
-        Queued lines are dropped, since their positions were in that part. The caller must prevent concurrent
-        queueing.
+        Queued lines are dropped, because their positions were in that part. The caller must prevent other
+        threads from adding lines.
         """
         places = self.places
         gone = len(places.parts) - 1
@@ -179,7 +181,7 @@ class CaptureFile:
         return further
 
     def remove(self, path: Path) -> None:
-        """Remove a file; if it is an earlier part of this capture, its frames are no longer read.
+        """Remove a file. If it is an earlier part of this capture, its frames can no longer be read.
 
         Raises: OSError.
         """
@@ -192,7 +194,7 @@ class CaptureFile:
             places.drop(places.removed)
 
     def close(self) -> None:
-        """Write the queue and close the file. Reading back still works afterwards. Raises: OSError."""
+        """Write the queue and close the file. Frames can still be read. Raises: OSError."""
         try:
             self.write(self.take())
         finally:
@@ -200,7 +202,7 @@ class CaptureFile:
             self.places.close()
 
     def _begin(self) -> None:
-        """Queue the head of the next part."""
+        """Queue the beginning of the next part."""
         self._part += 1
         self._firsts.append(len(self.places))
         self._offset = 0
@@ -215,7 +217,7 @@ class CaptureFile:
         self._queued += size
 
     def _is_in_place(self) -> bool:
-        """Check that the next line is written at its expected position; always True.
+        """Check that the next line is written at the expected position. Always True.
 
         Raises: PartGone; OSError.
         """
@@ -231,7 +233,7 @@ class CaptureFile:
         if ours.st_size < self._written:
             raise PartGone(f"{path.name} was cut short")
         if ours.st_size > self._written:
-            # A failed attempt may have left something behind.
+            # A failed attempt may have left incomplete data.
             os.ftruncate(self._handle, self._written)
         return True
 
@@ -242,17 +244,17 @@ class CaptureFile:
         private_files.hold(self._handle)
         os.close(done)
         self._written = 0
-        # Only now, because before a file of that name belonged to another program.
+        # Only now, because another program may own a file with this name before.
         self.places.parts.append(path)
 
     def _write_lines(self) -> None:
-        """Write the refused data up to the next part, as far as the disk accepts it."""
+        """Write the refused data up to the beginning of the next part, as far as the disk accepts them."""
         refused = self._refused
         end = next((at for at, piece in enumerate(refused) if isinstance(piece, Path)), len(refused))
         lines = [piece for piece in refused[:end] if not isinstance(piece, Path)]
         try:
             while lines:
-                # Passed as separate buffers, because joining would copy every byte once more.
+                # Separate buffers, because joining them would copy every byte.
                 written, whole = os.writev(self._handle, lines[:_PIECES]), 0
                 self._written += written
                 while whole < len(lines) and written >= len(lines[whole]):
@@ -267,7 +269,7 @@ class CaptureFile:
 
 
 def _created(path: Path) -> tuple[Path, int]:
-    """Create the first part under a name that no other capture has."""
+    """Create the first part under a name that no capture has."""
     attempt = path
     for number in range(1, 1000):
         try:

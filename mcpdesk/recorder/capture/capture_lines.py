@@ -59,22 +59,22 @@ _FRAME = b'{"n":'
 _JSON = b',"json":'
 _RUN = b',"run":'
 _HEAD_BYTES = 240
-"""Maximum bytes before the frame in a line."""
+"""Maximum number of bytes before the frame in a line."""
 LONGEST_RUN = 4_096
-"""Maximum frames that one line may announce; the writer uses at most 256."""
+"""Maximum number of frames that one line may announce. The writer uses at most 256."""
 _LONG_HEAD = re.compile(
     rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",(?:"phases":\[[0-9.,e+-]{1,100}\],)?'
 )
 
 
 class _NotedFrame(HttpNote, gc=False, frozen=True):
-    """A note with the number of the frame it was written for."""
+    """HTTP metadata with the number of the frame for which it was written."""
 
     frame: int
 
 
 class Line(msgspec.Struct, gc=False):
-    """Any line of a capture; its kind follows from the members that are set."""
+    """Any line of a capture. The members that are set tell its kind."""
 
     capture: int | None = None
     part: int = 1
@@ -103,7 +103,7 @@ class Line(msgspec.Struct, gc=False):
 
 
 class _FrameLine(msgspec.Struct, gc=False, omit_defaults=True):
-    """The line of a frame that is JSON in one line, as it is written."""
+    """Line of a frame that is JSON without line breaks, as it is written."""
 
     n: int
     t: float
@@ -121,15 +121,15 @@ _separate = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def header_line(part: int, first: int, started: float) -> bytes:
-    """Return the line that begins a part; `first` is the number of its first frame."""
+    """Return the line at the beginning of a part. `first` is the number of its first frame."""
     return b'{"capture":%d,"part":%d,"first":%d,"started":%.3f}\n' % (FORMAT, part, first, started)
 
 
 def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | None:
-    """Encode the lines of successive whole frames at once; None if one of them is not JSON in one line.
+    """Encode the lines of successive complete frames together. None if one is not JSON in one line.
 
-    Frames whose numbers are not in `doubtful` are known to be JSON; parsing them again would take longer than
-    everything else. Newlines in them are detected separately.
+    Only frames with numbers in `doubtful` are parsed, because parsing would take longer than everything else.
+    The others are known to be JSON. Line breaks in them are found separately.
     """
     doubted = [frame.data for frame in frames if frame.number in doubtful]
     if doubted and not _are_values(doubted):
@@ -153,13 +153,13 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
 
 
 def run_pieces(run: FrameRun) -> Sequence[bytes]:
-    """Return the buffers of the lines of a run, without copying the frames."""
+    """Return the buffers with the lines of a run. The frames are not copied."""
     each = b',"each":' + _encoder.encode(run.phases) if run.phases else b""
     return b"%b%b%d%b}\n" % (_head(run), _RUN, run.count, each), run.data, b"\n"
 
 
 def run_lines(lines: Sequence[bytes]) -> list[bytes]:
-    """Return the lines of a run, without their newlines, as if each frame had a complete line.
+    """Convert the lines of a run to complete lines, one for each frame, without line breaks.
 
     Raises: ValueError if the lines are not a run.
     """
@@ -174,9 +174,9 @@ def run_lines(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
-    """Return the buffers of the line of one frame, without copying a large frame.
+    """Return the buffers with the line of one frame. A large frame is not copied.
 
-    `whole` is all that is left of its bytes.
+    `whole` are the bytes of the frame that are still available.
     """
     head = _head(frame) + _phases(frame.phases)
     if len(whole) == frame.size:
@@ -186,7 +186,7 @@ def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
 
 
 def _head(entry: Entry) -> bytes:
-    """Return the beginning of a frame line."""
+    """Return the beginning of the line of a frame."""
     word = _WORDS[entry.direction].encode()
     return b'%b%d,"t":%.6f,"c":%d,"d":"%b"' % (_FRAME, entry.number, entry.time, entry.connection, word)
 
@@ -203,47 +203,47 @@ def _text(data: bytes) -> bytes:
 
 
 def _end(data: bytes) -> bytes:
-    """Return the end of a cut frame, from its first complete character on."""
+    """Return the end of a cut frame, beginning with a complete character."""
     text = data.decode("utf-8", "replace").lstrip("\ufffd") if data else ""
     return b',"end":' + orjson.dumps(text) if text else b""
 
 
 def _are_values(frames: list[bytes]) -> bool:
-    """Return True if every frame is exactly one JSON value without a newline."""
+    """Return True if every frame is exactly one JSON value without a line break."""
     joined = b"[%b]" % b",".join(frames)
     try:
         str(joined, "utf-8")
         values = _separate(joined)
     except (ValueError, RecursionError):
         return False
-    # Equal lengths leave no room for anything between the values, so each value is the frame at its position.
+    # If the lengths are equal, there is nothing between the values. Each value is then exactly one frame.
     return b"\n" not in joined and list(map(len, values)) == list(map(len, frames))
 
 
 def connection_line(info: ConnectionInfo) -> bytes:
-    """Return the line of a connection, new or updated."""
+    """Return the line of a new or updated connection."""
     return b'{"connection":%b}\n' % encoded(info)
 
 
 def mark_line(mark: HeldMark) -> bytes:
-    """Return the line of the outcome of a held message."""
+    """Return the line of a decision about a held message."""
     return b'{"mark":%b}\n' % encoded(mark)
 
 
 def log_line(log: CallLog) -> bytes:
-    """Return the line of a log line that the code of a call wrote."""
+    """Return the capture line of a log line that a call wrote."""
     return b'{"log":%b}\n' % encoded(log)
 
 
 def remark_line(remark: RecordedRemark) -> bytes:
-    """Return the line of a remark on output of a server."""
+    """Return the line of a remark on a message of a server."""
     return b'{"remark":%b}\n' % encoded(remark)
 
 
 def encoded(value: ConnectionInfo | HttpNote | HeldMark | CallLog | RecordedRemark) -> bytes:
     """Encode a value as JSON.
 
-    Header bytes that are not UTF-8, which arrive as lone surrogates, become `�`.
+    Header bytes that are not UTF-8 (lone surrogates in Python) become `�`.
     """
     try:
         return msgspec.json.encode(value)
@@ -260,17 +260,17 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def note_line(frame: int, note: bytes) -> bytes:
-    """Return the line of an encoded HTTP note on a frame."""
+    """Return the line of encoded HTTP metadata of a frame."""
     return b'{"note":{"frame":%d,%b}\n' % (frame, note[1:])
 
 
 def same_line(noted: int, frames: Sequence[int]) -> bytes:
-    """Return the line that applies the note on a frame to other frames."""
+    """Return the line that gives the HTTP metadata of one frame to other frames."""
     return b'{"same":%b}\n' % orjson.dumps([noted, *frames])
 
 
 def lost_line(start: int, stop: int, why: str = "") -> bytes:
-    """Return the line that frames `start` up to `stop` (excluded) were never written, and why."""
+    """Return the line that frames from `start` up to `stop` (excluded) were never written, and why."""
     said = b',"why":%b' % orjson.dumps(why.encode("utf-8", "replace").decode()) if why else b""
     return b'{"lost":[%d,%d],"missing":%d%b}\n' % (start, stop, stop - start, said)
 
@@ -278,7 +278,7 @@ def lost_line(start: int, stop: int, why: str = "") -> bytes:
 def read_line(line: bytes) -> Line:
     """Decode one line.
 
-    Raises: ValueError (msgspec.DecodeError is a subclass) for a line that is cut off or not of this format.
+    Raises: ValueError (msgspec.DecodeError is a subclass) for an incomplete or invalid line.
     """
     at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
     try:
@@ -304,16 +304,16 @@ def line_bytes(line: Line) -> bytes:
 
 
 def frame_bytes(line: bytes) -> bytes:
-    """Return the bytes of a frame from its line, without decoding the head again.
+    """Return the bytes of a frame from its line, when the beginning of the line is already known.
 
-    Raises: ValueError for a line that is not one of a frame.
+    Raises: ValueError if the line has no frame.
     """
     at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
     return line_bytes(read_line(line)) if at < 0 else line[at + len(_JSON) : -2]
 
 
 def line_frame(line: Line) -> Frame:
-    """Return the frame of a line, with data cut like any frame in memory."""
+    """Return the frame in a line. Its data are cut like those of a frame in memory."""
     data = line_bytes(line)
     size = len(data) if line.size is None else line.size
     end = b""
@@ -326,7 +326,7 @@ def line_frame(line: Line) -> Frame:
 
 
 def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
-    """Decode a line and apply `read`; None if the line is missing or has changed."""
+    """Decode a line and apply `read` to it. None if the line is missing or has changed."""
     try:
         return None if line is None else read(read_line(line))
     except ValueError:
@@ -334,15 +334,15 @@ def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | 
 
 
 def json_start(head: bytes) -> int:
-    """Return the offset of the frame in its line, given the beginning of the line; 0 if it is unknown."""
+    """Return the offset of the frame in a line with this beginning. 0 if it is unknown."""
     found = _LONG_HEAD.match(head)
     return found.end() + len(_JSON) - 1 if found and head.startswith(_JSON, found.end() - 1) else 0
 
 
 def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
-    """Return the frame of a line of `size` bytes, newline included, given its beginning and end.
+    """Return the frame in a line of `size` bytes (with the line break), from the line's beginning and end.
 
-    Raises: ValueError for a line that is not one of a JSON frame.
+    Raises: ValueError if the line has no JSON frame.
     """
     start = json_start(head)
     if not start or not tail.endswith(b"}\n"):
@@ -355,20 +355,20 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
 
 
 GROUP_BYTES = 512 << 10
-"""Maximum bytes of frames that are encoded at once; more would delay other threads."""
+"""Maximum size in bytes of frames that are encoded together. More would delay other threads."""
 
 
 class Group(Struct, gc=False, frozen=True):
-    """Successive frames and their lines. Large frames are not copied, hence several pieces."""
+    """Successive frames and their lines, in pieces so that large frames are not copied."""
 
     count: int
     pieces: Sequence[bytes]
     is_run: bool = False
-    """True if the frames share a line that precedes theirs."""
+    """True if the frames share one line that comes before theirs."""
 
 
 def make_a_run(frames: Sequence[bytes]) -> bool:
-    """Return True if JSON frames can be stored as one value."""
+    """Return True if JSON frames can be stored as one value (a run)."""
     whole = b"".join(frames)
     if len(whole) > KEPT_BYTES and (len(whole) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
         return False
@@ -376,7 +376,7 @@ def make_a_run(frames: Sequence[bytes]) -> bool:
 
 
 def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Group]:
-    """Yield as few groups as possible for frames that are complete and small."""
+    """Yield as few groups as possible, for frames that are complete and small."""
     for _, some in groupby(entries, type):
         alike = list(some)
         frames = [entry for entry in alike if isinstance(entry, Frame)]
@@ -389,7 +389,7 @@ def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Grou
 def one_by_one(
     entries: Sequence[Entry], doubtful: Container[int], wholes: Mapping[int, bytes]
 ) -> Iterator[Group]:
-    """Yield a group for each run and each frame. `wholes` has the bytes of cut frames, by number."""
+    """Yield one group for each run and each frame. `wholes` has all bytes of cut frames, by number."""
     for entry in entries:
         if isinstance(entry, FrameRun):
             yield Group(entry.count, run_pieces(entry), is_run=True)

@@ -1,4 +1,4 @@
-"""File names of the parts of a capture, and lists of the captures in a folder."""
+"""Names of the files (parts) of a capture, and search for the captures in a folder."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class StoredCapture(NamedTuple):
     """A capture on disk with the parts that still exist."""
 
     files: tuple[PartFile, ...]
-    """Parts in ascending order. The first ones may have been removed."""
+    """Parts in ascending order. The first ones may be missing."""
 
     @property
     def path(self) -> Path:
-        """Path of the first part that exists; `mcpdesk open` accepts it."""
+        """Path of the first existing part. `mcpdesk open` accepts it."""
         return self.files[0].path
 
     @property
@@ -49,15 +49,15 @@ class StoredCapture(NamedTuple):
 
 
 def part_path(path: Path, part: int) -> Path:
-    """Path of part `part` (from 1) of a capture: `a.jsonl`, then `a.2.jsonl`, `a.3.jsonl` ..."""
+    """Return the path of part `part` of a capture: `a.jsonl`, then `a.2.jsonl`, `a.3.jsonl` and so on."""
     return path if part == 1 else path.with_name(f"{path.stem}.{part}{path.suffix}")
 
 
 def part_of(path: Path) -> tuple[Path, int]:
     """Return the path of the first part of a capture, and the number of this part.
 
-    A name such as `a.2.jsonl` alone is not sufficient: the first line of the file must state the same number
-    or, if it states none, the first part must exist.
+    A name such as `a.2.jsonl` is not enough. The first line of the file must also state this number. If it
+    states none, the first part must exist.
     """
     found = _PART.fullmatch(path.name)
     if found is None:
@@ -67,7 +67,7 @@ def part_of(path: Path) -> tuple[Path, int]:
 
 
 def next_part(path: Path, number: int) -> tuple[Path, int] | None:
-    """Return path and number of the next part after part `number`; `path` is that of the first part."""
+    """Return path and number of the part after `number`. `path` is the path of the first part."""
     further = part_path(path, number + 1)
     if further.is_file():
         return further, number + 1
@@ -77,7 +77,7 @@ def next_part(path: Path, number: int) -> tuple[Path, int] | None:
 
 
 def existing_part(path: Path) -> Path:
-    """Return `path` or, if it was removed, the next part that exists, otherwise `path`."""
+    """Return `path`, or if it does not exist, the next existing part. If there is none, return `path`."""
     if path.exists():
         return path
     found = _PART.fullmatch(path.name)
@@ -88,7 +88,7 @@ def existing_part(path: Path) -> Path:
 
 
 def _stated(path: Path) -> int:
-    """Return the part number in the first line of a file; 0 if the file is not a capture."""
+    """Return the part number in the first line of a file. 0 if the file is not a capture."""
     try:
         with path.open("rb") as file:
             line = read_line(file.readline(_HEADER_BYTES))
@@ -98,10 +98,10 @@ def _stated(path: Path) -> int:
 
 
 def stored_captures(folder: Path) -> list[StoredCapture]:
-    """Return the captures in a folder, most recently written first."""
+    """Return the captures in a folder, the one written last first."""
     found: dict[Path, list[PartFile]] = {}
     for path in folder.glob("*.jsonl"):
-        with suppress(FileNotFoundError):  # another process may remove old captures as well
+        with suppress(FileNotFoundError):  # another process may remove old captures
             status, (first, number) = path.stat(), part_of(path)
             found.setdefault(first, []).append(PartFile(path, number, status.st_size, status.st_mtime))
     captures = [StoredCapture(tuple(sorted(files, key=lambda file: file.number))) for files in found.values()]

@@ -1,6 +1,7 @@
-"""Encodes recorded frames and HTTP notes as lines of the capture file, and accounts for their memory.
+"""Encoding of recorded frames and HTTP metadata as lines of the capture file.
 
-Used by one thread at a time. Nothing here accesses the disk: lines are queued in a `CaptureFile`.
+The encoder also counts the memory that they use. Only one thread at a time may use it. It does not access the
+disk; lines are queued in a `CaptureFile`.
 """
 
 from __future__ import annotations
@@ -22,44 +23,46 @@ from mcpdesk.recorder.record import (
 )
 
 _FEW = 16
-"""Number of frames encoded at a time if some of them are large."""
+"""Number of frames that are encoded at a time if some are large."""
 MOST_KNOWN = 1_024
-"""Maximum remembered notes. A repeated note is written as a reference to a remembered one."""
+"""Maximum number of remembered HTTP metadata. Repeated metadata is written as a reference to these."""
 LARGEST_KNOWN = 4 << 10
-"""Bytes of an encoded note above which it is not remembered for the next request."""
+"""Maximum size in bytes of encoded HTTP metadata that is remembered."""
 OBJECT_COST = 3
-"""Memory of headers as objects, relative to their encoded size."""
+"""Memory of headers as Python objects, as a multiple of their encoded size."""
 _MOST_PENDING = 64 << 20
-"""Maximum bytes of large frames that may wait to be written; only the beginning of further ones is kept."""
+"""Maximum size in bytes of large frames that wait to be written. Of more frames only the beginning is
+kept.
+"""
 
 
 class CaptureEncoder:
     """Encodes the frames of one recording, in order."""
 
     def __init__(self, store: Store, group_bytes: int) -> None:
-        """Create an encoder that encodes up to `group_bytes` of frames at once."""
+        """Create an encoder that encodes frames of up to `group_bytes` bytes together."""
         self.file: CaptureFile | None = None
-        """File that receives the lines; None if no file is written."""
+        """File to which the lines are written, or None."""
         self.frames = 0
         """Number of encoded frames."""
         self.bytes = 0
-        """Original size of these frames in bytes."""
+        """Size in bytes of these frames before encoding."""
         self.error = ""
-        """Description of what is missing in the file."""
+        """Reason why the file is incomplete. Empty if it is complete."""
         self.disk_error = ""
-        """Reason why the disk refused the latest lines; empty if it did not."""
+        """Reason why the disk refused the last lines. Empty if it accepted them."""
         self._store = store
         self._group_bytes = group_bytes
         self._notes = NoteEncoder()
 
     def add_connections(self, connections: Iterable[ConnectionInfo]) -> None:
-        """Write the data of connections. Must be called before their frames are encoded."""
+        """Write the data of connections. Call it before their frames are encoded."""
         if self.file is not None:
             for info in connections:
                 self.file.add_connection(info)
 
     def encode(self, stop: int, most_waiting: int) -> None:
-        """Encode the frames below `stop`, while fewer than `most_waiting` bytes wait for the disk."""
+        """Encode the frames before `stop`, as long as fewer than `most_waiting` bytes wait for the disk."""
         ring, file = self._store.ring, self.file
         while self.frames < stop and (file is None or file.waiting < most_waiting):
             start = self.frames
@@ -83,7 +86,7 @@ class CaptureEncoder:
                 groups = one_by_one(entries, segment.doubtful, self._store.waiting)
             for group in groups:
                 self.file.add(group)
-                self.frames += group.count  # at once, so that an error does not repeat lines
+                self.frames += group.count  # before the next step, so that an error repeats no lines
         self.bytes += sum([entry.size for entry in entries])
 
     def _encode_notes(self, segment: Segment, start: int, stop: int) -> None:
@@ -94,7 +97,7 @@ class CaptureEncoder:
             self._notes.write(noted, ring, self.file)
 
     def _report_loss(self, start: int, file: CaptureFile) -> None:
-        """Write that frames before `start` are missing, if they were dropped before they could be encoded."""
+        """Write that frames before `start` are missing, if they were dropped before they were encoded."""
         if (missing := start - len(file.places)) > 0:
             why = self.disk_error or "the disk is too slow"
             file.add_loss(start, why)
@@ -103,19 +106,20 @@ class CaptureEncoder:
 
 
 class NoteEncoder:
-    """Writes the HTTP notes of frames. A repeated note is written as a reference to the earlier one.
+    """Writes the HTTP metadata of frames. Repeated metadata is written as a reference to an earlier frame.
 
-    Clients repeat their request line and headers with every call, and transports pass the same object for all
-    of them. Writing it each time would roughly double the size of captures of small calls.
+    Clients repeat request line and headers with every call. Transports use the same object for all of them.
+    If each were written, captures of small calls would be about twice as large.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[HttpNote, int]] = {}
-        """Notes by object id, with the frame each was written for. They are held, so that the id is not
-        reused."""
+        """Metadata by object id, each with its frame. Keeping a reference prevents Python from reusing the
+        id.
+        """
 
     def write(self, noted: Iterable[tuple[int, HttpNote]], ring: Ring, file: CaptureFile | None) -> None:
-        """Write the notes on frames, and account for the memory of their contents."""
+        """Write the metadata of frames, and count its memory."""
         frames_of: dict[int, tuple[HttpNote, list[int]]] = {}
         for frame, note in noted:
             frames_of.setdefault(id(note), (note, []))[1].append(frame)
@@ -140,20 +144,22 @@ class NoteEncoder:
 
 
 class PendingBodies:
-    """Bytes of large frames until they are written. Memory keeps only their beginnings and ends."""
+    """Bytes of large frames that are not written yet. Memory otherwise has only their beginnings and ends."""
 
     def __init__(self, waiting: dict[int, bytes], body_bytes: int) -> None:
-        """`waiting` holds the bytes by frame.
+        """`waiting` has the bytes by frame.
 
-        At most `body_bytes` of a client's frame are written; 0 means all.
+        At most `body_bytes` bytes of a client's frame are written. 0 means all.
         """
         self.whole_connections: set[int] = set()
-        """Connections whose frames are written in full: those of the desk itself."""
+        """Connections whose frames are written completely: those of the desk itself."""
         self._waiting = waiting
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
 
     def cut(self, whole: Frame) -> Frame:
-        """Return the part of a large frame that stays in memory; queue the rest if there is room."""
+        """Return the part of a large frame that stays in memory. Queue the frame if there is enough
+        memory.
+        """
         written = self._written(whole)
         if written is not None and self._is_room(len(written)):
             self._waiting[whole.number] = written
@@ -161,19 +167,19 @@ class PendingBodies:
         return replace(whole, data=beginning(data, KEPT_BYTES), end=whole.end or data[-END_BYTES:])
 
     def release(self, upto: int) -> None:
-        """Forget the bytes of frames below `upto`, which are on disk now or never will be."""
+        """Release the bytes of frames before `upto`. They are on disk, or will never be."""
         for number in [number for number in list(self._waiting) if number < upto]:
             del self._waiting[number]
 
     def _written(self, frame: Frame) -> bytes | None:
-        """Return the bytes of a large frame to write; None if memory already has all of them."""
+        """Return the bytes of a large frame to write. None if memory has all of them already."""
         most, data = self._body_bytes, frame.data
         is_whole = most is None or most >= frame.size or frame.connection in self.whole_connections
-        # Pairing must read all of a batch.
+        # Pairing needs all bytes of a batch.
         if most is None or is_whole or data[:1] == b"[":
             return data
         return beginning(data, most) if most > KEPT_BYTES else None
 
     def _is_room(self, size: int) -> bool:
-        # A copy, because the writer thread may release some in the meantime.
+        # Copied, because the writer thread may release entries at the same time.
         return sum(map(len, list(self._waiting.values()))) + size <= _MOST_PENDING

@@ -1,4 +1,4 @@
-"""Positions of frames and notes in the parts of a capture."""
+"""Positions of frames and HTTP metadata in the parts of a capture."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ _AT_ONCE = 1 << 20
 
 
 _DROP_AT = 4
-"""Fraction (1/4) by which the limit must be exceeded before positions are dropped, because dropping copies
-the rest."""
+"""The limit may be exceeded by this fraction (1/4) before positions are dropped, because dropping copies the
+remaining ones.
+"""
 
 
 class Places:
-    """Positions of frame and note lines in the parts of a capture: 8 bytes for each frame.
+    """Positions of lines with frames and HTTP metadata. Each frame needs 8 bytes.
 
-    One thread adds and drops; any thread may read.
+    One thread adds and drops positions; any thread may read.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        """Keep at least the newest `most` frames, and up to a quarter more; None means all."""
+        """Keep at least the newest `most` frames, and up to a quarter more. None keeps all."""
         self.parts: list[Path] = []
         """Parts on disk. Lines of later parts cannot be read yet."""
         self.gone: set[int] = set()
-        """Indices of parts that were removed or replaced, and are not read."""
+        """Indices of parts that were removed or replaced. They are not read."""
         self.removed = 0
         """Number of frames at the beginning whose parts were removed to free space."""
         self._most = most
@@ -45,7 +46,9 @@ class Places:
         self._notes = _Positions(0, array("Q"))
         self._open: tuple[int, int] | None = None
         self._group: tuple[int, int, list[bytes]] = (0, 0, [])
-        """Position, first frame and lines of the group read last, because neighbours are read together."""
+        """Position, first frame and lines of the group that was read last. Neighbouring frames are often read
+        next.
+        """
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -54,38 +57,40 @@ class Places:
 
     @property
     def first(self) -> int:
-        """Oldest frame with a known position."""
+        """Oldest frame whose position is known."""
         return self._frames.base
 
     def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Set the position of the lines of the next `count` frames; `part` counts from 0."""
+        """Set the position of the lines of the next `count` frames. `part` counts from 0."""
         place = part << _PART_BITS | offset | is_run * _RUN
         self._frames.values.extend(array("Q", (place,)) * count)
         if self._most is not None and len(self._frames.values) > self._most + self._most // _DROP_AT:
             self.drop(len(self._frames) - self._most)
 
     def skip_frames(self, count: int) -> None:
-        """Record that the next `count` frames are not in the file."""
+        """Note that the next `count` frames are not in the file."""
         self._frames.values.frombytes(bytes(8 * count))
 
     def drop(self, first: int) -> None:
-        """Forget the frames before `first`, except those in its group."""
+        """Forget the positions of frames before `first`, except those in the same group as `first`."""
         frames = self._frames
         while first > frames.base and frames.at(first - 1) == frames.at(first) != 0:
-            first -= 1  # lines of a group are counted from its beginning
+            first -= 1  # the lines of a group are counted from its beginning
         if first > frames.base:
-            # New objects, so that another thread that reads the old ones sees consistent data.
+            # New objects, so that a thread that reads the old ones sees consistent data.
             self._frames = self._frames.since(first)
             self._notes = self._notes.since(first)
 
     def set_note(self, frame: int, part: int, offset: int) -> None:
-        """Set the position of the note on a frame; ignored for a frame that was dropped or never added."""
+        """Set the position of a frame's HTTP metadata. Ignored if the frame is not known."""
         if self._frames.base <= frame < len(self._frames):
             self._notes.fill(frame + 1)
             self._notes.put(frame, part << _PART_BITS | offset)
 
     def share_note(self, noted: int, frames: Sequence[int], part: int | None = None) -> bool:
-        """Use the note on `noted` for other frames; False if it is not in the file, or not in `part`."""
+        """Use the metadata of frame `noted` for other frames. False if it is not in the file, or not in
+        `part`.
+        """
         notes, count = self._notes, len(self._frames)
         place = notes.at(noted)
         if not place or (part is not None and place >> _PART_BITS != part):
@@ -97,7 +102,7 @@ class Places:
         return True
 
     def frame_line(self, number: int) -> bytes | None:
-        """Return the line of a frame, or None if it is not on disk."""
+        """Read the line of a frame. None if it is not on disk."""
         place = self._frames.at(number)
         if not place:
             return None
@@ -113,7 +118,7 @@ class Places:
             return lines[number - start]
 
     def frame_lines(self, start: int, stop: int) -> list[bytes | None]:
-        """Return the lines of successive frames, None for those not on disk; neighbours are read at once."""
+        """Read the lines of successive frames. None for those that are not on disk."""
         frames = self._frames
         numbers = range(start, min(stop, len(frames)))
         places = frames.values[max(0, start - frames.base) : max(0, numbers.stop - frames.base)]
@@ -128,14 +133,14 @@ class Places:
                 for at, after in pairwise(places):
                     if not begin <= at < after:
                         raise ValueError("frames that do not follow each other")
-                    # Lines of other kinds may be between two frames.
+                    # Lines of other kinds may come between two frames.
                     found.append(read[at - begin : read.index(b"\n", at - begin) + 1])
             except (OSError, ValueError):
                 found.clear()
         return found + [self.frame_line(number) for number in numbers[len(found) :]]
 
     def piece(self, start: int, stop: int) -> bytes | None:
-        """Return the bytes from the line of one frame to that of another; None if they are not close."""
+        """Read the bytes from one frame to another. None if they are not close together."""
         frames = self._frames
         begin, end = frames.at(start), frames.at(stop)
         if start >= stop or not 0 < begin < end < min(begin + _AT_ONCE, _RUN):
@@ -148,7 +153,7 @@ class Places:
                 return None
 
     def note_line(self, number: int) -> bytes | None:
-        """Return the line of the note on a frame, or None."""
+        """Read the line with the HTTP metadata of a frame. None if it has none."""
         place = self._notes.at(number)
         if not place:
             return None
@@ -159,7 +164,7 @@ class Places:
                 return None
 
     def lose(self, part: int) -> None:
-        """Stop reading a removed part, and close it so that its disk space is freed."""
+        """Do not read a removed part any longer. Close it, so that its disk space is freed."""
         with self._lock:
             self.gone.add(part)
             if self._open is not None and self._open[0] == part:
@@ -167,16 +172,16 @@ class Places:
                 self._open = None
 
     def close(self) -> None:
-        """Close the open file; reading opens it again."""
+        """Close the open file. The next read opens it again."""
         with self._lock:
             if self._open is not None:
                 os.close(self._open[1])
             self._open = None
 
     def _read_group(self, number: int, place: int) -> tuple[int, list[bytes]]:
-        """Return the first frame and the lines of the group at a position that contains `number`.
+        """Return the first frame and the lines of the group that contains frame `number`.
 
-        Frames of a run are expanded to lines. Raises: OSError; ValueError if the file has changed.
+        A run is expanded to one line for each frame. Raises: OSError; ValueError if the file has changed.
         """
         places = self._frames
         start = stop = number
@@ -192,7 +197,7 @@ class Places:
         return start, run_lines(lines) if is_run else [line + b"\n" for line in lines]
 
     def read(self, number: int, start: int, count: int) -> bytes:
-        """Return bytes of the line of a frame, from offset `start`; empty if they are not on disk."""
+        """Read bytes of the line of a frame, from offset `start`. Empty if they are not on disk."""
         place = self._frames.at(number) & ~_RUN
         with self._lock:
             try:
@@ -201,7 +206,7 @@ class Places:
                 return b""
 
     def _read(self, part: int, offset: int, count: int) -> bytes:
-        """Return whole lines at a position. Raises: OSError; ValueError if the file ends too early."""
+        """Read complete lines at a position. Raises: OSError; ValueError if the file is too short."""
         handle = self._handle(part)
         pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
         while wanted:
@@ -218,7 +223,7 @@ class Places:
         return b"".join(pieces)
 
     def _handle(self, part: int) -> int:
-        """Return the open file of a part; one is kept open, since neighbours are read together."""
+        """Return the open file of a part. One is kept open, because neighbouring frames are read together."""
         if part >= len(self.parts) or part in self.gone:
             raise FileNotFoundError(errno.ENOENT, "this part was not started, or was removed")
         if self._open is None or self._open[0] != part:
@@ -230,29 +235,29 @@ class Places:
 
 
 class _Positions:
-    """Positions by frame number. The oldest can be dropped; `base` never changes."""
+    """Positions by frame number. The oldest can be dropped."""
 
     __slots__ = ("base", "values")
 
     def __init__(self, base: int, values: array[int]) -> None:
         self.base = base
-        """Frame number of the first value."""
+        """Number of the frame of the first value. It never changes."""
         self.values = values
 
     def __len__(self) -> int:
         return self.base + len(self.values)
 
     def at(self, frame: int) -> int:
-        """Return the position of a frame; 0 if it is unknown."""
+        """Return the position of a frame. 0 if it is unknown."""
         at = frame - self.base
         return self.values[at] if 0 <= at < len(self.values) else 0
 
     def put(self, frame: int, place: int) -> None:
-        """Set the position of an existing frame."""
+        """Set the position of a known frame."""
         self.values[frame - self.base] = place
 
     def fill(self, stop: int) -> None:
-        """Append unknown positions for frames up to `stop`."""
+        """Append unknown positions for the frames before `stop`."""
         if (lacking := stop - len(self)) > 0:
             self.values.frombytes(bytes(8 * lacking))
 

@@ -1,9 +1,9 @@
-"""Recording of a running core: the newest frames in memory, every frame in the capture file.
+"""Recording of a running core. The newest frames are in memory, and all frames are in the capture file.
 
-Transports record frames on the hot path, which only appends them to a segment in memory. A writer thread
-encodes them ten times a second, passes the lines to the disk, and releases the oldest segments from memory.
-While the disk refuses lines, lines and frames wait in memory up to a bound, `failing` gives the reason, and
-every turn of the thread tries again. The file states which frames had to be left out.
+Recording a frame only appends it to a segment in memory. Ten times a second, a writer thread encodes frames,
+passes the lines to the disk, and releases the oldest segments from memory. While the disk refuses lines, they
+wait in memory up to a limit, `failing` has the reason, and the thread tries again. The file states which
+frames are missing.
 """
 
 from __future__ import annotations
@@ -48,41 +48,43 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 BATCH_S = 0.1
-"""Seconds between two turns of the writer. A killed process loses this time plus the duration of a turn."""
+"""Seconds between two turns of the writer. If the process is killed, at most this time plus one turn
+is lost.
+"""
 _TURN_SEGMENTS = 2
-"""Segments encoded between two pauses, so that running requests are not delayed by all of them."""
+"""Number of segments that are encoded without a pause. Pauses let requests run."""
 _TURN_BYTES = 1 << 20
-"""Bytes of lines that are written before more are encoded, because data only in memory are lost with the
-process.
+"""Number of bytes of lines after which they are written before more frames are encoded.
 
-While the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
+If the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
 """
 _PAUSE_S = 0.0025
 _PACED_S = 0.05
-"""Seconds of a turn during which the writer pauses between segments."""
+"""Seconds of a turn in which the writer pauses between segments."""
 _END_S = 5.0
-"""Maximum seconds that `close` waits for the disk."""
+"""Maximum number of seconds that `close` waits for the disk."""
 _STUCK_S = 2.0
-"""Maximum seconds of one write before the disk counts as failing."""
+"""Seconds of a write after which the disk counts as failing."""
 _WAKE_BYTES = 4 << 20
-"""Bytes of waiting frames above which the writer starts at once."""
+"""Size in bytes of waiting frames above which the writer starts at once."""
 _BACKLOG_BYTES = 128 << 20
-"""Maximum bytes of frames that wait for the writer; beyond them the oldest are dropped, and `error`
-reports it."""
+"""Maximum size in bytes of frames that wait for the writer. Above it the oldest are dropped, and `error` says
+so.
+"""
 _FRAMES = 500_000
-"""Number of frames that can be read back while the file is written; `mcpdesk open` reads all."""
+"""Number of frames that can be read back while the file is written. `mcpdesk open` reads all."""
 _RETENTION_S = 600.0
-"""Seconds between two checks for old captures, besides one for each new part."""
+"""Seconds between two checks for old captures. Each new part causes a check as well."""
 _EXCHANGES = 100_000
-"""Minimum number of exchanges that the index keeps; the capture has all."""
+"""Minimum number of exchanges that stay in the index. The capture has all."""
 _MARK_BYTES = 16 << 20
-"""Bytes of marks on held messages that are kept in memory."""
+"""Maximum size in bytes of the decisions about held messages in memory."""
 _MOST_LOGS = 2_000
-"""Maximum log lines that wait for the file; if the disk is too slow, the oldest are lost."""
+"""Maximum number of log lines that wait for the file. If the disk is too slow, the oldest are lost."""
 
 
 class Recording:
-    """Implements `Recorder`."""
+    """Recording of a core (implements `Recorder`)."""
 
     def __init__(
         self,
@@ -95,24 +97,24 @@ class Recording:
     ) -> None:
         """Create a recording that writes to `path`.
 
-        At most `body_bytes` of a client's frame are written, but never less than stay in memory; 0 means all.
-        `retention` limits all captures in the folder of `path`.
+        At most `body_bytes` bytes of a client's frame are written, but never less than memory keeps. 0 means
+        all. `retention` limits all captures in the folder of `path`.
         """
         self.path = path
-        """File that is written, or None."""
+        """File to write, or None."""
         self._wanted = path
         self._disk_error = ""
-        """Reason why the disk refused the last write; empty if it did not."""
+        """Reason why the disk refused the last write. Empty if it accepted it."""
         self._ending = ""
         self._writing_since: float | None = None
         self._retention = retention
         self._max_file_bytes = max_file_bytes = retention.part_bytes(max_file_bytes or 0) or None
         self._looked_at: tuple[float, Path | None] = (-inf, None)
-        """Time of the last check for old captures, and the part that was written at that time."""
+        """Time of the last check for old captures, and the part that was written then."""
         self.removed_files = self.removed_bytes = 0
-        """Number and bytes of the capture files that were removed to meet the limits."""
+        """Number and total size of the capture files that were removed because of the limits."""
         self.on_removed: Callable[[RemovedFile], object] = lambda _: None
-        """Called with each removed file, on the writer thread."""
+        """Function that is called on the writer thread with each removed file."""
         self._store = Store(ring_bytes)
         self._bodies = PendingBodies(self._store.waiting, body_bytes)
         group_bytes = min(GROUP_BYTES, (max_file_bytes or GROUP_BYTES << 3) >> 3)
@@ -121,52 +123,52 @@ class Recording:
         self._segment: Segment
         self._append: Callable[[Entry], None]
         self._lock = Lock()
-        """Guards data that transports and the writer change; held only briefly."""
+        """Lock for data that both transports and the writer change. It is held only briefly."""
         self._backlog: dict[int, int] = {}
-        """Bytes of full segments that are not encoded yet, by the number of their last frame."""
+        """Size in bytes of each full segment that is not encoded yet, by the number of its last frame."""
         self._on_disk = 0
-        """Number of frames that were passed to the operating system, with all data about them."""
+        """Number of frames that were passed to the operating system, together with their metadata."""
         self._new_connections: dict[int, ConnectionInfo] = {}
-        """Latest data of connections that were not written yet; several updates are written once."""
+        """Latest data of connections that are not written yet. Several updates are written once."""
         self._closed: deque[int] = deque()
-        """Connections that ended, in order."""
+        """Connections that ended, in this order."""
         self._new_marks: list[HeldMark] = []
         self._mark_bytes = 0
         self._new_remarks: deque[RecordedRemark] = deque(maxlen=MOST_REMARKS)
         self._new_logs: deque[CallLog] = deque(maxlen=_MOST_LOGS)
         self._lost_logs = 0
-        """Number of log lines that were dropped before the first one of `_new_logs`."""
+        """Number of log lines that were dropped before the first one in `_new_logs`."""
         self._wake = Event()
         self._stirred = Event()
-        """Ends the writer's rest."""
+        """Event that ends the rest of the writer."""
         self._is_resting = False
-        """True while the writer waits for something to write."""
+        """True while the writer waits because there is nothing to write."""
         self.on_work: Callable[[], object] = lambda: None
-        """Called on any thread when the writer has to write again after a rest."""
+        """Function that is called on any thread when the writer has work again."""
         self._missing = 0
         self._closing = self._is_late = False
         self._thread = Thread(target=self._run, name="mcpdesk-capture", daemon=True)
 
     @property
     def error(self) -> str:
-        """Reason why the file is incomplete; empty if it is complete."""
+        """Reason why the file is incomplete. Empty if it is complete."""
         return self._ending or self.failing or self._encoder.error
 
     @property
     def failing(self) -> str:
-        """Reason why frames cannot be written now; empty if they can, or if no file is wanted."""
+        """Reason why frames cannot be written now. Empty if they can, or if no file is written."""
         reason = self._reason
         return f"not captured to disk: {reason} ({self.path or self._wanted})" if reason else ""
 
     @property
     def missing(self) -> int:
-        """Number of frames that will never be in a file, because it could not be written."""
+        """Number of frames that are missing in the file because they could not be written."""
         file = self._encoder.file
         return self._missing if file is None else file.missing
 
     @property
     def health(self) -> CaptureHealth:
-        """State of writing the capture file."""
+        """State of the capture file."""
         return CaptureHealth(self._wanted is not None, self._reason, self.missing)
 
     @property
@@ -178,12 +180,12 @@ class Recording:
 
     @property
     def encoded_bytes(self) -> int:
-        """Original size of all encoded frames in bytes, updated with a short delay."""
+        """Size in bytes of all encoded frames before encoding. It may be slightly out of date."""
         return self._encoder.bytes
 
     @cached_property
     def index(self) -> Index:
-        """Index of the recording, created on first use."""
+        """Index of the recording. It is created on first use."""
         from mcpdesk.recorder.index.traffic_index import Index
 
         index = Index(self._store, _EXCHANGES)
@@ -196,7 +198,7 @@ class Recording:
         return self._store.count
 
     def connect(self, info: ConnectionInfo) -> None:
-        """Record a new connection, or new data of a known one."""
+        """Record a new connection, or new data of a connection."""
         connections = self._store.connections
         with self._lock:
             connections[info.number] = info
@@ -229,7 +231,7 @@ class Recording:
     ) -> int:
         """Record one frame and return its number.
 
-        `size` is the original size of a frame that was cut already.
+        `size` is the original size of a frame that is already cut.
         """
         size, when = size or len(data), at or time()
         with self._lock:
@@ -256,11 +258,12 @@ class Recording:
         note: HttpNote | None = None,
         phases: Mapping[int, Phases] | None = None,
     ) -> int:
-        """Record frames of the same time and return the number of the first one.
+        """Record frames of the same time, and return the number of the first one.
 
-        Small frames are stored as one value: for progress, event by event, that halves the server's CPU time
-        of an event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; `python -m tests.bench
-        progress`). `doubtful` are ascending positions in `frames` of those that may not be JSON.
+        Small frames are stored as one value. For progress notifications this halves the processor time of the
+        server per event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; measured with `python -m
+        tests.bench progress`). `doubtful` has the positions in `frames`, in ascending order, of those that
+        may not be JSON.
         """
         when = time()
         if len(frames) == 1:
@@ -290,7 +293,7 @@ class Recording:
         return first
 
     def mark(self, mark: HeldMark) -> None:
-        """Record the outcome of a held message. Memory keeps the first ones, the file all."""
+        """Record a decision about a held message. Memory has the first ones, the file has all."""
         with self._lock:
             self._new_marks.append(mark)
             self._mark_bytes += len(mark.was) + len(mark.now) + FRAME_COST
@@ -299,7 +302,7 @@ class Recording:
         self._end_rest()
 
     def remark(self, remark: RecordedRemark) -> None:
-        """Record a remark on output of a server. Memory keeps the first ones, the file all."""
+        """Record a remark on a message of a server. Memory has the first ones, the file has all."""
         with self._lock:
             if len(self._store.remarks) < room_for(remark, MOST_REMARKS):
                 self._store.remarks.append(remark)
@@ -310,7 +313,7 @@ class Recording:
         self._end_rest()
 
     def log(self, log: CallLog) -> None:
-        """Write a log line of the code of a call to the file. Thread-safe."""
+        """Write a log line of a call to the file. May be called on any thread."""
         if self._wanted is None:
             return
         with self._lock:
@@ -319,14 +322,15 @@ class Recording:
         self._end_rest()
 
     def start(self) -> None:
-        """Open the file and start the writer. Never raises; problems are reported in `error`."""
+        """Open the file and start the writer. Never raises; `error` reports problems."""
         self._open_file()
         self._thread.start()
 
     def close(self) -> None:
-        """Write the remaining data and close the file. Everything can still be read afterwards.
+        """Write the remaining data and close the file. Everything can still be read.
 
-        A disk that hangs is not waited for: the writer thread writes the rest if the disk recovers.
+        If the disk hangs, this does not wait for it. The writer thread writes the data when the disk works
+        again.
         """
         self._closing = True
         self._wake.set()
@@ -339,10 +343,10 @@ class Recording:
         else:
             self._finish()
 
-    # On the hot path, once a segment or for a large frame; the lock is held
+    # For every frame or segment, with the lock held
 
     def _begin_segment(self, number: int) -> None:
-        """Queue the full segment for the writer, and begin the next one."""
+        """Pass the full segment to the writer, and begin the next one."""
         ring = self._store.ring
         if full := ring.segment(number - 1):
             self._backlog[number - 1] = held_bytes(full.entries) + FRAME_COST * len(full.entries)
@@ -350,7 +354,7 @@ class Recording:
         if waiting > _WAKE_BYTES:
             self._wake_writer()
         if waiting > _BACKLOG_BYTES and len(ring.segments) > 1:
-            # The writer is too slow: drop the oldest frames unwritten, rather than fill all memory.
+            # The writer is too slow. Drop the oldest frames instead of filling all memory.
             self._backlog.pop(ring.oldest_stop - 1, None)
             ring.drop_oldest()
         self._segment = ring.open(number)
@@ -361,17 +365,17 @@ class Recording:
         self._segment.is_whole = False
         kept = self._bodies.cut(whole)
         if whole.number in self._store.waiting:
-            # If it is written at once, its memory is reused; fresh memory costs a page fault for every page.
+            # Written at once, so that its memory is reused. Fresh memory causes a page fault for every page.
             self._wake_writer()
         return kept
 
     def _wake_writer(self) -> None:
-        """Start the writer at once, unless the disk is failing: then it keeps its normal interval."""
+        """Start the writer at once. If the disk is failing, keep the normal interval."""
         if not self._disk_error:
             self._wake.set()
 
     def _end_rest(self) -> None:
-        """Let the writer start a batch if it rests."""
+        """Wake the writer if it is resting."""
         if self._is_resting:
             self._is_resting = False
             self._stirred.set()
@@ -379,7 +383,7 @@ class Recording:
 
     @property
     def is_resting(self) -> bool:
-        """True if all data have been written."""
+        """True if all data are written."""
         return self._is_resting
 
     # The writer's thread
@@ -399,7 +403,7 @@ class Recording:
     def _rest(self) -> None:
         """Wait until there is something to write, or old captures must be removed.
 
-        If the disk is failing, return at once to try again in the next turn.
+        If the disk is failing, return at once. The next turn tries again.
         """
         self._stirred.clear()
         self._is_resting = True
@@ -409,12 +413,12 @@ class Recording:
         self._is_resting = False
 
     def _has_news(self) -> bool:
-        """True if connections, marks, remarks or logs wait to be written."""
+        """True if connections, decisions, remarks or log lines wait to be written."""
         waiting = (self._new_connections, self._new_marks, self._new_remarks, self._new_logs)
         return any(waiting) or self._closing
 
     def _take_logs(self) -> list[CallLog]:
-        """Remove and return the log lines for the file. The first one gives the number of missing lines."""
+        """Remove and return the log lines to write. The first one has the number of lines lost before it."""
         with self._lock:
             logs, lost, self._lost_logs = list(self._new_logs), self._lost_logs, 0
             self._new_logs.clear()
@@ -438,7 +442,7 @@ class Recording:
         self._ending = self._ending if self._is_late else self.failing
 
     def _open_file(self) -> None:
-        """Open the capture file, if one is wanted and can be created."""
+        """Create the capture file, if one is wanted."""
         if self._wanted is None:
             return
         try:
@@ -457,7 +461,7 @@ class Recording:
                 sleep(_PAUSE_S)
 
     def _write_some(self, *, in_a_hurry: bool) -> bool:
-        """Encode and write some frames, or as many as possible if `in_a_hurry`; then release old segments.
+        """Encode and write some frames, or all if `in_a_hurry`. Then release old segments.
 
         Return True if there is nothing more to do now.
         """
@@ -482,14 +486,14 @@ class Recording:
                 file.add_log(log)
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
         was_taken = self._flush()
-        while self._release_oldest():  # no other thread waits for this
+        while self._release_oldest():  # no other thread waits for this lock
             pass
-        return encoder.frames >= count or not was_taken  # a failing disk is tried again in the next turn
+        return encoder.frames >= count or not was_taken  # if the disk is failing, the next turn tries again
 
     def _release_oldest(self) -> bool:
-        """Release the oldest segment if memory exceeds its budget; return True if one was released.
+        """Release the oldest segment if the memory limit is exceeded. Return True if one was released.
 
-        Frames that are not in a file yet are kept.
+        Frames that are not in the file yet are kept.
         """
         with self._lock:
             ring, encoded = self._store.ring, self._encoder.frames
@@ -502,7 +506,7 @@ class Recording:
             return True
 
     def _flush(self) -> bool:
-        """Pass queued lines to the operating system; return True if it accepted them."""
+        """Pass queued lines to the operating system. Return True if it accepted all."""
         file = self._encoder.file
         if file is not None and not self._write(file, file.take()):
             return False
@@ -511,7 +515,7 @@ class Recording:
         return True
 
     def _write(self, file: CaptureFile, lines: Taken) -> bool:
-        """Write lines after those that were refused before; return True if the disk accepted all."""
+        """Write lines after those that were refused before. Return True if the disk accepted all."""
         self._writing_since = monotonic()
         try:
             file.write(lines)
@@ -528,7 +532,7 @@ class Recording:
         return True
 
     def _remove_old(self) -> None:
-        """Remove old captures after a new part was begun, or after `_RETENTION_S`."""
+        """Remove old captures if a new part was started, or after `_RETENTION_S` seconds."""
         file, (before, part) = self._encoder.file, self._looked_at
         if file is None or not self._retention.is_on:
             return
@@ -545,5 +549,5 @@ class Recording:
             _log.warning("old captures could not be removed", exc_info=True)
 
     def _fail(self, error: OSError) -> None:
-        """Continue in memory for now, and record the reason."""
+        """Continue in memory only, and store the reason."""
         self._disk_error = self._encoder.disk_error = error.strerror or str(error)

@@ -1,7 +1,8 @@
-"""Removal of old captures: files not written to for long, then the oldest until a size limit is met.
+"""Removal of old captures.
 
-A capture that another living process writes is left alone with all its parts, because that process applies
-the same limits to it. Of the capture of this process every part may be removed except the one being written.
+First, files that were not written for a long time are removed, then the oldest files until all are below a
+size limit. A capture that another running process writes is not touched, because that process applies the
+same limits to it. Of this process's own capture, all parts except the current one may be removed.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from mcpdesk import private_files
 from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stored_captures
 
 _SHARE = 8
-"""Maximum size of a part as a fraction (1/8) of the size limit, so that little is removed at a time."""
+"""Maximum size of a part, as a fraction (1/8) of the size limit, so that little is removed at a time."""
 _LEAST_PART = 64 << 10
 
 
 class Retention(Struct, frozen=True):
-    """Limits on all captures in one folder."""
+    """Limits for all captures in one folder."""
 
     max_bytes: int = 0
-    """Maximum size of all captures in bytes; 0 for no limit."""
+    """Maximum total size in bytes. 0 means no limit."""
     max_age_s: float = 0.0
-    """Maximum seconds since the last write to a file; 0 for no limit."""
+    """Maximum number of seconds since the last write to a file. 0 means no limit."""
 
     def part_bytes(self, max_file_bytes: int) -> int:
-        """Return the maximum size of one part; `max_file_bytes` is a further limit. 0 means no limit."""
+        """Return the maximum size of one part. `max_file_bytes` is another limit. 0 means no limit."""
         share = max(_LEAST_PART, self.max_bytes // _SHARE) if self.max_bytes else 0
         return min(filter(None, (share, max_file_bytes)), default=0)
 
     @property
     def is_on(self) -> bool:
-        """True if there is any limit."""
+        """True if any limit is set."""
         return bool(self.max_bytes or self.max_age_s)
 
 
@@ -44,14 +45,14 @@ UNLIMITED = Retention()
 
 
 class RemovedFile(Struct, frozen=True):
-    """A capture file that was removed."""
+    """Capture file that was removed."""
 
     path: Path
     size: int
     reason: str
 
     def __str__(self) -> str:
-        from mcpdesk.byte_size import size_text  # not needed before the first answer
+        from mcpdesk.byte_size import size_text  # not needed at the start
 
         return f"removed the capture file {self.path} ({size_text(self.size)}): {self.reason}"
 
@@ -59,7 +60,7 @@ class RemovedFile(Struct, frozen=True):
 def remove_old(
     folder: Path, limits: Retention, own: Path | None, reserve: int, unlink: Callable[[Path], None]
 ) -> Iterator[RemovedFile]:
-    """Remove files until `reserve` more bytes fit within the limits; yield each removed file.
+    """Remove files until `reserve` more bytes are within the limits. Yield each removed file.
 
     `own` is the part that this process writes. `unlink` removes one file.
     """
@@ -82,7 +83,7 @@ def remove_old(
 
 
 def _removable(capture: StoredCapture, own: Path | None) -> tuple[PartFile, ...]:
-    """Return the parts of a capture that no process needs."""
+    """Return the parts of a capture that may be removed."""
     paths = [file.path for file in capture.files]
     if own in paths:
         return tuple(file for file in capture.files if file.path != own)

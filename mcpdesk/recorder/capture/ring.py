@@ -1,8 +1,8 @@
-"""The newest frames and notes in memory, bounded in bytes.
+"""The newest frames and their HTTP metadata in memory, with a size limit.
 
-Frames are stored in segments of 256, so that a reader finds a frame by number without a lock, and the garbage
-collector sees one list instead of up to 256 untracked records. `Store` reads a running recording: first
-memory, then data waiting to be written, then the capture file.
+Frames are in segments of 256. A reader finds a frame by its number without a lock, and the garbage collector
+sees one list instead of up to 256 objects. `Store` reads a running recording: first from memory, then from
+data that wait to be written, then from the capture file.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
 FRAME_COST: Final = 320
-"""Memory of a record besides its data: numbers, object headers, allocator overhead."""
+"""Memory in bytes of a record without its data: numbers, object headers and so on."""
 _number = attrgetter("number")
 
 
 class Segment:
-    """Up to 256 successive frames and their notes."""
+    """Up to 256 successive frames, and their HTTP metadata."""
 
     __slots__ = ("cost", "doubtful", "entries", "is_whole", "notes")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.doubtful: set[int] = set()
-        """Numbers of frames that may not be JSON."""
+        """Numbers of the frames that may not be JSON."""
         self.notes: dict[int, HttpNote] = {}
-        """Notes by frame number."""
+        """HTTP metadata by frame number."""
         self.cost = 0
         self.is_whole = True
-        """True if no frame of this segment was cut."""
+        """True if this segment has complete frames only."""
 
     def between(self, start: int, stop: int) -> list[Entry]:
-        """Return the entries that begin at or after frame `start` and before frame `stop`."""
+        """Return the entries that begin with frame `start` or later, and before frame `stop`."""
         entries = self.entries
         return entries[bisect_left(entries, start, key=_number) : bisect_left(entries, stop, key=_number)]
 
     def frames(self, start: int, stop: int) -> list[Frame]:
-        """Return the frames from `start` up to `stop` that exist."""
+        """Return the existing frames from `start` up to `stop`."""
         found: list[Frame] = []
         for entry in self._holding(start, stop):
             found += entry.frames(start, stop) if isinstance(entry, FrameRun) else (entry,)
         return found
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the kept bytes of these frames."""
+        """Return the bytes that are kept of these frames."""
         found: list[bytes] = []
         for entry in self._holding(start, stop):
             found += entry.split(start, stop) if isinstance(entry, FrameRun) else (entry.data,)
         return found
 
     def _holding(self, start: int, stop: int) -> list[Entry]:
-        """Return the entries that contain frames from `start` up to `stop`."""
+        """Return the entries with frames from `start` up to `stop`."""
         entries = self.entries
         first = bisect_left(entries, start, key=_number)
         if first and isinstance(entries[first - 1], FrameRun):
@@ -78,23 +78,24 @@ class Segment:
 
 
 def held_bytes(entries: Iterable[Entry]) -> int:
-    """Return the bytes of frames that are in memory."""
+    """Return the size in bytes of the frames' data in memory."""
     return sum([len(entry.data) for entry in entries])
 
 
 class Ring:
-    """Segments by number. The oldest are dropped when the accounted bytes exceed the budget."""
+    """Segments by number. When their total size exceeds the limit, the oldest are dropped."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.cost = 0
         self.segments: dict[int, Segment] = {}
         self._oldest = 0
-        """Key of the oldest segment. Searching the dictionary for it takes longer the more segments were
-        dropped."""
+        """Number of the oldest segment. Searching it in the dictionary would be slow after many were
+        dropped.
+        """
 
     def segment(self, number: int) -> Segment | None:
-        """Return the segment of a frame; None if it was dropped or does not exist yet."""
+        """Return the segment of a frame. None if it was dropped or does not exist yet."""
         return self.segments.get(number >> SEGMENT_BITS)
 
     def open(self, number: int) -> Segment:
@@ -103,20 +104,20 @@ class Ring:
         return segment
 
     def frame(self, number: int) -> Frame | None:
-        """Return a frame if it is in memory."""
+        """Return a frame. None if it is not in memory."""
         segment = self.segment(number)
         found = segment.frames(number, number + 1) if segment else None
         return found[0] if found else None
 
     def account(self, number: int, size: int) -> None:
-        """Add `size` bytes to the cost of the segment of frame `number`."""
+        """Add `size` bytes to the size of the segment with frame `number`."""
         if segment := self.segment(number):
             segment.cost += size
             self.cost += size
 
     @property
     def is_over(self) -> bool:
-        """True if the oldest segment must be dropped; the newest one always stays."""
+        """True if the oldest segment must be dropped. The newest one is always kept."""
         return self.cost > self.budget and len(self.segments) > 1
 
     @property
@@ -126,20 +127,20 @@ class Ring:
 
     @property
     def oldest_stop(self) -> int:
-        """Number after the last frame of the oldest segment."""
+        """Number of the frame after the oldest segment."""
         return (self._oldest + 1) << SEGMENT_BITS
 
     def drop_oldest(self) -> None:
-        """Remove the oldest segment. Its frames are freed with the last reference to them."""
+        """Remove the oldest segment. Its memory is freed when no reader refers to it any longer."""
         self.cost -= self.segments.pop(self._oldest).cost
         self._oldest += 1
 
 
 class Store:
-    """Implements `Source` for a ring and, if one is written, a capture file."""
+    """Frames of a running recording, in memory and in the capture file (implements `Source`)."""
 
     gaps: Sequence[Gap] = ()
-    """Always empty, because dropped frames keep their numbers."""
+    """Always empty, because missing frames keep their numbers."""
 
     def __init__(self, ring_bytes: int) -> None:
         self.ring = Ring(ring_bytes)
@@ -149,7 +150,7 @@ class Store:
         self.remarks: list[RecordedRemark] = []
         self.remarks_left_out = 0
         self.waiting: dict[int, bytes] = {}
-        """Complete large frames that were not written yet."""
+        """All bytes of large frames that are not written yet, by number."""
         self.places: Places | None = None
 
     @property
@@ -163,14 +164,14 @@ class Store:
         return 0 if self.places is None else self.places.removed
 
     def frame(self, number: int) -> Frame | None:
-        """Return one frame from memory, otherwise from the file."""
+        """Return one frame from memory, or else from the file."""
         frame = self.ring.frame(number)
         if frame is not None or self.places is None:
             return frame
         return read_back(self.places.frame_line(number), line_frame)
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
-        """Return successive frames, with None for missing ones."""
+        """Return successive frames. None for each missing one."""
         if segment := self.ring.segment(start):
             found = segment.frames(start, stop)
             if len(found) == stop - start:
@@ -178,7 +179,7 @@ class Store:
         return [self.frame(number) for number in range(start, stop)]
 
     def whole(self, number: int) -> bytes:
-        """Return all bytes of a frame, or as many as were kept."""
+        """Return all bytes of a frame, or those that are kept."""
         if (waiting := self.waiting.get(number)) is not None:
             return waiting
         frame = self.ring.frame(number)
@@ -188,13 +189,13 @@ class Store:
         return written or (frame.data if frame else b"")
 
     def note(self, number: int) -> HttpNote | None:
-        """Return the HTTP note of a frame from memory, otherwise from the file."""
+        """Return the HTTP metadata of a frame from memory, or else from the file."""
         if segment := self.ring.segment(number):
             return segment.notes.get(number)
         return read_back(self.places.note_line(number), attrgetter("note")) if self.places else None
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of successive frames, empty for missing ones; at most `MOST_HELD` bytes."""
+        """Return the bytes of successive frames, at most `MOST_HELD`. Missing frames are empty."""
         segment = self.ring.segment(start)
         if segment is not None and segment.is_whole:
             found = segment.data(start, stop)
