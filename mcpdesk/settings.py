@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features import FEATURES
+from mcpdesk.feature_table import FEATURES
 from mcpdesk.paths import state_folder
 
 ENV_FILE = "mcpdesk-env.txt"

@@ -1,4 +1,4 @@
-"""Table of the optional capabilities. Each is a folder here that can be deleted; nothing else imports it."""
+"""Optional capabilities. Each is a folder here that can be deleted; nothing else imports it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,13 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mcpdesk.feature import Feature
+from mcpdesk.feature_table import FEATURES
 
-FEATURES: dict[str, frozenset[str]] = {
-    "exports": frozenset({"commands", "exporters", "exchange_copies"}),
-    "openapi": frozenset({"folder_sources"}),
-    "packaging": frozenset({"commands"}),
-    "telemetry": frozenset({"host_parts"}),
-    "web_tools": frozenset({"builtin_tools"}),
-}
-"""Features in the order in which they are asked, each with the members of `Feature` that it overrides.
+if TYPE_CHECKING:
+    from mcpdesk.feature import Feature
 
-A feature is imported when one of these members is used. A feature without a folder is left out.
-"""
 VARIABLE = "MCPDESK_DISABLED_FEATURES"
 """Environment variable of the setting `disabled_features`, which has no other source.
 

@@ -14,7 +14,8 @@ import pytest
 from mcpdesk import features
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import Feature
-from mcpdesk.features import FEATURES, VARIABLE, offering
+from mcpdesk.feature_table import FEATURES
+from mcpdesk.features import VARIABLE, offering
 from mcpdesk.settings import resolve
 
 ROOT = Path(__file__).parents[2]

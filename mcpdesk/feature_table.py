@@ -1,0 +1,15 @@
+"""Table of the optional capabilities in `mcpdesk/features`."""
+
+from __future__ import annotations
+
+FEATURES: dict[str, frozenset[str]] = {
+    "exports": frozenset({"commands", "exporters", "exchange_copies"}),
+    "openapi": frozenset({"folder_sources"}),
+    "packaging": frozenset({"commands"}),
+    "telemetry": frozenset({"host_parts"}),
+    "web_tools": frozenset({"builtin_tools"}),
+}
+"""Features in the order in which they are asked, each with the members of `Feature` that it overrides.
+
+A feature is imported when one of these members is used. A feature without a folder is left out.
+"""
