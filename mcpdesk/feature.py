@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import click
 
     from mcpdesk.hosting.host_part import HostPart, StartedCore
+    from mcpdesk.protocol.catalogue.contract import Definitions
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
 
@@ -26,6 +27,8 @@ class FeatureCommand(NamedTuple):
     """Group of the help that lists the command: a key of `OWN_GROUPS` in `cli.main`."""
     before: str = ""
     """Command of that group before which it is listed. It is listed last if that command is missing."""
+    takes_any_server: bool = False
+    """True if its server may be given as a command after `--`."""
 
 
 class BuiltinTool(NamedTuple):
@@ -108,6 +111,13 @@ class Feature:
     def folder_sources(self) -> Sequence[FolderSource]:
         """Sources from which `mcpdesk new` can make a server folder."""
         return ()
+
+    def agreed_definitions(self, folder: Path) -> Definitions | None:
+        """Return the definitions with which changes of a server folder are compared, or None.
+
+        Called on any thread.
+        """
+        return None
 
     def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Parts of a core that starts. Called on its loop."""

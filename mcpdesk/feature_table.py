@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 FEATURES: dict[str, frozenset[str]] = {
+    "contract": frozenset({"commands", "agreed_definitions"}),
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),

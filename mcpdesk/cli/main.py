@@ -42,7 +42,6 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
     },
     "Build and test a server": {
         "new": "authoring.new",
-        "check": "checking.check",
         "test": "trials",
         "load": "trials",
         "schemas": "authoring.folders",
@@ -72,20 +71,23 @@ def _groups() -> dict[str, dict[str, str]]:
         title: {name: f"mcpdesk.cli.{module}" for name, module in commands.items()}
         for title, commands in OWN_GROUPS.items()
     }
-    for feature in offering("commands"):
-        for name, command in feature.commands.items():
-            listed = list(groups[command.group].items())
-            place = next((at for at, (other, _) in enumerate(listed) if other == command.before), len(listed))
-            listed.insert(place, (name, command.module))
-            groups[command.group] = dict(listed)
+    for name, command in FEATURE_COMMANDS.items():
+        rows = list(groups[command.group].items())
+        names = [each for each, _ in rows]
+        place = names.index(command.before) if command.before in names else len(rows)
+        groups[command.group] = dict([*rows[:place], (name, command.module), *rows[place:]])
     return groups
 
 
+FEATURE_COMMANDS = {
+    name: command for feature in offering("commands") for name, command in feature.commands.items()
+}
 GROUPS = _groups()
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 OF_ANY_SERVER = frozenset(
-    {"call", "list", "read", "prompt", "complete", "watch", "check", "test", "load", "schemas"}
+    {"call", "list", "read", "prompt", "complete", "watch", "test", "load", "schemas"}
+    | {name for name, command in FEATURE_COMMANDS.items() if command.takes_any_server}
 )
 """Commands whose server may be given as a command after `--`."""
 WITH_SCREEN = frozenset({"desk", "attach", "open"})
@@ -147,10 +149,6 @@ class Commands(click.Group):
 
             args = with_web_address(args)
         args = with_command(args)
-        if args[0] == "check" and "--lock" in args:
-            from mcpdesk.cli.options import with_lock_file
-
-            args = with_lock_file(args)
         if args[0] in COMMANDS and args[0] not in (*WITH_SCREEN, "stdio") and not ctx.resilient_parsing:
             from mcpdesk.transports import clean_terminal
 

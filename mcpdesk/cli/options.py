@@ -75,14 +75,6 @@ def with_web_address(arguments: list[str]) -> list[str]:
     return [*arguments[:after], DEFAULT_WEB_ADDRESS, *arguments[after:]]
 
 
-def with_lock_file(arguments: list[str]) -> list[str]:
-    """Return the arguments with an empty value after a `--lock` without the name of a lock file."""
-    found: list[str] = []
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
-        found += [f"{word}="] if word == "--lock" and not after.endswith(".lock.json") else [word]
-    return found
-
-
 def mode_option(function: Command) -> Command:
     """Add `--mode` to a command."""
     text = "Serve only the tools of this mode, to every client. Modes are defined in the folder's mcp.json."

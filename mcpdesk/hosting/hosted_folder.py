@@ -24,6 +24,7 @@ from mcpdesk.errors import (
     StorageError,
     UnknownMode,
 )
+from mcpdesk.features import offering
 from mcpdesk.hosting.folder.folder_rights import refusals, strictest
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
@@ -40,7 +41,6 @@ from mcpdesk.protocol.catalogue.contract import (
     Definitions,
     contract_changes,
     locked,
-    read_lock,
 )
 from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
@@ -229,7 +229,7 @@ class HostedFolder:
         return changes
 
     def _read(self) -> tuple[FolderReading, Definitions | None]:
-        """Read the folder and its lock file again. Raises: ManifestError."""
+        """Read the folder again, and its agreed definitions. Raises: ManifestError."""
         loaded = load_folder(self.folder, self._loaded)
         if self.server.withheld:
             self._check_mended(loaded.manifest)
@@ -251,11 +251,9 @@ class HostedFolder:
         return FolderReading(loaded, skills, refused, code_reads)
 
     def _agreed_contract(self) -> Definitions | None:
-        """Return the definitions in the lock file. None if the file is missing or invalid."""
-        try:
-            return read_lock((self.folder / LOCK_NAME).read_bytes()).definitions
-        except (OSError, ValueError):
-            return None
+        """Return the agreed definitions of the folder, or None if there are none."""
+        found = (each.agreed_definitions(self.folder) for each in offering("agreed_definitions"))
+        return next((each for each in found if each is not None), None)
 
     def hold_back(self, reason: str) -> None:
         """Withhold the server until `release`, because another folder is invalid."""

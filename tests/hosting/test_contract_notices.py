@@ -1,12 +1,10 @@
-"""Notices at a save about changes for clients, compared with the offer before or the lock file."""
+"""Notices at a save about changes for clients, compared with the offer before."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from mcpdesk.hosting.host import Host
-from mcpdesk.hosting.hosted_folder import definitions
-from mcpdesk.protocol.catalogue.contract import LOCK_NAME, lock_text
 from mcpdesk.testing.connected_server import hosted, isolated_host
 from tests.support.folders import write
 
@@ -24,7 +22,7 @@ async def save(folder: Path, host: Host, more: str = "", told: str = "The price.
     return host.journal.notices()[-1].text
 
 
-async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Path) -> None:
+async def test_a_save_is_judged_by_the_offer_before(tmp_path: Path) -> None:
     files = {"mcp.json": '{"name": "shop"}', "tools/price.py": TOOL.format(more="", told="The price.")}
     folder = write(tmp_path / "shop", files)
     host = isolated_host(folder, tmp_path / "state")
@@ -46,16 +44,6 @@ async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Pat
         broken = await save(folder, host, ", shop: str")
         assert "required (tools/price.py:1) · wording: stock · reloaded in " in broken
         assert host.journal.notices()[-1].screen == "workbench/save/shop"
-        await save(folder, host)
-        (folder / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server), "shop"))
-        for told in ("The price.", "Another price."):
-            said = await save(folder, host, ", shop: str", told)
-            assert said.startswith(
-                f'shop breaks {LOCK_NAME}: price: "shop" is new and required (tools/price.py:1) · reloaded'
-            )
-        assert "breaks" not in (await save(folder, host, ', shop: str = "this"'))
-        (folder / LOCK_NAME).write_text("[")
-        assert "breaks clients" in (await save(folder, host, ", shop: int"))
         broken = await save(folder, host, "=")
         assert broken.startswith("shop: tools/price.py:1: SyntaxError: ")
         assert "; the previous version is served · reloaded in " in broken and broken.endswith(

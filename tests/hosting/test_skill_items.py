@@ -14,10 +14,7 @@ import pytest
 from mcp.client.session import ClientSession
 
 from mcpdesk.hosting.folder.skill_items import read_skills
-from mcpdesk.hosting.hosted_folder import definitions
-from mcpdesk.protocol.catalogue.contract import LOCK_NAME, lock_text
 from mcpdesk.protocol.catalogue.skill_entries import EXTENSION, entry_fault
-from mcpdesk.testing.connected_server import hosted, isolated_host
 from mcpdesk.tools.skills import files_of
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
@@ -262,19 +259,3 @@ async def error(link: RunningDesk, method: str, params: dict[str, Any]) -> dict[
     outcome = await link.outcome("shop", method, params)
     assert outcome.error is not None
     return outcome.error
-
-
-async def test_a_save_breaks_a_lock_only_when_a_skill_is_published_no_more(
-    office: Path, tmp_path: Path
-) -> None:
-    skill = office / "skills" / "refunds" / "SKILL.md"
-    host = isolated_host(office, tmp_path / "state")
-    async with hosted(host):
-        (office / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server), "shop"))
-        skill.write_text(REFUNDS.replace("Pay it back", "Pay nothing"))
-        await host.folders["shop"].reload()
-        assert "breaks" not in host.journal.notices()[-1].text
-        skill.write_text("Pay it back.")
-        await host.folders["shop"].reload()
-        said = [each.text for each in host.journal.notices() if "breaks" in each.text]
-        assert f"breaks {LOCK_NAME}: skill://refunds/SKILL.md: was removed" in said[-1]

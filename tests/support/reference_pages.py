@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from mcpdesk.cli.main import EPILOG, GROUPS, program
-from mcpdesk.hosting.folder.known_clients import claims
 from mcpdesk.settings import SETTINGS
 from mcpdesk.tui.actions import ACTIONS, key_name
 from tests.support import settings_page
@@ -290,7 +289,9 @@ ABOUT = {
 
 def clients_page() -> str:
     """Every claim about a client."""
-    parts = [CLIENTS.format(made=MADE.format("mcpdesk/hosting/folder/known_clients.json"))]
+    from mcpdesk.features.contract.known_clients import claims
+
+    parts = [CLIENTS.format(made=MADE.format("mcpdesk/features/contract/known_clients.json"))]
     for client in dict.fromkeys(claim.client for claim in claims()):
         rows = []
         for claim in claims():

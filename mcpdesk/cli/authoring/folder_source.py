@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from mcpdesk.feature import FolderSource
 from mcpdesk.features import offering
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.folder.lint import Finding
+    from mcpdesk.hosting.folder.findings import Finding
 
 PARTS = {
     "tools": "Call greet with a name.",
@@ -41,14 +40,13 @@ def source_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
-def folder_findings(place: Path) -> list[Finding]:
-    """Findings of `mcpdesk check` for a folder. Raises: DeskError if it cannot be hosted."""
-    from mcpdesk.hosting.folder.lint import lint
-    from mcpdesk.hosting.folder.manifest import read_manifest
+def folder_errors(place: Path) -> list[Finding]:
+    """Return the errors of a folder. Raises: DeskError if it cannot be hosted."""
+    from mcpdesk.hosting.folder.findings import load_errors
 
     with loaded(place) as host:
         server = host.endpoints()[0].server
-        return lint(server, read_manifest(place), host.folders[server.name].warnings, os.environ)
+        return load_errors(server, host.folders[server.name].warnings)
 
 
 def write_folder(place: Path, content: Mapping[str, bytes]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mcpdesk.cli.authoring.folder_source import PARTS, as_argument, folder_findings, write_folder
+from mcpdesk.cli.authoring.folder_source import PARTS, as_argument, folder_errors, write_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
@@ -40,7 +40,6 @@ def make_folder(place: Path, name: str, parts: str, options: Mapping[str, Any]) 
 def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[str]) -> int:
     from mcpdesk.features.openapi.api_document import read_document, tag_counts
     from mcpdesk.features.openapi.api_folder import make_api_folder
-    from mcpdesk.hosting.folder.lint import Level
 
     document = read_document(file, tags, operations)
     if (count := len(document.operations)) > MOST_OPERATIONS:
@@ -59,7 +58,7 @@ def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[
     lines += ["", "Next:", *(f"  export {each}=..." for each in folder.variables)]
     lines += [f"  mcpdesk test {shown}", f"  mcpdesk {shown}"]
     print_text("\n".join(lines))
-    errors = [each for each in folder_findings(place) if each.level is Level.ERROR]
+    errors = folder_errors(place)
     for each in errors:
         print_message(f"mcpdesk: {each}")
     if errors:

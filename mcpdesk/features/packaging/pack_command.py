@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     from hashlib import sha256
 
     from mcpdesk.features.packaging.bundle import START, folder_files, pack
-    from mcpdesk.hosting.folder.lint import Level, lint
+    from mcpdesk.hosting.folder.findings import load_errors
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.hosting.folder.requirements import script_requirements
     from mcpdesk.protocol.catalogue.publication import LOCAL, bundle_manifest, download_url, registry_entry
@@ -59,9 +58,7 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     with loaded(place) as host:
         hosted = host.folders[manifest.name]
         server = hosted.server
-        mistakes = [
-            each for each in lint(server, manifest, hosted.warnings, os.environ) if each.level is Level.ERROR
-        ]
+        mistakes = load_errors(server, hosted.warnings)
         variables = [(name, f"Needed by {where}") for name, where in hosted.variables.items()]
         if server.requires_jwt or server.token_tools:
             what = "anything" if server.requires_jwt else ", ".join(server.token_tools)

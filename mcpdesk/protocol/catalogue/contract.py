@@ -13,7 +13,6 @@ Definitions = Mapping[tuple[str, str], Mapping[str, Any]]
 """JSON object of each item, by kind and name such as `("tool", "echo")`."""
 LOCK_NAME = "mcp.lock.json"
 """File in a server folder with the agreed contract."""
-LOCK_VERSION = 1
 _UNLOCKED = frozenset({"_meta", "icons", "resources"})
 """Members of a definition that are not part of the contract, such as the digests of a skill's files."""
 DEEPEST = 12
@@ -25,14 +24,6 @@ _WORDS = ("title", "description", "examples", "$comment", "icons", "annotations"
 ANY_OF = "anyOf"
 _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "additionalProperties", "default",
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
-
-
-class Lock(Struct, frozen=True):
-    """Content of a lock file."""
-
-    server: str
-    """Name of the server; empty in a file of an earlier version."""
-    definitions: Definitions
 
 
 class ContractVerdict(StrEnum):
@@ -69,34 +60,8 @@ class ContractChange(Struct, frozen=True):
 
 
 def locked(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a definition that belongs to the contract, as stored in a lock file."""
+    """Return the part of a definition that belongs to the contract."""
     return {key: value for key, value in definition.items() if key not in _UNLOCKED}
-
-
-def lock_text(definitions: Definitions, server: str) -> str:
-    """Return the text of a lock file, which does not depend on the order of the definitions."""
-    content: dict[str, Any] = {"version": LOCK_VERSION} | ({"server": server} if server else {})
-    for (kind, name), definition in definitions.items():
-        content.setdefault(kind, {})[name] = locked(definition)
-    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def read_lock(data: bytes) -> Lock:
-    """Return the content of a lock file. Raises: ValueError, worded to follow its name."""
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        raise ValueError("is not JSON") from None
-    if not isinstance(content, dict) or content.get("version") != LOCK_VERSION:
-        raise ValueError(f'is not a lock file: "version" must be {LOCK_VERSION}')
-    found = dict[tuple[str, str], Mapping[str, Any]]()
-    for kind, items in content.items():
-        if kind == "version" or (kind == "server" and isinstance(items, str)):
-            continue
-        if not isinstance(items, dict) or not all(isinstance(each, dict) for each in items.values()):
-            raise ValueError(f'is not a lock file: "{kind}" must be an object of definitions')
-        found |= {(kind, name): definition for name, definition in items.items()}
-    return Lock(content["server"] if isinstance(content.get("server"), str) else "", found)
 
 
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:

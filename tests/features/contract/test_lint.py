@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from mcpdesk.hosting.folder.lint import lint, parameter_trouble
+from mcpdesk.features.contract.lint import lint, parameter_trouble
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan

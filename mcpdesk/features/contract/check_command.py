@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.checking.lock import contract_of, differences, lock_file_path
-from mcpdesk.cli.checking.reports import Remark, junit_of, sarif_of
 from mcpdesk.cli.core_process import IS_UNIX, loaded
 from mcpdesk.cli.printing import (
     OK,
@@ -26,12 +24,14 @@ from mcpdesk.cli.printing import (
 from mcpdesk.cli.reach import reach_options, server_folder
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.contract.lock import contract_of, differences, lock_file_path
+from mcpdesk.features.contract.reports import Remark, junit_of, sarif_of
 from mcpdesk.protocol.catalogue.contract import LOCK_NAME
 from mcpdesk.protocol.catalogue.token_cost import Cost, definition_cost
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.folder.lint import Finding
+    from mcpdesk.hosting.folder.findings import Finding
     from mcpdesk.link.values import CatalogueItem
 
 CHECK_EXAMPLES = """\b
@@ -51,7 +51,23 @@ Warnings (a parameter without a description, a name or length that a client reje
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
-@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Find errors in a server.")
+class CheckCommand(click.Command):
+    """Command whose option `--lock` can have no value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert an empty value after a `--lock` without the name of a lock file."""
+        return super().parse_args(ctx, with_lock_file(args))
+
+
+def with_lock_file(arguments: list[str]) -> list[str]:
+    """Return the arguments with an empty value after a `--lock` without the name of a lock file."""
+    found: list[str] = []
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        found += [f"{word}="] if word == "--lock" and not after.endswith(".lock.json") else [word]
+    return found
+
+
+@click.command(name="check", cls=CheckCommand, epilog=CHECK_EXAMPLES, short_help="Find errors in a server.")
 @click.argument("target", shell_complete=completion.folder)
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
@@ -146,7 +162,7 @@ def _remark(finding: Finding, strict: bool) -> Remark:
 
 def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Remark]:
     """Return findings about known clients. Raises: DeskUserError for an unknown client."""
-    from mcpdesk.hosting.folder.known_clients import OfferedItem, Offering, claims, client_findings
+    from mcpdesk.features.contract.known_clients import OfferedItem, Offering, claims, client_findings
 
     known = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
     asked = [name.lower().replace(" ", "-") for name in names]
@@ -211,7 +227,7 @@ class _Report(NamedTuple):
 def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
     """Check a server through its lists. Raises: DeskError if it cannot be reached."""
     from mcpdesk.cli.command_client import client
-    from mcpdesk.hosting.folder.lint import lint_offers
+    from mcpdesk.features.contract.lint import lint_offers
     from mcpdesk.link.values import CatalogueItem, ItemKind
 
     with client(target, reach, lists=True) as server:
@@ -228,8 +244,8 @@ def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
 
 def _checked(folder: str) -> _Report:
     """Check a server folder. Raises: DeskError if it cannot be hosted."""
-    from mcpdesk.hosting.folder.known_clients import asked_of_clients
-    from mcpdesk.hosting.folder.lint import lint
+    from mcpdesk.features.contract.known_clients import asked_of_clients
+    from mcpdesk.features.contract.lint import lint
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.link.local_catalogue import ServerCatalogue
 

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from mcpdesk.hosting.folder.lint import NAMED, Finding, Level
+from mcpdesk.features.contract.lint import NAMED
+from mcpdesk.hosting.folder.findings import Finding, Level
 from mcpdesk.paths import PACKAGE
 
-CLAIMS = PACKAGE / "hosting" / "folder" / "known_clients.json"
+CLAIMS = PACKAGE / "features" / "contract" / "known_clients.json"
 FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sampling", "list_roots": "roots"}
 """Client feature that each method of a tool's context requires."""
 LARGEST = 1 << 20

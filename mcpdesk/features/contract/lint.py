@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from itertools import islice
 from typing import Any
 
-from msgspec import Struct
-
 from mcpdesk.auth.principal import TOKEN_VARIABLE
+from mcpdesk.hosting.folder.findings import Finding, Level, from_text, load_errors, registries
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.plain_text import clean, hidden_characters
 from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints
 from mcpdesk.protocol.headers import mirrored
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.offer.prompts import Prompt
-from mcpdesk.server.offer.registry import Registry
 from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
@@ -52,7 +49,7 @@ def lint(
 ) -> list[Finding]:
     """Return all findings about a hosted server, errors first. `warnings` come from the host."""
     found = [
-        *(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)),
+        *load_errors(server, warnings),
         *(from_text(Level.NOTE, text) for text in server.helpers),
         *_unavailable(server),
         *_identity(server, manifest),
@@ -111,23 +108,19 @@ def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, 
             yield from _strings(each, f"{path}[{index}]", depth + 1)
 
 
-def _shelves(server: Server) -> tuple[Registry[Any], ...]:
-    return server.tools, server.resources, server.templates, server.prompts
-
-
 def _unavailable(server: Server) -> Iterator[Finding]:
     for skill in server.skills.unavailable:
         told = f"is not published to clients: {skill.reason}"
         yield Finding(Level.WARNING, told, skill.source, f"skill {skill.name}")
-    for registry in _shelves(server):
+    for registry in registries(server):
         for each in registry.unavailable:
-            level = Level.NOTE if each.is_fit else Level.ERROR
-            told = f"is not offered: {each.reason}" if each.is_fit else each.reason
-            yield Finding(level, told, each.source, f"{registry.kind} {each.name}")
+            if each.is_fit:
+                told = f"is not offered: {each.reason}"
+                yield Finding(Level.NOTE, told, each.source, f"{registry.kind} {each.name}")
 
 
 def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
-    if not any(len(each) or each.unavailable for each in _shelves(server)):
+    if not any(len(each) or each.unavailable for each in registries(server)):
         told = "no items: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
         yield Finding(Level.WARNING, told)
     yield from _extent(server.instructions, len(server.tools), manifest.source("instructions"))
@@ -298,40 +291,6 @@ def _malformed(offer: Offer) -> Iterator[str]:
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_PLACED = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
-
-
-class Level(StrEnum):
-    """Severity of a finding."""
-
-    ERROR = "error"
-    """Something does not work."""
-    WARNING = "warning"
-    """The server works, but a client or model could use it better."""
-    NOTE = "note"
-    """Information that requires no change."""
-
-
-class Finding(Struct, frozen=True):
-    """One finding about a server. `place` is a source line such as `tools/slow.py:3`, `subject` an item such
-    as `tool slow`.
-    """
-
-    level: Level
-    message: str
-    place: str = ""
-    subject: str = ""
-
-    def __str__(self) -> str:
-        return ": ".join(part for part in (self.place, self.level, self.subject, self.message) if part)
-
-
-def from_text(level: Level, text: str) -> Finding:
-    """Create a finding from a text of the form `place: message`."""
-    found = _PLACED.fullmatch(text)
-    return Finding(level, text) if found is None else Finding(level, found[2], found[1])
-
-
 PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Parameter names that model APIs accept."""
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")

@@ -7,20 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcpdesk.cli.checking.reports import Remark
 from mcpdesk.cli.printing import print_message, write_report
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.client.targets import COMMAND
 from mcpdesk.errors import DeskUserError
-from mcpdesk.protocol.catalogue.contract import (
-    LOCK_NAME,
-    Definitions,
-    Lock,
-    contract_changes,
-    lock_text,
-    locked,
-    read_lock,
-)
+from mcpdesk.features.contract.lock_file import Lock, lock_text, read_lock
+from mcpdesk.features.contract.reports import Remark
+from mcpdesk.protocol.catalogue.contract import LOCK_NAME, Definitions, contract_changes, locked
 
 if TYPE_CHECKING:
     from mcpdesk.link.values import CatalogueItem

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcpdesk.cli.checking.check import cost
+from mcpdesk.features.contract.check_command import cost
 from mcpdesk.link.values import CatalogueItem, ItemKind
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcpdesk.hosting.folder.known_clients import (
+from mcpdesk.features.contract.known_clients import (
     CHECKS,
     OfferedItem,
     Offering,

@@ -1,0 +1,38 @@
+"""Contract of a server: errors in its items, limits of known clients, and a lock of its definitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpdesk.feature import Feature, FeatureCommand
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcpdesk.protocol.catalogue.contract import Definitions
+
+
+class ContractFeature(Feature):
+    """The command `check`, and the lock file of a folder."""
+
+    commands = {
+        "check": FeatureCommand(
+            "mcpdesk.features.contract.check_command",
+            "Build and test a server",
+            before="test",
+            takes_any_server=True,
+        )
+    }
+
+    def agreed_definitions(self, folder: Path) -> Definitions | None:
+        """Return the definitions in the lock file, or None if it is missing or unusable."""
+        from mcpdesk.features.contract.lock_file import read_lock
+        from mcpdesk.protocol.catalogue.contract import LOCK_NAME
+
+        try:
+            return read_lock((folder / LOCK_NAME).read_bytes()).definitions
+        except (OSError, ValueError):
+            return None
+
+
+FEATURE = ContractFeature()

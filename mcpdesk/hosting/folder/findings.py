@@ -1,0 +1,63 @@
+"""Findings about a server folder, and the errors of one that was loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from mcpdesk.server.offer.registry import Registry
+    from mcpdesk.server.offer.server import Server
+
+_PLACED = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
+
+
+class Level(StrEnum):
+    """Severity of a finding."""
+
+    ERROR = "error"
+    """Something does not work."""
+    WARNING = "warning"
+    """The server works, but a client or model could use it better."""
+    NOTE = "note"
+    """Information that requires no change."""
+
+
+class Finding(Struct, frozen=True):
+    """One finding about a server. `place` is a source line such as `tools/slow.py:3`, `subject` an item such
+    as `tool slow`.
+    """
+
+    level: Level
+    message: str
+    place: str = ""
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.place, self.level, self.subject, self.message) if part)
+
+
+def from_text(level: Level, text: str) -> Finding:
+    """Create a finding from a text of the form `place: message`."""
+    found = _PLACED.fullmatch(text)
+    return Finding(level, text) if found is None else Finding(level, found[2], found[1])
+
+
+def registries(server: Server) -> tuple[Registry[Any], ...]:
+    """Return the registries whose items a folder's files define."""
+    return server.tools, server.resources, server.templates, server.prompts
+
+
+def load_errors(server: Server, warnings: Iterable[str]) -> list[Finding]:
+    """Return the errors of a folder that was loaded. `warnings` are those of the host."""
+    broken = [
+        Finding(Level.ERROR, each.reason, each.source, f"{registry.kind} {each.name}")
+        for registry in registries(server)
+        for each in registry.unavailable
+        if not each.is_fit
+    ]
+    return [*(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)), *broken]
