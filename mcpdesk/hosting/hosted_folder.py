@@ -34,14 +34,6 @@ from mcpdesk.hosting.folder.reload import OfferChanges, apply, listed
 from mcpdesk.hosting.journal import Journal, Notice, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
-from mcpdesk.protocol.catalogue.contract import (
-    LOCK_NAME,
-    ContractChange,
-    ContractVerdict,
-    Definitions,
-    contract_changes,
-    locked,
-)
 from mcpdesk.server.asks.approval_policies import EVERY, Policy, policies_of
 from mcpdesk.server.offer.authoring import Note, note_of
 from mcpdesk.server.offer.listing import WIRE
@@ -58,6 +50,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.environment import FolderVariables, Variables
     from mcpdesk.hosting.folder.skill_items import SkillShelf
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.protocol.catalogue.contract import ContractChange, Definitions
     from mcpdesk.server.offer.registry import Selection
 
 MEANINGS = {
@@ -204,6 +197,8 @@ class HostedFolder:
                 self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
         summary = changes.summary()
         if summary:
+            from mcpdesk.protocol.catalogue.contract import LOCK_NAME, contract_changes, locked
+
             if self._state.own_loops is not None:
                 self._state.own_loops.rejoin()
             took_ms = (time.perf_counter() - began) * 1000
@@ -535,6 +530,8 @@ def definitions(server: Server) -> Definitions:
 
 def _also_changed(changes: Sequence[ContractChange]) -> str:
     """Return the items with compatible or wording changes, as the end of a sentence: ` · wording: price`."""
+    from mcpdesk.protocol.catalogue.contract import ContractVerdict
+
     worst = {(one.kind, one.name): one for one in reversed(changes)}
     told = ""
     for verdict in (ContractVerdict.COMPATIBLE, ContractVerdict.WORDING):
