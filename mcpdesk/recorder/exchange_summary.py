@@ -134,9 +134,7 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     if not isinstance(result, dict):
         return _short(result), False
     if result.get("isError") is True:
-        return _result(result).removeprefix(
-            f"{exchange.name} failed: "
-        ), True  # the line already has the name of the tool
+        return _result(result).removeprefix(f"{exchange.name} failed: "), True  # the line has the name
     return _result(result), False
 
 

@@ -1,4 +1,4 @@
-"""Clients that have disconnected, with the sums over all their connections."""
+"""Clients that have disconnected, with totals of all their connections."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 MOST_FORMER: Final = 20
-"""Maximum number of former clients kept per server; further ones are summed up without their names."""
+"""Maximum number of former clients that are kept for each server. Others are only counted in a total."""
 LATEST_DURATIONS: Final = 64
-"""Maximum number of durations kept per former client."""
+"""Maximum number of durations that are kept for each former client."""
 
 
 class ClientKey(NamedTuple):
-    """Identity of a client over all its connections to one server."""
+    """Identity of a client, which is the same for all its connections to one server."""
 
     name: str
-    """Display name, which includes the version."""
+    """Display name with the version."""
     transport: str
     mode: str = ""
     caller: str = ""
 
 
 class ClientSummary(Struct, frozen=True):
-    """Facts about one connection of a client, and the sums over it and the earlier ones."""
+    """Data about one connection of a client, with totals that include earlier connections."""
 
     key: ClientKey
     connection: int
@@ -33,7 +33,7 @@ class ClientSummary(Struct, frozen=True):
     revision: str
     opened: float
     closed: float | None
-    """Unix times in seconds; None while the connection is open."""
+    """Unix time in seconds when the connection ended. None while it is open."""
     calls: int
     errors: int
     durations: tuple[float, ...] = ()
@@ -44,7 +44,7 @@ class ClientSummary(Struct, frozen=True):
     connections: int = 1
 
     def after(self, earlier: ClientSummary | None) -> ClientSummary:
-        """Return the summary with the sums of an earlier connection added."""
+        """Return this summary with the totals of an earlier connection added."""
         if earlier is None:
             return self
         return replace(
@@ -58,17 +58,17 @@ class ClientSummary(Struct, frozen=True):
 
 
 class FormerClients:
-    """Former clients of one server. Changed on one loop; `known` and `dropped` are thread-safe."""
+    """Former clients of one server. Changed on one loop; any thread may use `known` and `dropped`."""
 
     def __init__(self) -> None:
         self._by_key: dict[ClientKey, ClientSummary] = {}
-        """The longest absent client first."""
+        """Clients by key. The one that left first is first."""
         self.dropped: ClientSummary | None = None
-        """Sum of the clients that are not kept, or None. The mode of its key is empty."""
+        """Total of the clients that are no longer kept separately, or None. Its key has no mode."""
         self._dropped_count = 0
 
     def add(self, client: ClientSummary) -> None:
-        """Add an ended connection."""
+        """Add a connection that has ended."""
         self._by_key[client.key] = client.after(self._by_key.pop(client.key, None))
         if len(self._by_key) > MOST_FORMER:
             oldest = self._by_key.pop(next(iter(self._by_key)))
@@ -79,10 +79,10 @@ class FormerClients:
             self.dropped = nameless.after(self.dropped)
 
     def known(self) -> list[ClientSummary]:
-        """Return all former clients, the longest absent first."""
+        """Return all former clients. The one that left first is first."""
         return list(self._by_key.values())
 
     def find(self, connection: int) -> ClientSummary | None:
-        """Return the former client with that last connection, or None."""
+        """Return the former client whose last connection has this number, or None."""
         dropped = [] if self.dropped is None else [self.dropped]
         return next((each for each in [*self.known(), *dropped] if each.connection == connection), None)

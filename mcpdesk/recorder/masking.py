@@ -1,4 +1,4 @@
-"""Masks secrets wherever frames are shown, copied or exported. The capture itself is not masked."""
+"""Masking of secrets in frames that are shown, copied or exported. The capture itself is not masked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET_HEADERS: Final = frozenset(
     }
 )
 SESSION_HEADERS: Final = frozenset({"mcp-session-id"})
-"""Headers with a session id, which gives access to the session. Masked ids stay distinguishable."""
+"""Headers with a session id, which gives access to the session. Different ids get different masks."""
 _WORDS = (
     "password passwd passphrase secret token apikey accesskey privatekey secretkey clientsecret credential "
     "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin "
@@ -50,33 +50,33 @@ _ENDINGS = (
 _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
 _IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
-"""Names that are secret in URLs, but not in JSON."""
+"""Names that mean a secret in URLs but not in JSON."""
 _PARAMETER = re.compile(
     r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
         (?P<name> (?: [a-z0-9._~+\[\]-] | %(?!(?:25)*3d)[0-9a-f]{2} ){1,120}+ )
         (?: = | %(?:25)*3d | \\u003d )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Parameter of a URL, up to its value. Its separators may be escaped if the URL is itself a value."""
+"""Parameter of a URL, up to its value. If the URL is itself a value, its separators may be escaped."""
 _VALUE = re.compile(
     r"""(?: [^&\s"'#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Value of a parameter. A quote or semicolon belongs to it if more of the value follows."""
+"""Value of a parameter. It includes a quote or semicolon if more of the value follows."""
 _DEEPEST = 5
-"""Maximum levels of percent-encoding of a name."""
+"""Maximum number of times that a name may be percent-encoded."""
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
-# Possessive quantifiers, because crafted texts could otherwise cause backtracking.
+# Possessive quantifiers, because malicious texts could otherwise cause endless backtracking.
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
 _USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
 _KEY = re.compile(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
-"""JSON member up to its value, a string or a bare number or word."""
+"""JSON member up to its value, which is a string, a number or a plain word."""
 _STRING = re.compile(r'(?:[^"\\]|\\.)*')
 _ASSIGNED = re.compile(
     r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|"
     r"(?P<name>[A-Za-z_][\w.-]{1,63}+)(?:=|[ \t]{1,8}=[ \t]{1,8}))"
 )
-"""Name in a command or log line, up to its value: `TOKEN=...`, `--password ...`, `api_key = ...`."""
+"""Name in a command or a log line, up to its value: `TOKEN=...`, `--password ...`, `api_key = ...`."""
 _ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
 _TOKEN = re.compile(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
@@ -85,17 +85,19 @@ _TOKEN = re.compile(
         | [sr]k_(?:live|test)_[A-Za-z0-9]{16,}+ )""",
     re.VERBOSE,
 )
-"""Tokens with a known prefix: GitHub, GitLab, Slack, AWS, OpenAI, Anthropic, Google, npm, Stripe..."""
+"""Tokens with known prefixes: GitHub, GitLab, Slack, AWS, OpenAI, Anthropic, Google, npm, Stripe and
+others.
+"""
 _SIGN = re.compile(
     r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
 )
-"""A text without any of these contains no secret; this quickly excludes most short texts."""
+"""Characters of which a text with a secret has at least one. Most short texts have none."""
 _TAILS = "|".join(sorted({word[-3:] for word in (*_NAMES, *_ENDINGS)} | {"-id"}))
 _COLON = re.compile(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
-"""Colon after a name with the ending of a secret one, as in YAML, logs and headers: `password: ...`."""
+"""Colon after a name that ends like the name of a secret, as in YAML, logs and headers: `password: ...`."""
 _NAME = re.compile(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
 _GAP = re.compile(r"[ \t]*+(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?", re.IGNORECASE)
-"""Text between the colon and the value; the scheme of a token is not masked."""
+"""Text between the colon and the value. The scheme of a token is not masked."""
 _NAMED_VALUE = re.compile(
     r"""\\*+["'](?![\s,:;)}\]])[^"'\\]++
         | [^\s"'\\,;<>{}\[\]] (?: [^\s"'\\,;<>{}\[\]] | ["'](?=[A-Za-z0-9]) )*+""",
@@ -107,22 +109,22 @@ _PLAIN_WORDS = frozenset(
     {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
     | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}
 )
-"""Words after the name of a secret, in code and schemas, that are not secrets."""
+"""Words that are not secrets although they follow the name of a secret, in code and schemas."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-"""Private key up to its last line, or to the end of the text if it is cut off."""
+"""Private key up to its last line. If that is missing, up to the end of the text."""
 
 
 def holds_token(text: str) -> bool:
-    """Return True if a text contains a token with a known prefix, or a private key."""
+    """Return True if a text contains a token with a known prefix or a private key."""
     return _TOKEN.search(text) is not None or _PRIVATE_KEY.search(text) is not None
 
 
 def is_secret(name: str) -> bool:
-    """Return True if a JSON key, parameter or header of that name has a secret value."""
+    """Return True if the value of a JSON key, parameter or header with this name is a secret."""
     return _is_secret_name(name) if len(name) <= _LONGEST_NAME else _judge(name)
 
 
@@ -134,25 +136,25 @@ def _judge(name: str) -> bool:
 
 
 _LONGEST_NAME = 100
-"""Maximum characters of a name whose result is cached."""
+"""Maximum length in characters of a name whose result is cached."""
 _is_secret_name = lru_cache(4_096)(_judge)
 
 
 def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
-    """Mask secret values of headers; `also` are additional secret names. The scheme of a token is kept."""
+    """Mask secret values of headers. `also` has further secret names. The scheme of a token is kept."""
     secret = SECRET_HEADERS | {name.lower() for name in also}
     return tuple((name, _mask_pair(name, value, secret)) for name, value in headers)
 
 
 def _mask_pair(name: str, value: str, secret: frozenset[str]) -> str:
-    """Return the value of a header for display."""
+    """Return the value of a header as it may be shown."""
     if name.lower() in SESSION_HEADERS:
         return mask_session(value)
     return mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value)
 
 
 def mask_text(text: str) -> str:
-    """Mask tokens, keys in URLs and commands, and JSON members with secret names in a text."""
+    """Mask the secrets in a text: tokens, keys in URLs and commands, and JSON members with secret names."""
     if _SIGN.search(text) is None:
         return text
     text = _PRIVATE_KEY.sub(MASK, text) if "-----BEGIN " in text else text
@@ -167,9 +169,10 @@ def mask_text(text: str) -> str:
 
 
 def mask_json(value: Any, schema: Any = None) -> Any:
-    """Return a copy of a JSON value with secrets masked: by key, by `schema`, and inside strings.
+    """Return a copy of a JSON value with secrets masked: by key, by `schema`, and in strings.
 
-    `schema` is a JSON Schema of the value; values that are `writeOnly` or of format `password` are masked.
+    `schema` is a JSON Schema of the value. Values that are `writeOnly` or have the format `password` are
+    masked.
     """
     if schema is None:
         return _mask_value(value)
@@ -196,7 +199,7 @@ def _mask_value(value: Any) -> Any:
 
 
 def mask_message(message: Any, schema: Any = None) -> Any:
-    """Return a copy of a JSON-RPC message with secrets masked; `schema` is the called tool's input schema."""
+    """Return a copy of a JSON-RPC message with secrets masked. `schema` is the tool's input schema."""
     masked = mask_json(message)
     params = message.get("params") if isinstance(message, dict) else None
     if schema is not None and isinstance(params, dict) and "arguments" in params:
@@ -205,9 +208,10 @@ def mask_message(message: Any, schema: Any = None) -> Any:
 
 
 def mask_declared(value: Any, schema: Any = None) -> Any:
-    """Return a copy of a JSON value in which only values that `schema` declares secret are masked.
+    """Return a copy of a JSON value in which only values that `schema` marks as secret are masked.
 
-    For approval prompts: the caller chooses names and texts, and masking by those could hide what will run.
+    For questions about approval. The caller chooses names and texts, so masking them could hide what will
+    run.
     """
     if _hides(schema):
         return MASK if value is not None else None
@@ -219,13 +223,13 @@ def mask_declared(value: Any, schema: Any = None) -> Any:
 
 
 def mask_header(value: str) -> str:
-    """Return a secret header for display: the scheme of a token, if any, and the mask."""
+    """Return a secret header as it may be shown: the scheme of a token, if any, and the mask."""
     scheme, _, rest = value.partition(" ")
     return f"{scheme} {MASK}" if rest and scheme.lower() in {"bearer", "basic", "digest"} else MASK
 
 
 def mask_session(value: str) -> str:
-    """Return a session id for display: equal for equal ids, but useless for access."""
+    """Return a session id as it may be shown. Equal ids look equal but give no access."""
     from hashlib import sha256
 
     return value if value.startswith(MASK) else f"{MASK}{sha256(value.encode()).hexdigest()[:6]}"
@@ -239,12 +243,12 @@ def _mask_entry(key: str, value: Any, schema: Any) -> Any:
 
 
 def _can_hide(value: Any) -> bool:
-    """Return True if the value of a secret name must be masked: strings, numbers and containers."""
+    """Return True if the value of a secret name must be masked: a string, number or container."""
     return value is not None and not isinstance(value, bool) and not _is_schema(value)
 
 
 def _is_schema(value: Any) -> bool:
-    """Return True for a schema that describes a parameter such as `password`, without a value."""
+    """Return True for a schema that describes a parameter such as `password`. It contains no secret."""
     return isinstance(value, dict) and not value.keys().isdisjoint({"type", "$ref", "anyOf", "oneOf", "enum"})
 
 
@@ -271,7 +275,7 @@ def _mask_parameters(text: str) -> str:
 
 
 def _mask_assigned(text: str) -> str:
-    """Mask values assigned to secret names in a text, as in commands and environments."""
+    """Mask values that are assigned to secret names in a text, as in commands and environments."""
     pieces, at = [], 0
     for found in _ASSIGNED.finditer(text):
         if found.start() < at or not is_secret(found["option"] or found["name"]):
@@ -283,7 +287,7 @@ def _mask_assigned(text: str) -> str:
 
 
 def _mask_named(text: str) -> str:
-    """Mask values after secret names with a colon in a text."""
+    """Mask values that follow a secret name and a colon in a text."""
     pieces, at = [], 0
     for colon in _COLON.finditer(text):
         name = _NAME.search(text[max(at, colon.start() - _LONGEST_NAME) : colon.start()])
@@ -314,7 +318,7 @@ def _is_secret_parameter(name: str) -> bool:
 
 
 def _mask_members(text: str) -> str:
-    """Mask the strings of secret members in a text, in JSON and in JSON quoted inside JSON."""
+    """Mask strings of secret members in a text, even if JSON is quoted within JSON."""
     pieces, at = [], 0
     for key in _KEY.finditer(text):
         if key.start() < at or not is_secret(key[2]):
@@ -328,7 +332,7 @@ def _mask_members(text: str) -> str:
 
 
 def _end_of_string(text: str, start: int, quote: str) -> int:
-    """Return the end of the string that begins at `start`; the end of the text if it is not closed."""
+    """Return the end of the string that begins at `start`. If it is not closed, the end of the text."""
     if quote == '"' and (inside := _STRING.match(text, start)):
         return inside.end()
     end = text.find(quote, start)

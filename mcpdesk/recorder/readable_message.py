@@ -1,6 +1,7 @@
-"""Decoded messages of an exchange for display: batches split, secrets masked, errors as text.
+"""Messages of an exchange in a form that people can read.
 
-The headers of an HTTP request are compared with its body by the same checks as in the server.
+Batches are split, secrets are masked, and errors become text. The headers of an HTTP request are compared
+with its body, with the checks of the server.
 """
 
 from __future__ import annotations
@@ -42,25 +43,25 @@ from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message
 from mcpdesk.recorder.record import BY_MOCK, Direction
 
 LOOKED_THROUGH = 10_000
-"""Maximum exchanges that are searched for the request of an unexpected response."""
+"""Maximum number of exchanges that are searched for the request of an unexpected response."""
 LARGEST = 2 << 20
-"""Bytes above which a frame is not decoded; only the beginning of its text is shown."""
+"""Size in bytes above which a frame is not decoded. Only the beginning of its text is shown."""
 _BEGINNING = 16 << 10
 DEEPEST = 200
-"""Nesting levels above which a message is shown as text."""
+"""Number of nesting levels above which a message is shown as text."""
 USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
-"""Status line and headers of the usual answer to a POST, which is not noted."""
+"""Status line and headers of a usual answer to a POST. These are not recorded."""
 
 
 class Legible(NamedTuple):
-    """A message for display: `value` is JSON, or text with the reason in `problem`."""
+    """Message to show. `value` is JSON, or text with the reason in `problem`."""
 
     value: Any
     problem: str = ""
 
 
 def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) -> Legible:
-    """Return the message of `exchange` in `frame`; `schema` is the called tool's input schema, if known."""
+    """Return the message of `exchange` in `frame`. `schema` is the tool's input schema, if known."""
     try:
         value = unmasked(index, exchange, frame)
         return Legible(value if index.reveals_secrets else mask_message(value, schema))
@@ -72,7 +73,7 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
 
 
 def remarks(index: Index, exchange: Exchange) -> list[Remark]:
-    """Return remarks on the messages of an exchange, found by reading them or recorded."""
+    """Return all remarks on the messages of an exchange: recorded ones, and those found by reading."""
     found = dict[str, Remark]()
     if index.is_remarked(exchange.number) or exchange.kind is not ExchangeKind.REQUEST:
         for frame in (exchange.request, exchange.response):
@@ -87,7 +88,7 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
 
 
 def _negotiated(method: str) -> Remark:
-    """Return the remark on a request that a server does not implement and need not implement."""
+    """Return the remark on a request that a server does not support and need not support."""
     told = f"the server has no result for {method}"
     if method == "subscriptions/listen":
         told += ": changes of its lists are not reported, only seen when the lists are read again"
@@ -125,7 +126,7 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
 
 
 def _unexpected(index: Index, exchange: Exchange) -> Remark:
-    """Return the remark on a response without a pending request."""
+    """Return the remark on a response that no request waited for."""
     table, number = index.table, exchange.number
     for row in range(number - 1, max(table.base, number - LOOKED_THROUGH) - 1, -1):
         is_same = table.connection[row] == exchange.connection and table.id[row] == exchange.id
@@ -135,7 +136,7 @@ def _unexpected(index: Index, exchange: Exchange) -> Remark:
 
 
 class HoldOutcome(NamedTuple):
-    """Outcome of a held message; `was` and `now` are JSON, or None if it was not changed."""
+    """Decision about a held message. `was` and `now` are JSON, or None if it was not changed."""
 
     side: str
     """`request`, `answer` or `notification`."""
@@ -146,7 +147,7 @@ class HoldOutcome(NamedTuple):
 
 
 def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
-    """Return the outcomes of messages of an exchange that were held or met a fault at the desk."""
+    """Return the decisions about messages of an exchange that were held or got a fault."""
     found = []
     for mark in index.marks_of(exchange):
         side = "request" if mark.direction is exchange.direction else "answer"
@@ -158,17 +159,17 @@ def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
 
 
 def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dict[str, Any] | None:
-    """Return the request as changed by a person at the desk; None if it was not changed."""
+    """Return the request as a person changed it at the desk. None if it was not changed."""
     if not index.marks:
         return None
     changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
     is_request = (value for value in reversed(changed) if isinstance(value, dict) and "method" in value)
-    told = next(is_request, None)  # the replacement of a request that was answered at the desk is the answer
+    told = next(is_request, None)  # if a person answered a request, the replacement is the answer
     return told if told is None or index.reveals_secrets else mask_message(told, schema)
 
 
 def end_at_desk(index: Index, exchange: Exchange) -> str:
-    """Return how a request ended at the desk, in words; empty if its server received it."""
+    """Return a sentence about a request that ended at the desk. Empty if its server received it."""
     how = next((mark.how for mark in index.marks_of(exchange) if mark.is_end), "")
     if not how or exchange.direction is not Direction.IN:
         return ""
@@ -181,12 +182,12 @@ def _stored_json(index: Index, text: str) -> Any:
     try:
         value = orjson.loads(text)
     except ValueError:
-        return mask_text(text)  # only its beginning was kept
+        return mask_text(text)  # only its beginning is known
     return value if index.reveals_secrets else mask_message(value)
 
 
 def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    """Return start line and headers of HTTP around a frame, with secrets masked; None if it was not HTTP."""
+    """Return HTTP start line and headers of a frame, with secrets masked. None if it was not HTTP."""
     note = index.note(frame)
     if note is not None and index.reveals_secrets:
         return (note.line, tuple(note.headers))
@@ -196,7 +197,7 @@ def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple
 
 
 def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
-    """Return True if a frame without a note is the answer to a POST."""
+    """Return True if a frame without recorded headers is the answer to a POST."""
     info = index.connections.get(exchange.connection)
     if frame != exchange.response or exchange.request is None or info is None or info.transport != "http":
         return False
@@ -207,7 +208,7 @@ def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
 def http_checked(
     index: Index, exchange: Exchange, frame: int, schema: Any = None
 ) -> tuple[str, list[Checked]] | None:
-    """Return start line and headers of the request as from `http`, each header checked against the body."""
+    """Return start line and headers of a request. Each header is checked against the body."""
     note = index.note(frame)
     if note is None:
         return None
@@ -220,7 +221,7 @@ def http_checked(
 
 
 def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
-    """Return the message of `exchange` in `frame` with secrets, to be sent or checked but never shown.
+    """Return the message with its secrets. It may be sent or checked, but must never be shown.
 
     Raises: ValueError if the frame is missing, too large, not JSON, or nested too deeply.
     """
@@ -251,7 +252,7 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
 
 
 def is_deep(data: bytes, value: Any) -> bool:
-    """Return True if a decoded message is nested so deeply that recursion would crash the program."""
+    """Return True if a message has so many levels that recursion would crash the program."""
     if data.count(b"[") + data.count(b"{") <= DEEPEST:
         return False
     level = [value]
@@ -268,17 +269,17 @@ _BOTH = ("application/json", "text/event-stream")
 
 
 class HeaderVerdict(Enum):
-    """Result of a header check. The value is the displayed symbol."""
+    """Result of a header check. The value is the symbol that is shown."""
 
     GOOD = "✓"
     BAD = "✗"
     OPEN = "·"
-    """Not checked, or not relevant here."""
+    """Not checked, or not used in this request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A header for display, with secrets masked. `words` is empty for headers the protocol does not use."""
+    """Header to show, with secrets masked. `words` is empty if the protocol does not use the header."""
 
     name: str
     value: str
@@ -289,17 +290,17 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class _Request:
     headers: Mapping[str, str]
-    """Headers by lower-case name."""
+    """Headers by name in lower case."""
     method: str
     params: Mapping[str, Any]
     revision: Revision | None
-    """None if the revision is unknown."""
+    """Protocol revision. None if unknown."""
     schema: Mapping[str, Any] | None
-    """Input schema of the called tool, if known."""
+    """Input schema of the tool, if known."""
 
     @property
     def is_stateless(self) -> bool:
-        """True if headers repeat parts of the body."""
+        """True if headers must repeat parts of the body."""
         return self.revision is not None and self.revision.is_stateless
 
 
@@ -319,8 +320,8 @@ def checked(
 ) -> list[Checked]:
     """Return the headers of a request in their order, then missing ones.
 
-    `body` is the unmasked message; `revision` that of its exchange; `secret` are names of additional headers
-    to mask.
+    `body` is the message without masks. `revision` is that of its exchange. `secret` has names of further
+    headers to mask.
     """
     given = list(headers)
     by_name = {name.lower(): value for name, value in given}
@@ -347,7 +348,7 @@ def checked(
 
 
 def _finding(name: str, request: _Request) -> Finding | None:
-    """Return the result for a header that the protocol uses; None if it is absent and not required."""
+    """Return the result for a header that the protocol uses. None if it is missing and not required."""
     value, words = request.headers.get(name), _unused(name, request)
     if words:
         return None if value is None else (HeaderVerdict.OPEN, words)
@@ -357,7 +358,7 @@ def _finding(name: str, request: _Request) -> Finding | None:
 
 
 def _unused(name: str, request: _Request) -> str:
-    """Return the reason why a header is not relevant in this request; empty if it is."""
+    """Return the reason why a header is not used in this request. Empty if it is used."""
     revision, known = request.revision, METHODS.get(request.method)
     match name:
         case "mcp-protocol-version" if request.method == "initialize":
@@ -432,7 +433,7 @@ def _routed_name(value: str, request: _Request) -> Finding:
 
 
 def _parameters(request: _Request) -> dict[str, Finding]:
-    """Return a result for every argument that is or may be mirrored in a header."""
+    """Return a result for every argument that is or may be repeated in a header."""
     given = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
     if not request.is_stateless or request.method != "tools/call" or request.schema is None:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
@@ -452,7 +453,7 @@ def _parameters(request: _Request) -> dict[str, Finding]:
 
 
 def _judged(value: str | None, check: Callable[[], None]) -> Finding:
-    """Return the result of a check of the server, in words that repeat no value."""
+    """Return the result of a server's check, in words without the value."""
     try:
         check()
     except RemoteProtocolError:
@@ -467,7 +468,7 @@ def _judged(value: str | None, check: Callable[[], None]) -> Finding:
 
 
 def _legible(name: str, value: str) -> str:
-    """Return a masked value, followed by its decoded form if it is encoded."""
+    """Return a masked value. If it is encoded, add its decoded form."""
     if not name.lower().startswith(("mcp-name", PARAM_PREFIX)) or value == MASK:
         return value
     try:
@@ -498,4 +499,4 @@ _WRITTEN = {
     "mcp-method": "Mcp-Method",
     "mcp-name": "Mcp-Name",
 }
-"""Required headers, with their usual capitalization."""
+"""Required headers in their usual spelling."""

@@ -1,6 +1,6 @@
-"""Recorded values: frames as they crossed a transport, connections, HTTP notes, gaps.
+"""Recorded values: frames as a transport carried them, connections, HTTP metadata, and gaps.
 
-Everything else is derived from them on demand. Transports write to a `Recorder`; the index reads from a
+Everything else is computed from them on demand. Transports write to a `Recorder`; the index reads from a
 `Source`.
 """
 
@@ -17,20 +17,20 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 KEPT_BYTES = 64 << 10
-"""Maximum bytes of a frame that stay in memory."""
+"""Maximum number of bytes of a frame that stay in memory."""
 END_BYTES = 1 << 10
-"""Bytes from the end of a larger frame that are kept in addition."""
+"""Number of bytes at the end of a larger frame that are kept as well."""
 MOST_REMARKS: Final = 20_000
-"""Maximum remarks kept in memory or read from a capture; the first ones are kept.
+"""Maximum number of remarks in memory or read from a capture. The first ones are kept.
 
-As many further ones are kept if they say that the code of a call has ended; see `room_for`.
+As many further ones are kept if they report that the code of a call has ended; see `room_for`.
 """
 TAPPED = 1
 """Number of the only connection that a tap records."""
 
 
 LATEST: Final = 253_402_214_400
-"""Unix time of the last day before the year 10000, the latest that `datetime` supports."""
+"""Unix time of the last day before the year 10000. `datetime` supports no later time."""
 Moment = Annotated[float, msgspec.Meta(ge=0, lt=LATEST)]
 """Unix time in seconds that `datetime` can represent."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -38,7 +38,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 def beginning(data: bytes, most: int) -> bytes:
-    """Return a copy of the first `most` bytes or fewer, without cutting a UTF-8 character."""
+    """Return a copy of at most `most` bytes that does not cut a UTF-8 character."""
     stop = most
     if len(data) <= most:
         return data
@@ -48,33 +48,33 @@ def beginning(data: bytes, most: int) -> bytes:
 
 
 class Direction(IntEnum):
-    """Direction of a frame as seen from the server: `IN` arrives from the peer, `OUT` goes to it."""
+    """Direction of a frame, as seen from the server. `IN` comes from the peer, `OUT` goes to it."""
 
     IN = 0
     OUT = 1
 
 
 class Frame(msgspec.Struct, gc=False, frozen=True):
-    """A recorded frame. Not tracked by the garbage collector, so that a full ring causes no pauses."""
+    """Recorded frame. The garbage collector does not track it, so a large number causes no pauses."""
 
     number: int
-    """Position in the capture, from 0, without gaps."""
+    """Number of the frame in the capture, from 0, without gaps."""
     time: float
     """Unix time in seconds."""
     connection: int
     direction: Direction
     data: bytes
-    """Bytes of the frame, cut to `KEPT_BYTES`; the capture file may have more."""
+    """Bytes of the frame, at most `KEPT_BYTES`. The capture file may have more."""
     size: int
-    """Size of the whole frame in bytes."""
+    """Size of the complete frame in bytes."""
     end: bytes = b""
-    """Last bytes of a frame that was cut."""
+    """Last bytes of the frame, if it was cut."""
     phases: Phases | None = None
-    """Times spent on this answer, if they were measured."""
+    """Time that each phase of this answer took, if measured."""
 
 
 class FrameRun(msgspec.Struct, gc=False, frozen=True):
-    """Small frames that were recorded together, each a line of JSON, stored as one value."""
+    """Small frames that were recorded together and are stored as one value. Each is one line of JSON."""
 
     number: int
     """Number of the first frame."""
@@ -82,10 +82,10 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
     connection: int
     direction: Direction
     data: bytes
-    """Frames separated by newlines."""
+    """Frames, separated by line breaks."""
     count: int
     phases: tuple[Phases | None, ...] = ()
-    """Phases of each frame; empty if no frame has any."""
+    """Phases of each frame. Empty if no frame has any."""
 
     @property
     def size(self) -> int:
@@ -109,35 +109,36 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
 
 
 Entry: TypeAlias = Frame | FrameRun
-"""Unit of storage."""
+"""Unit in which frames are stored."""
 
 
 class ConnectionInfo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """A connection as the recorder knows it: a pipe, a session, or the client of sessionless POST requests.
+    """Connection, as the recorder knows it: a pipe, a session, or a client that sends requests without a
+    session.
 
-    It is recorded again, with the same number, whenever the name of the peer or the revision becomes known.
+    It is recorded again under the same number when the name of the peer or the revision becomes known.
     """
 
     number: Count
     server: str
     transport: str
-    """`memory`, `http`, `stdio`, `unix`."""
+    """`memory`, `http`, `stdio` or `unix`."""
     peer: str
-    """Display name: `desk`, `claude-code 2.1`, or an address until the peer has sent its name."""
+    """Display name such as `desk` or `claude-code 2.1`. An address until the peer has sent its name."""
     revision: str
     opened: Moment
     closed: Moment | None = None
     principal: str = ""
-    """Authenticated principal: `key`, or the subject of a token; never a key or token itself."""
+    """Authenticated principal: `key`, or the subject of a token. Never a key or token itself."""
     replica: str = ""
-    """Replica with the connection, if a desk shows several."""
+    """Replica that has the connection, if the desk shows several."""
 
 
 class HttpNote(msgspec.Struct, gc=False, frozen=True):
-    """HTTP request or status line and headers around a frame. Secrets are masked on display.
+    """Request or status line, and headers, of a frame over HTTP. Secrets are masked when shown.
 
-    Frames with the same headers share one value. The usual answer to a POST, `200` with JSON and no other
-    headers, is not noted.
+    Frames with equal headers share one object. The usual answer to a POST (status 200, JSON, no other
+    headers) is not recorded.
     """
 
     line: str
@@ -145,18 +146,18 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
 
 
 FAULT: Final = "by the fault rule in line"
-"""Part of `HeldMark.how` that occurs only for faults."""
+"""Part of `HeldMark.how` that only faults have."""
 BY_HAND: Final = "answered by hand"
 BY_MOCK: Final = "answered from the capture"
-"""Values of `HeldMark.how` for requests that were answered at the desk."""
+"""Value of `HeldMark.how` for requests that the desk answered."""
 _STOPPED = ("answered ", "dropped", "lost ", "refused ")
 _UNANSWERED = ("dropped", "lost ")
 _KIND = re.compile('"(method|result|error)"')
-"""The first match in a message tells a request from an answer, unless its members are in an unusual order."""
+"""Pattern whose first match tells a request from an answer, if the members are in the usual order."""
 
 
 class HeldMark(msgspec.Struct, gc=False, frozen=True):
-    """Outcome of a request or answer that was held at the desk or met a fault there."""
+    """Decision about a request or answer that was held at the desk or got a fault."""
 
     connection: Count
     direction: Direction
@@ -164,38 +165,38 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     id: int | str | float
     """Id of the request."""
     at: Moment
-    """Unix time of the release in seconds."""
+    """Unix time in seconds of the decision."""
     held: float
     """Seconds for which the message was held."""
     how: str
     """`passed on`, `changed`, `dropped`, `answered by hand`, or the fault and its rule."""
     was: str = ""
-    """Original message as JSON; empty if it was not changed."""
+    """Original message as JSON. Empty if it was not changed."""
     now: str = ""
-    """Replacement as JSON; empty if nothing replaced the message."""
+    """Replacement as JSON. Empty if there is none."""
 
     @property
     def is_end(self) -> bool:
-        """True if the request ended at the desk, so that the server never received it."""
+        """True if the server never received the request, because it ended at the desk."""
         return self.direction is Direction.IN and self.how.startswith(_STOPPED)
 
     @property
     def is_of_request(self) -> bool:
-        """True if the original message, which must be known, was a request or a notification."""
+        """True if the original message was a request or a notification. The message must be known."""
         try:
             return "method" in msgspec.json.decode(self.was, type=dict[str, msgspec.Raw])
-        except msgspec.MsgspecError:  # it was long, and only its beginning is kept
+        except msgspec.MsgspecError:  # only the beginning of a long message is kept
             found = _KIND.search(self.was)  # it was cut
             return found is not None and found[1] == "method"
 
     @property
     def leaves_no_answer(self) -> bool:
-        """True if the request or its answer was dropped or lost at the desk, so that no answer follows."""
+        """True if no answer follows, because the desk dropped or lost the request or the answer."""
         return self.how.startswith(_UNANSWERED)
 
 
 class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """A line that the code of a call printed or logged, or its exception with the author's traceback."""
+    """Line that the code of a call printed or logged, or its exception with a traceback."""
 
     connection: Count
     id: int | str
@@ -203,12 +204,12 @@ class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     time: Moment
     """Unix time in seconds."""
     level: str
-    """Level as in the specification: debug, info, notice, warning, error, critical ..."""
+    """Level of the MCP specification: debug, info, notice, warning, error, critical and others."""
     source: str
     """`print`, `stderr`, the name of a logger, or the tool that failed."""
     text: str
     where: str = ""
-    """`tools/slow.py:14` if known."""
+    """Source line such as `tools/slow.py:14`, if known."""
 
     @property
     def call(self) -> tuple[int, int | str]:
@@ -217,22 +218,22 @@ class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """A remark on a message or other output of a server."""
+    """Remark on a message or other output of a server."""
 
     connection: Count
     id: int | str | float | None
-    """Id of the request; None if the remark belongs to no request."""
+    """Id of the request. None if the remark belongs to no request."""
     time: Moment
     """Unix time in seconds."""
     remark: Remark
     is_question: bool = False
-    """True if the request was sent by the server."""
+    """True if the server sent the request."""
 
 
 def room_for(remark: RecordedRemark, most: int) -> int:
-    """Return how many remarks may be kept before this one, if `most` are kept in general.
+    """Return how many remarks may be stored before this one. `most` is the usual limit.
 
-    The end of a call's code has more room: without it, a call whose start is kept would run for ever.
+    The limit is higher for the end of a call's code. Without its end, a call would seem to run forever.
     """
     return 2 * most if remark.remark.kind == RemarkKind.CODE_ENDED else most
 
@@ -248,25 +249,25 @@ class Gap(msgspec.Struct, gc=False, frozen=True):
 
 
 MOST_CONNECTIONS: Final = 20_000
-"""Maximum connections of a running core that are remembered; those that closed first are forgotten."""
+"""Maximum number of connections of a running core that are remembered. Those closed first are forgotten."""
 MOST_GAPS: Final = 1_000
-"""Maximum gaps of a running recording that are listed separately."""
+"""Maximum number of gaps of a running recording that are listed separately."""
 
 
 def add_gap(gaps: list[Gap], gap: Gap) -> None:
-    """Append a gap; if there are too many, merge the oldest two."""
+    """Append a gap. If there are too many, merge the two oldest."""
     gaps.append(gap)
     if len(gaps) > MOST_GAPS:
         gaps[:2] = [Gap(gaps[1].before, gaps[0].frames + gaps[1].frames, gaps[1].why)]
 
 
 class CaptureHealth(msgspec.Struct, gc=False, frozen=True):
-    """State of writing the capture file."""
+    """State of the capture file."""
 
     is_on: bool
-    """True if a file should be written."""
+    """True if a file is to be written."""
     reason: str = ""
-    """Reason why frames cannot be written now, without a path; empty if they can."""
+    """Reason why frames cannot be written now, without a path. Empty if they can."""
     missing: int = 0
     """Number of frames that will never be in the file."""
 
@@ -279,10 +280,10 @@ class CaptureHealth(msgspec.Struct, gc=False, frozen=True):
 
 
 class Recorder(Protocol):
-    """Interface that transports write to. Every method is cheap, thread-safe and does no disk access."""
+    """Interface through which transports record. Methods are fast, thread-safe and do not access the disk."""
 
     def connect(self, info: ConnectionInfo) -> None:
-        """Record a new connection, or new data of a known one."""
+        """Record a new connection, or new data of a connection."""
 
     def frame(
         self,
@@ -296,15 +297,15 @@ class Recorder(Protocol):
         size: int = 0,
         end: bytes = b"",
     ) -> int:
-        """Record one frame and return its number. `data` is kept, so it must not be reused.
+        """Record one frame and return its number. `data` is stored, so the caller must not change it.
 
-        `is_json` is True if this process encoded or decoded the frame as JSON. `at` is the Unix time of the
-        frame; None means now. `phases` are the times spent on this answer. If the frame passed without being
-        buffered, `data` is its beginning, `size` its total size in bytes, and `end` its last bytes.
+        `is_json` is True if this process encoded or decoded the frame as JSON. `at` is the Unix time; None
+        means now. `phases` has the time that each phase of this answer took. If the frame was not kept as a
+        whole, `data` is its beginning, `size` its total size in bytes, and `end` its last bytes.
         """
 
     def remark(self, remark: RecordedRemark) -> None:
-        """Record a remark on output of a server."""
+        """Record a remark on a message of a server."""
 
     def together(
         self,
@@ -315,15 +316,15 @@ class Recorder(Protocol):
         note: HttpNote | None = None,
         phases: Mapping[int, Phases] | None = None,
     ) -> int:
-        """Record frames of the same time and return the number of the first one.
+        """Record frames of the same time, and return the number of the first one.
 
-        `doubtful` are ascending positions of frames that may not be JSON. `note` is for a single frame,
-        `phases` are those of answers, by position.
+        `doubtful` has the positions, in ascending order, of frames that may not be JSON. `note` requires a
+        single frame. `phases` has the phases of answers, by position.
         """
 
 
 MOST_HELD: Final = 8 << 20
-"""Maximum bytes of frames that are searched at once."""
+"""Maximum size in bytes of frames that are searched together."""
 
 
 class Source(Protocol):
@@ -331,7 +332,7 @@ class Source(Protocol):
 
     @property
     def count(self) -> int:
-        """Number of frames recorded so far; their numbers are 0 up to `count`."""
+        """Number of frames recorded so far. Their numbers start at 0."""
 
     @property
     def first(self) -> int:
@@ -343,33 +344,33 @@ class Source(Protocol):
 
     @property
     def connections(self) -> Mapping[int, ConnectionInfo]:
-        """Latest data of every connection, by number."""
+        """Latest data of each connection, by number."""
 
     def frame(self, number: int) -> Frame | None:
-        """Return one frame with data cut to `KEPT_BYTES`; None if it is neither in memory nor on disk."""
+        """Return one frame, with data cut to `KEPT_BYTES`. None if it is neither in memory nor on disk."""
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
-        """Return successive frames, with None for missing ones."""
+        """Return successive frames. None for each missing one."""
 
     def whole(self, number: int) -> bytes:
-        """Return all bytes of a frame, or as many as were kept."""
+        """Return all bytes of a frame, or those that are kept."""
 
     def note(self, number: int) -> HttpNote | None:
-        """Return the HTTP note of a frame, or None."""
+        """Return the HTTP metadata of a frame, or None."""
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of successive frames, empty for missing ones.
+        """Return the bytes of successive frames. Missing frames are empty.
 
-        At most as many frames as hold `MOST_HELD` bytes are returned, but at least one.
+        In total they have at most `MOST_HELD` bytes, but there is at least one frame.
         """
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """Gaps of frames that have no numbers, in ascending order."""
+        """Gaps of missing frames that have no numbers, in ascending order."""
 
     @property
     def marks(self) -> Sequence[HeldMark]:
-        """Outcomes of held messages. The sequence only grows."""
+        """Decisions about held messages. The sequence only grows."""
 
     @property
     def remarks(self) -> Sequence[RecordedRemark]:
@@ -377,11 +378,11 @@ class Source(Protocol):
 
     @property
     def remarks_left_out(self) -> int:
-        """Number of later remarks that are not kept."""
+        """Number of later remarks, which are not stored."""
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
-    """Return the first pieces, up to a total of `MOST_HELD` bytes."""
+    """Return the first pieces, with a total of at most `MOST_HELD` bytes."""
     held, found = 0, list[bytes]()
     for piece in pieces:
         found.append(piece)

@@ -1,4 +1,4 @@
-"""Recorded calls as test cases in the format of `mcpdesk test`: request, client answers and expectation."""
+"""Recorded calls as test cases for `mcpdesk test`: request, client answers and expected result."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mcpdesk.recorder.varying_values import has_shapes, known_texts, longest_par
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 _LONGEST = 4_000
-"""Maximum characters of a text that a case expects in full."""
+"""Maximum length in characters of a text that a case expects completely."""
 _FEWEST = 4
-"""Minimum characters of an error text that is used as an expectation."""
+"""Minimum length in characters of an error text that a case expects."""
 _NO_NAME = re.compile(r"\W")
 
 
 def recordable(index: Index, numbers: Iterable[int]) -> list[int]:
-    """Return the exchanges that can be cases: complete calls of clients that were answered."""
+    """Return the exchanges that can become cases: calls of clients that are complete and have an answer."""
     return [number for number in numbers if _is_call(index.exchange(number))]
 
 
@@ -41,26 +41,26 @@ def _is_call(exchange: Exchange) -> bool:
 
 
 Answered = Callable[[Exchange], list[dict[str, Any]]]
-"""Returns the answers of a person to the questions of a call, in the order of the questions, as in a case."""
+"""Function that returns a person's answers to the questions of a call, in the order of the questions."""
 
 
 def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call: []) -> list[bytes]:
-    """Return the chosen calls as cases in JSON, with secrets masked.
+    """Return calls as cases in JSON, with secrets masked.
 
-    Of several calls with the same request only the last one is used, because it shows what the code does now.
+    Of several calls with the same request, only the last is used, because it shows what the code does now.
     `answered` returns answers that did not pass over the connection of the call.
     """
     found: dict[bytes, bytes] = {}
     for number in recordable(index, numbers):
         if case := _case(index, index.exchange(number), answered):
             asked = codec.dumps({key: case[key] for key in case if key != "expect"})
-            found.pop(asked, None)  # keep the position of the last one: later calls may need it
+            found.pop(asked, None)  # keep the position of the last one, because later calls may need it
             found[asked] = json_escaped(codec.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
     return list(found.values())
 
 
 def case_file(found: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a file of cases."""
+    """Yield a file with cases, in pieces."""
     yield b"[\n"
     yield b",\n".join(found)
     yield b"\n]\n"
@@ -85,12 +85,12 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
 
 
 def _received_request(index: Index, exchange: Exchange) -> Mapping[str, Any]:
-    """Return the request as the server received it, including changes made at the desk."""
+    """Return the request as the server received it, with changes made at the desk."""
     return changed_request(index, exchange) or _read(index, exchange, exchange.request)
 
 
 def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace secret arguments by environment variables: `${API_KEY}` for `api_key`."""
+    """Replace secret arguments with environment variables: `${API_KEY}` for `api_key`."""
     return {
         name: f"${{{_NO_NAME.sub('_', name).upper()}}}" if isinstance(value, str) and MASK in value else value
         for name, value in arguments.items()
@@ -100,7 +100,7 @@ def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any] | None:
     """Return the expectation for a response.
 
-    Varying values are expected by shape, and secrets match anything.
+    Values that vary are expected by their shape. Any value matches a secret.
     """
     if "error" in response:
         return {"error": _words(str(_member(response, "error").get("message", "")), known)}
@@ -123,13 +123,13 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
 
 
 def _words(text: str, known: Set[str]) -> Any:
-    """Return the longest part that is the same each time, or True if it is too short."""
+    """Return the longest part of a text that does not vary. True if it is too short."""
     found = longest_part(pattern_of(text[:_LONGEST], known))
     return found if len(found) >= _FEWEST or found == text else True
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    """Return the text of a result as `mcpdesk test` compares it."""
+    """Return the text of a result in the form in which `mcpdesk test` compares it."""
     blocks = result.get("content") or result.get("contents") or ()
     if messages := result.get("messages"):
         blocks = [each.get("content") for each in messages if isinstance(each, dict)]
@@ -137,7 +137,7 @@ def _text(result: Mapping[str, Any]) -> str:
 
 
 def _answers(index: Index, whole: Exchange) -> Iterator[dict[str, Any]]:
-    """Yield the answers of the client during a call, to requests of the server or in the following rounds."""
+    """Yield the answers that a client gave during a call: to requests of the server, or in later rounds."""
     asked = _questions(_read(index, whole, whole.response))
     for part in map(index.exchange, whole.parts):
         if part.direction is Direction.OUT:

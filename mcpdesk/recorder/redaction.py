@@ -1,7 +1,7 @@
-"""Redaction of a capture for sharing: masks secrets in frames, headers, URLs and marks.
+"""Redaction of a capture before it is shared: secrets in frames, headers, URLs and marks are masked.
 
-Masking for display handles one text at a time. Here the whole capture is read first, so that a secret found
-in one place is masked everywhere else, even in JSON within a text, in base64 or percent-encoded.
+Masking for the screen looks at one text at a time. Redaction first reads the whole capture. A secret that was
+found once is masked everywhere, even in JSON within a text, in base64 and percent-encoded.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ from mcpdesk.recorder.readable_message import is_deep
 from mcpdesk.recorder.record import CallLog, Frame, HeldMark, HttpNote, RecordedRemark
 
 SHORTEST: Final = 6
-"""Minimum characters of a secret that is searched elsewhere; shorter ones are parts of too many words."""
+"""Minimum length in characters of a secret that is masked everywhere. Shorter ones occur in ordinary
+words.
+"""
 LONGEST: Final = 4_096
 _LARGEST_JSON = 8 << 20
-"""Bytes of a frame above which it is masked as text."""
+"""Size in bytes above which a frame is masked as text."""
 _SPARED = frozenset({*METHODS, "2.0", MASK})
 _STRING_END = re.compile(rb'(?<!\\)(?:\\\\)*"')
 _BASE64 = re.compile(r"(?<![\w+/-])[\w+/-]{12,}+={0,2}", re.ASCII)
@@ -61,18 +63,18 @@ class Redactor:
     """Masks values. After `settle`, everything that was masked before is masked everywhere."""
 
     def __init__(self, known: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
-        """`known` are secrets from other sources, `headers` are the names of additional secret headers."""
+        """`known` are secrets from other sources. `headers` are names of further secret headers."""
         self._known = set[str]()
         self._headers = tuple(headers)
         self._schemas: dict[str, Any] = {}
-        """Input schemas by tool name, as listed by a server."""
+        """Input schemas of tools, as a server listed them, by name."""
         self._pattern: re.Pattern[str] | None = None
         self._is_settled = False
         for secret in known:
             self._learn(secret)
 
     def settle(self) -> None:
-        """End the first pass: all secrets found so far are masked in everything that follows."""
+        """End the first pass. From now on, all secrets found so far are masked everywhere."""
         self._is_settled = True
         forms = {form for secret in self._known for form in (secret, quote(secret, ""), _escaped(secret))}
         longest_first = sorted(forms, key=len, reverse=True)
@@ -90,7 +92,7 @@ class Redactor:
         return codec.dumps(parts)
 
     def beginning(self, data: bytes) -> bytes:
-        """Mask the bytes of a frame that was cut, perhaps within a secret."""
+        """Mask the bytes of a frame that was cut, perhaps in the middle of a secret."""
         masked = self.message(data)
         cuts = (one[:length].encode() for one in self._known for length in range(len(one) - 1, 3, -1))
         cut = next((piece for piece in cuts if masked.endswith(piece)), b"")
@@ -110,12 +112,12 @@ class Redactor:
         return HttpNote(self.text(note.line), tuple((name, self.text(value)) for name, value in masked))
 
     def mark(self, mark: HeldMark) -> HeldMark:
-        """Mask the outcome of a held message, with the message before and after."""
+        """Mask a decision about a held message, with the message before and after."""
         was, now = (text and self.message(text.encode()).decode() for text in (mark.was, mark.now))
         return replace(mark, how=self.text(mark.how), was=was, now=now)
 
     def remark(self, remark: RecordedRemark) -> RecordedRemark:
-        """Mask a remark on output of a server, which may quote it."""
+        """Mask a remark on a message of a server, because it may quote the message."""
         return replace(remark, remark=replace(remark.remark, text=self.text(remark.remark.text)))
 
     def log(self, log: CallLog) -> CallLog:
@@ -123,7 +125,7 @@ class Redactor:
         return replace(log, text=self.text(log.text), source=self.text(log.source))
 
     def text(self, text: str) -> str:
-        """Mask a text, or JSON as a text."""
+        """Mask a text. JSON is masked as text."""
         if text[:1] in ("{", "["):
             try:
                 value = orjson.loads(text)
@@ -138,7 +140,7 @@ class Redactor:
         return _BASE64.sub(self._encoded, shown)
 
     def _message(self, message: Any) -> Any:
-        """Mask a JSON-RPC message; arguments of a listed tool are masked according to its schema."""
+        """Mask a JSON-RPC message. The schema of a listed tool tells which arguments are secret."""
         if not isinstance(message, dict):
             return self._value(message)
         result, params = message.get("result"), message.get("params")
@@ -151,7 +153,9 @@ class Redactor:
         return self._value(message, mask_message(message, schema))
 
     def _value(self, value: Any, masked: Any = None) -> Any:
-        """Mask a JSON value, including JSON in its strings; `masked` is its copy masked for display."""
+        """Mask a JSON value, with JSON in its strings. `masked` is its copy that was masked for the
+        screen.
+        """
         masked = mask_message(value) if masked is None else masked
         if masked == MASK:
             self._learn_leaves(value)
@@ -161,14 +165,14 @@ class Redactor:
                 masked = {**masked, "value": MASK}
             return {self.text(key): item and self._value(value[key], item) for key, item in masked.items()}
         if isinstance(value, list):
-            # `--token` and its value may be adjacent words of a command, and a header may be a pair.
+            # `--token` and its value may be neighbouring words of a command. A header may be a pair.
             befores = (None, *(one if _is_option(one) else None for one in value[:-1]))
             masked = [item if before is None else MASK for before, item in zip(befores, masked, strict=False)]
             return [item and self._value(one, item) for one, item in zip(value, masked, strict=True)]
         return self.text(value) if isinstance(value, str) else value
 
     def _learn_leaves(self, value: Any) -> None:
-        """Learn a value that is masked as a whole, with all texts and numbers in it except plain words."""
+        """Learn a value that is masked completely, with all texts and numbers in it except plain words."""
         if isinstance(value, dict | list):
             for each in value.values() if isinstance(value, dict) else value:
                 if isinstance(each, dict | list) or not str(each).isalpha():
@@ -177,7 +181,7 @@ class Redactor:
             self._learn(str(value))
 
     def _learn_hidden(self, text: str, shown: str) -> None:
-        """Learn the parts of a text that are masked in `shown`."""
+        """Learn the parts of a text that `shown` masks."""
         if shown == text:
             return
         first, *pieces = shown.split(MASK)
@@ -193,7 +197,7 @@ class Redactor:
             self._learn(_decoded(found[1]).partition(":")[2])
 
     def _learn_word(self, word: str) -> None:
-        """Learn a part of a text unless it may be prose: in `token: expired` the word is not a secret."""
+        """Learn a part of a text, unless it may be prose. In `token: expired` the word is not a secret."""
         if not (word.isalpha() and word.islower()):
             self._learn(word)
 
@@ -204,13 +208,13 @@ class Redactor:
             self._known.add(plain)
 
     def _encoded(self, found: re.Match[str]) -> str:
-        """Return the mask for base64 of a text that contains a secret."""
+        """Return the mask if a text is base64 of a text with a secret."""
         plain = _decoded(found[0])
         return MASK if plain and self.text(plain) != plain else found[0]
 
 
 def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
-    """Return the secrets in an environment, and the keys in the state folder of this desk."""
+    """Return the secrets in an environment, and the keys in the state folder."""
     known = [value for name, value in environ.items() if is_secret(name)]
     for path in state.glob("*-key"):
         with suppress(OSError, ValueError):
@@ -221,9 +225,10 @@ def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
 def redacted(
     index: Index, call_logs: Iterable[CallLog], redactor: Redactor, numbers: Iterable[int] | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of a masked capture with all of `index`, or only with the exchanges `numbers`.
+    """Yield the lines of a masked capture, with all exchanges of `index` or only some.
 
-    Everything is searched for secrets first. If frames are left out, the others are renumbered.
+    `numbers` selects exchanges. Everything is searched for secrets first. If frames are left out, the others
+    get new numbers.
     """
     marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
     remarks = list(index.remarks)
@@ -276,7 +281,7 @@ def _frames_of(exchange: Exchange) -> Iterator[int]:
 
 
 def _frame_line(redactor: Redactor, frame: Frame, whole: bytes, number: int) -> Sequence[bytes]:
-    """Return the pieces of the line of one frame. The `end` of a cut frame begins after a complete string."""
+    """Return the line of one frame in pieces. The `end` of a cut frame begins after a complete string."""
     is_cut, end = frame.size > len(whole), b""
     data = redactor.beginning(whole) if is_cut else redactor.message(whole)
     size = len(data)
@@ -293,14 +298,14 @@ def _is_name(name: Any) -> bool:
 
 
 def _is_option(word: Any) -> bool:
-    """Return True if the next word in a list is a secret. Names in `required` of a schema are not options."""
+    """Return True if the next word in a list is a secret. Names in `required` of a schema do not count."""
     if not isinstance(word, str):
         return False
     return is_secret(word) if word.startswith("--") and "=" not in word else word.lower() in SECRET_HEADERS
 
 
 def _decoded(text: str) -> str:
-    """Return the text encoded as base64; empty if it is not base64."""
+    """Decode base64. Empty if the text is not base64."""
     plain = text.rstrip("=").replace("+", "-").replace("/", "_")
     try:
         return urlsafe_b64decode(plain + "=" * (-len(plain) % 4)).decode()

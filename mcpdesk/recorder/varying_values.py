@@ -1,7 +1,7 @@
-"""Values that differ between runs: times, durations, ids, paths. They are found and matched by shape.
+"""Values that differ between runs: times, durations, ids and paths.
 
-A pattern is a text, or JSON with texts, in which placeholders such as `{{time}}` match any value of that
-shape. `mcpdesk test` compares with patterns, and recorded test cases contain them.
+A pattern is a text, or JSON with texts. It may contain placeholders such as `{{time}}`, which match any value
+of that shape. `mcpdesk test` compares with patterns, and recorded test cases contain them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SHAPES: Final[dict[str, str]] = {
     "id": r"[A-Za-z0-9][A-Za-z0-9_-]*",
     "any": r"[\s\S]*?",
 }
-"""Regular expression of each placeholder."""
+"""Regular expression for each placeholder."""
 _PLACEHOLDER = re.compile(rf"\{{\{{({'|'.join(SHAPES)})\}}\}}")
 _NUMBERS = frozenset({"number", "id", "time", "duration", "any"})
-"""Placeholders that also match a JSON number."""
+"""Placeholders that also match JSON numbers."""
 _IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
     ("any", rf"{MASK}(?:[^\s\"']*{MASK})?"),
     ("uuid", rf"(?<![\w-]){SHAPES['uuid']}(?![\w-])"),
@@ -38,21 +38,21 @@ _IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
     ("path", r"(?<![\w:/.~<}])(?:~|[A-Za-z]:)?/(?:[^\s\"'`<>|:;,()\[\]{}/]+/)+[^\s\"'`<>|:;,()\[\]{}]*"),
     ("id", r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}(?![\w-])"),
 )  # fmt: skip
-"""Placeholders and the regular expressions that find such values in a text; containing shapes first."""
+"""Placeholders, and the regular expressions that find their values in a text. Longer shapes come first."""
 _FOUND = re.compile("|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_IN_TEXT)))
 _VARYING_NAMES = re.compile(
     r"(?:^|_)(?:pid|ppid|port|id|uuid|guid|etag|nonce|token|duration|elapsed|took|latency|uptime|age|time"
     r"|timestamp|ts|date|at|started|ended|finished|created|updated|modified|expires|mtime|ctime|now|seconds"
     r"|secs|ms|us|ns)$"
 )
-"""Member names in snake case whose numbers and ids differ each time."""
+"""Names of members, in snake case, whose numbers and ids vary."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def pattern_of(value: Any, known: Set[str], name: str = "") -> Any:
     """Return a pattern for a value. Texts in `known` are kept, because they come from the request.
 
-    `name` is the name of the member with that value.
+    `name` is the name of the member with the value.
     """
     if isinstance(value, dict):
         return {key: pattern_of(each, known, key) for key, each in value.items()}
@@ -77,7 +77,7 @@ def _in_text(text: str, known: Set[str]) -> str:
 
 
 def known_texts(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value as texts. Patterns keep those that occur in the request."""
+    """Yield the texts and numbers in a value, as texts. Patterns keep those that the request contains."""
     if isinstance(value, dict):
         for each in value.values():
             yield from known_texts(each)
@@ -94,7 +94,7 @@ def has_shapes(pattern: Any) -> bool:
 
 
 def longest_part(pattern: str) -> str:
-    """Return the longest part of a pattern without placeholders."""
+    """Return the longest part of a pattern that has no placeholders."""
     return max((piece.strip() for piece in _PLACEHOLDER.split(pattern)[::2]), key=len)
 
 
@@ -125,6 +125,6 @@ def _is_same_number(one: Any, other: Any) -> bool:
 
 
 def _expression(pattern: str) -> str:
-    """Return a pattern as a regular expression."""
+    """Return the regular expression for a pattern."""
     pieces = _PLACEHOLDER.split(pattern)
     return "".join(SHAPES[piece] if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))

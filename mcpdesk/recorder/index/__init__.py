@@ -1,1 +1,1 @@
-"""Pairing of frames into exchanges, the filter language, and filtered views."""
+"""Index of recorded frames: exchanges, the filter language, and filtered views."""

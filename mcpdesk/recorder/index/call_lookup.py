@@ -1,4 +1,4 @@
-"""Finds the exchange of a log line, by the id of its request or by the time, and log lines of an exchange."""
+"""Search for the exchange that a log line belongs to, and for the log lines of an exchange."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mcpdesk.recorder.index.exchange import KINDS, Exchange, ExchangeKind, Id
 from mcpdesk.recorder.index.traffic_index import Index
 
 MOST: Final = 200_000
-"""Maximum exchanges that are searched, newest first."""
+"""Maximum number of exchanges that are searched. The newest are searched first."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
 
 def call_of(index: Index, connection: int, identifier: Id) -> int | None:
-    """Return the newest request with an id on a connection; None if it is not found."""
+    """Return the newest request with an id on a connection. None if it is not found."""
     table = index.table
     for row in _newest(index):
         if (
@@ -29,7 +29,7 @@ def call_of(index: Index, connection: int, identifier: Id) -> int | None:
 
 
 def call_at(index: Index, server: str, moment: float) -> int | None:
-    """Return the latest client request that the server was processing at a Unix time, or None."""
+    """Return the latest client request that a server was handling at a Unix time. None if there is none."""
     table = index.table
     own = {number for number, info in dict(index.connections).items() if info.server == server}
     for row in _newest(index):
@@ -38,18 +38,18 @@ def call_at(index: Index, server: str, moment: float) -> int | None:
             and not table.direction[row]
             and table.connection[row] in own
             and table.started[row] <= moment
-            and not table.ended[row] < moment  # NaN while it is running
+            and not table.ended[row] < moment  # `ended` is NaN while the request runs
         ):
             return index.operations.whole.get(row, row)
     return None
 
 
 class SaidLine(Protocol):
-    """A log line of a capture or of a running core."""
+    """Log line in a capture or of a running core."""
 
     @property
     def call(self) -> tuple[int, Id] | None:
-        """Connection and id of its request, if known."""
+        """Connection and id of the request that the line belongs to, if known."""
 
     @property
     def time(self) -> float:
@@ -57,26 +57,26 @@ class SaidLine(Protocol):
 
     @property
     def level(self) -> str:
-        """A log level of the specification."""
+        """Log level of the MCP specification."""
 
     @property
     def text(self) -> str:
-        """Text of the line, possibly a traceback with several lines."""
+        """Text of the line. A traceback has several lines."""
 
     @property
     def where(self) -> str:
-        """`file:line`, if known."""
+        """Source line as `file:line`, if known."""
 
 
 Line = TypeVar("Line", bound=SaidLine)
 CLOSE_S: Final = 0.25
-"""Maximum difference in seconds between the clocks of a line and of its call."""
+"""Maximum difference in seconds between the clocks of a log line and of its call."""
 
 
 def logs_by_call(lines: Iterable[Line]) -> Callable[[Exchange], Sequence[Line]]:
-    """Return a function that finds the lines of an exchange.
+    """Return a function that finds the log lines of an exchange.
 
-    Lines with a reused id are distinguished by time.
+    If a client used an id twice, the time decides which exchange a line belongs to.
     """
     found: dict[tuple[int, Id | None], list[Line]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""Exchanges: a request with its response, a notification, or an unreadable frame."""
+"""Exchanges. An exchange is a request with its response, a notification, or an unreadable frame."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import msgspec
 from mcpdesk.recorder.record import Direction
 
 Id = int | str | float
-"""JSON-RPC id as sent; `1` and `"1"` are different ids."""
+"""JSON-RPC id as it was sent. `1` and `"1"` are different ids."""
 
 
 class ExchangeKind(StrEnum):
-    """Kind of an exchange, by the message that began it."""
+    """Kind of an exchange, which depends on its first message."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
     RESPONSE = "response"
-    """Response without a known request."""
+    """Response whose request is not known."""
     MALFORMED = "malformed"
 
 
 KINDS = tuple(ExchangeKind)
-"""All kinds. A table stores the index of a kind in this tuple."""
+"""All kinds. A table stores the index of each kind in this tuple."""
 
 
 class Status(StrEnum):
-    """Status of an exchange. `PENDING` and `ASKS` are temporary; `CANCELLED` may become `LATE`."""
+    """Status of an exchange. `PENDING` and `ASKS` always change later; `CANCELLED` may become `LATE`."""
 
     PENDING = "pending"
     OK = "ok"
@@ -37,90 +37,94 @@ class Status(StrEnum):
     """Result with `isError`."""
     CANCELLED = "cancelled"
     LATE = "late"
-    """Response to a request that was no longer pending, or never was."""
+    """The response arrived when its request was no longer pending, or had never existed."""
     LOST = "lost"
-    """No response came: the connection closed, or the desk dropped the request or its response."""
+    """No response arrived: the connection closed, or the desk dropped the request or the response."""
     MALFORMED = "malformed"
     SENT = "sent"
-    """Notification, which is never answered."""
+    """Notification. It has no response."""
     ASKS = "asks"
-    """The response was `input_required`, and the client has not sent the answers yet."""
+    """The response was `input_required`, and the client has not sent its answers."""
     NEGOTIATION = "negotiation"
-    """The server lacks a method that the client used to find its revision; this is normal."""
+    """The server does not support a method with which the client tried to agree on a revision. Not an
+    error.
+    """
     LEFT = "stopped-waiting"
-    """Cancelled, but the code of the call is still running; becomes `CANCELLED` when it ends."""
+    """The call is cancelled, but its code still runs. The status becomes `CANCELLED` when the code ends."""
 
 
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED})
-"""Statuses that are failures."""
+"""Statuses that count as failures."""
 STATUSES = tuple(Status)
-"""All statuses. A table stores the index of a status in this tuple."""
+"""All statuses. A table stores the index of each status in this tuple."""
 
 
 class Exchange(msgspec.Struct, gc=False, frozen=True):
     """Snapshot of an exchange."""
 
     number: int
-    """Position in the index, from 0, without gaps."""
+    """Number of the exchange in the index, from 0, without gaps."""
     kind: ExchangeKind
     connection: int
     server: str
     peer: str
     direction: Direction
-    """Direction of the request; `IN` comes from the peer."""
+    """Direction of the request. `IN` means that the client sent it."""
     method: str
-    """Empty for a response without a request and for malformed frames."""
+    """Method. Empty for a response without a request and for a malformed frame."""
     name: str
-    """Name of a tool or prompt, URI, or task id; empty if the method has none."""
+    """Name of the tool or prompt, URI, or task id. Empty if the method has none."""
     id: Id | None
     status: Status
     started: float
     """Unix time of the first frame in seconds."""
     ended: float | None
-    """Unix time in seconds; None while pending."""
+    """Unix time of the last frame in seconds. None while the exchange is pending."""
     size: int
-    """Bytes of request and response together."""
+    """Size in bytes of request and response together."""
     revision: str
     request: int | None
-    """Number of the request frame."""
+    """Number of the frame with the request."""
     response: int | None
-    """Number of the response frame."""
+    """Number of the frame with the response."""
     notifications: tuple[int, ...]
-    """Frame numbers of the progress and log notifications of the call."""
+    """Numbers of the frames with progress and log notifications of the call."""
     is_slow: bool
-    """True if the call took more than twice as long as 9 in 10 with the same method and name."""
+    """True if it took more than twice as long as 9 of 10 exchanges with the same method and name."""
     whole: int | None = None
-    """Number of the exchange that this one is part of, as a later round, a question to the client, or a
-    poll of the task."""
+    """Number of the exchange that this one is part of.
+
+    A later round, a question to the client and a poll of a task are parts of a call.
+    """
     parts: tuple[int, ...] = ()
-    """Numbers of the exchanges that are part of this one, in order of their start."""
+    """Numbers of the exchanges that are parts of this one, in the order of their start."""
     rounds: int = 1
-    """Number of requests, linked by `requestState`."""
+    """Number of requests that `requestState` links to one call."""
     waited: float = 0.0
-    """Seconds during which a question to the client was unanswered."""
+    """Seconds for which a question to the client was not answered."""
     questions: int = 0
-    """Number of requests of the server to its client during the call."""
+    """Number of requests that the server sent to its client during the call."""
     asked_at: float | None = None
-    """Unix time in seconds since which a question to the client is unanswered, or None."""
+    """Unix time in seconds since which a question to the client is not answered, or None."""
     replica: str = ""
-    """Replica that the exchange went through, if a desk shows several."""
+    """Replica with the connection, if the desk shows several replicas."""
 
     def elapsed(self, now: float) -> float:
-        """Return the seconds from request to response, or to `now` while pending."""
+        """Return the seconds from request to response, or to `now` if it is pending."""
         return (now if self.ended is None else self.ended) - self.started
 
     def waiting(self, now: float) -> float:
-        """Return the seconds waited for the client, up to `now` while a question is unanswered."""
+        """Return the seconds spent waiting for the client, up to `now` if a question is not answered."""
         return self.waited + (0.0 if self.asked_at is None else max(0.0, now - self.asked_at))
 
     @property
     def looks(self) -> int:
-        """Number of polls of its task."""
+        """Number of polls of the task."""
         return len(self.parts) - (self.rounds - 1) - self.questions
 
 
 def dropped(number: int) -> Exchange:
-    """Return a placeholder for an exchange that the index has dropped; the capture still has it."""
+    """Return a placeholder for an exchange that is no longer in the index. The capture still has it."""
     return Exchange(
         number,
         ExchangeKind.MALFORMED,

@@ -1,7 +1,7 @@
-"""Message heads: the few members of each message that pairing needs, without decoding the rest.
+"""The few members of a message that pairing needs (its head), read without decoding the whole message.
 
-A head is created when a frame is paired and then discarded. This module keeps no state and does not validate
-messages. Only beginning and end of a large frame are kept, so its members are read from both.
+A head exists only while its frame is paired. This module has no state and does not validate messages. Of a
+large frame only the beginning and the end are kept; the members are read from both.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63
-"""Larger numbers cannot be encoded as JSON again."""
+"""Limit above which a number cannot be encoded as JSON again."""
 MOST_HEADS = 2_048
-"""Maximum messages of a batch that are read individually; a longer array is shown as a single malformed
-frame."""
+"""Maximum number of messages in a batch. A longer batch is shown as one malformed frame."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -34,36 +33,36 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     id: Id | None = None
     method: str = ""
     name: str = ""
-    """Name of a tool or prompt, URI of a resource, or task id; empty if the method has none."""
+    """Name of the tool or prompt, URI, or task id. Empty if the method has none."""
     revision: str = ""
-    """Revision that this message states or agrees on; empty if it has none."""
+    """Revision that the message states or agrees to. Empty if it has none."""
     token: Id | None = None
-    """Progress token of a request or of a progress notification."""
+    """Progress token of a request or a progress notification."""
     cancels: Id | None = None
-    """Id of the request that a cancellation names."""
+    """Id of the request that a cancellation refers to."""
     failed: bool = False
     """True if the response is a JSON-RPC error."""
     code: int = 0
-    """Code of that error; 0 if it has none."""
+    """Code of the error. 0 if there is none."""
     tool_failed: bool = False
-    """True if the response is a result with `isError`."""
+    """True if the result has `isError`."""
     asks: bool = False
     """True if the response is `input_required`, so that the client must send answers."""
     state: str = ""
     """`requestState` of a response or of a later request."""
     task: str = ""
-    """Id of the task that a response creates or describes, or that a request names in its `_meta`."""
+    """Task that a response creates or describes, or that a request names in its `_meta`."""
     tokens: int = 0
-    """Approximate tokens of the content of the result; 0 if it has none."""
+    """Approximate number of tokens in the content of the result, or 0."""
     is_remarked: bool = False
-    """True if the message is faulty or odd."""
+    """True if the message has an error or a peculiarity."""
     is_faulty: bool = False
     """True if the message cannot be used."""
 
 
 MALFORMED = Head(ExchangeKind.MALFORMED)
 _LONGEST_WORD = 1_000
-"""Maximum characters of a method, name or id, because they stay in memory for every exchange."""
+"""Maximum length in characters of a method, name or id. These stay in memory for every exchange."""
 
 _Maybe = int | str | float | None
 
@@ -124,7 +123,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_heads(data: bytes) -> list[Head]:
-    """Return the heads of a frame's messages: one, or several for a batch. Never empty, never raises."""
+    """Return the heads of the messages in a frame. A batch has several. Never empty; never raises."""
     try:
         if not data.isascii():
             data.decode()
@@ -143,7 +142,7 @@ def _batch(data: bytes) -> list[Head]:
 
 
 def _lenient(data: bytes) -> list[Head]:
-    """Return the heads of a frame that is almost JSON-RPC."""
+    """Return the heads of a frame that is almost valid JSON-RPC."""
     read = read_frame(data)
     if read.fault is not None:
         if not read.is_response or read.id is None:
@@ -155,7 +154,7 @@ def _lenient(data: bytes) -> list[Head]:
 
 
 def _single(data: bytes) -> Head:
-    """Return the head of a frame that is not a batch. Raises: exceptions in `UNREADABLE`."""
+    """Return the head of a single message. Raises: exceptions in `UNREADABLE`."""
     try:
         message = _one.decode(data)
     except msgspec.ValidationError:
@@ -168,7 +167,7 @@ def _single(data: bytes) -> Head:
 
 
 def _short(text: str) -> str:
-    """Return a text shortened to a unique prefix with a digest, if it is too long."""
+    """Shorten a long text to its beginning and a digest, so that it stays unique."""
     if len(text) <= _LONGEST_WORD:
         return text
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -176,7 +175,7 @@ def _short(text: str) -> str:
 
 
 def _key(identifier: _Maybe) -> _Maybe:
-    """Return an id in the form that is stored."""
+    """Return an id in the form in which it is stored."""
     if isinstance(identifier, str):
         return _short(identifier)
     if isinstance(identifier, int) and not -_LARGEST_ID <= identifier < 2 * _LARGEST_ID:
@@ -185,7 +184,7 @@ def _key(identifier: _Maybe) -> _Maybe:
 
 
 def _strict(message: _Message) -> Head:
-    """Return the head of a message whose known members have the specified types."""
+    """Return the head of a message whose members all have valid types."""
     given = message.id
     identifier = None if isinstance(given, msgspec.UnsetType) else given
     if message.method is not None:
@@ -198,7 +197,7 @@ def _strict(message: _Message) -> Head:
 
 
 def _code(error: bytes | msgspec.Raw) -> int:
-    """Return the code of an encoded error; 0 if it has none."""
+    """Return the code of an encoded error. 0 if it has none."""
     try:
         return _error(error).code
     except UNREADABLE:
@@ -239,12 +238,12 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
 
 
 def _program(params: _Params) -> str:
-    """Return the tool name of a `callTool` request of the gateway, which has it in two parts."""
+    """Return the tool name of a `callTool` request in the gateway dialect, where it consists of two parts."""
     return f"{params.stage}-{params.command}" if params.stage and params.command else ""
 
 
 def loose_head(message: Any) -> Head:
-    """Return the head of a message with members of unexpected types, which are ignored."""
+    """Return the head of a message. Members with invalid types are ignored."""
     if not isinstance(message, dict):
         return MALFORMED
     identifier, method = message.get("id"), message.get("method")
@@ -259,7 +258,7 @@ def loose_head(message: Any) -> Head:
 
 
 def _typed_members(value: Any, kind: type[_Part]) -> _Part:
-    """Return a `kind` with those members of `value` that have the right type."""
+    """Create a `kind` from the members of `value` that have valid types."""
     taken = kind()
     for field in msgspec.structs.fields(kind):
         if isinstance(value, dict) and field.encode_name in value:
@@ -272,7 +271,7 @@ def _typed_members(value: Any, kind: type[_Part]) -> _Part:
 
 
 _READ = 4 << 10
-"""Bytes of the beginning that are read, because relevant members come first."""
+"""Number of bytes at the beginning that are read. The relevant members come first."""
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rb"\s*(?:(%b)|([{}\[\]:,])|([-+.\w]+))" % _STRING, re.DOTALL)
 _FLAT = rb'\{(?:%b|[^{}"])*\}' % _STRING
@@ -286,7 +285,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def read_cut(beginning: bytes, end: bytes) -> Head:
-    """Return the head of a cut message as far as it can be determined. Never raises."""
+    """Return as much of the head of a cut message as can be read. Never raises."""
     closed, inner = _closed(beginning[:_READ])
     try:
         message = _decode(closed)
@@ -305,7 +304,7 @@ def read_cut(beginning: bytes, end: bytes) -> Head:
 
 
 def _closed(beginning: bytes) -> tuple[bytes, str]:
-    """Complete a truncated message, and return it with the name of the member that was cut."""
+    """Complete a message that was cut. Return it with the name of the member that was cut."""
     open_parts: list[bytes] = []
     names = [""]
     whole, closers = 0, b""
@@ -336,7 +335,7 @@ def _closed(beginning: bytes) -> tuple[bytes, str]:
 
 
 def _members(text: bytes) -> dict[str, Any]:
-    """Decode trailing members of an object."""
+    """Decode the last members of an object."""
     try:
         found = _decode(b"{%b}" % text.lstrip().removeprefix(b","))
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""Evaluates a traffic filter for a single exchange."""
+"""Test of a filter on a single exchange."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_let_pass(node: Node, frames: list[Frame], connections: Mapping[int, Conne
 
 
 class _OneExchange:
-    """Implements `Source` for a request and, if there is one, its answer."""
+    """A request, and its answer if there is one (implements `Source`)."""
 
     gaps: Sequence[Gap] = ()
     marks: Sequence[HeldMark] = ()

@@ -1,8 +1,8 @@
-"""Pairing of requests with responses, and grouping of exchanges into operations.
+"""Pairing of requests with responses, and grouping of related exchanges (an operation).
 
 Responses are paired per connection and direction by id; `1` and `"1"` are different ids. Rounds of a call are
-linked by their `requestState`, task requests by the task id, and questions in revisions with a handshake by
-the only call that was running. Ambiguous messages remain exchanges of their own.
+linked by `requestState`, and requests about a task by the task id. In revisions with a handshake, a question
+belongs to the only running call. A message that cannot be assigned remains an exchange of its own.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ from mcpdesk.recorder.record import Frame, Source
 _CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
 _LOG = "notifications/message"
 _ASKING = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
-"""Requests that a server sends to its client during a call."""
+"""Requests that a server may send to its client during a call."""
 _PROBE = "server/discover"
 _LISTEN = "subscriptions/listen"
 _STATUS = re.compile(r"HTTP\S* (\d{3})")
 _REFUSED = frozenset({"401", "403", "407", "421", "429"})
-"""HTTP statuses that mean nothing about a method."""
+"""HTTP statuses that do not depend on the method."""
 _NO_ANSWERS = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
-"""Messages that may be the body of an HTTP response without being the response to a request id."""
+"""Kinds of messages that may be the body of an HTTP response without answering a request."""
 _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
-"""Requests during which the server may ask the client."""
+"""Requests during which the server may send requests to the client."""
 MOST_MOVED = 50
-"""Maximum pending requests that are kept when their rows are dropped."""
+"""Maximum number of pending requests that are kept when their rows are dropped."""
 MOST_FLOWS = 10_000
-"""Maximum flows of forgotten connections whose requests may still be answered."""
+"""Maximum number of closed connections whose requests may still get an answer."""
 _MANY = 8
-"""Maximum running requests among which the one that asks is searched."""
+"""Maximum number of running requests that are searched for the one that a question belongs to."""
 LARGEST_READ = 4 << 20
-"""Maximum bytes of a frame that is decoded if its beginning and end are not sufficient."""
+"""Maximum size in bytes of a frame that is decoded if its beginning and end are not enough."""
 _MOST_NOTIFICATIONS = 10_000
-"""Maximum notifications linked to one exchange; further ones become exchanges of their own."""
+"""Maximum number of notifications linked to one exchange. Further ones become separate exchanges."""
 PARTS: Final = 1_000
-"""Maximum parts of one operation; further exchanges become separate lines."""
+"""Maximum number of parts of one operation. Further exchanges become separate lines."""
 REMEMBERED: Final = 20_000
-"""Maximum states and tasks whose next exchange is expected; the oldest are forgotten first."""
+"""Maximum number of states and tasks whose next exchange is expected. The oldest are forgotten first."""
 
 Key = tuple[str, str]
 
 
 def needs_all_bytes(frame: Frame) -> bool:
-    """Return True if a frame that was cut can be paired only when it is decoded in full."""
+    """Return True if a cut frame can be paired only by all its bytes."""
     is_cut = len(frame.data) < frame.size <= LARGEST_READ
     return is_cut and read_cut(frame.data, frame.end).kind is ExchangeKind.MALFORMED
 
@@ -72,15 +72,15 @@ class LinkedExchanges:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        """Rows of the parts, in order."""
+        """Rows of the parts, in their order."""
         self.rounds = 1
         self.questions = 0
         self.asked = 0
-        """Number of questions that the client has not answered yet."""
+        """Number of questions that the client has not answered."""
         self.since = 0.0
         """Unix time of the first of these questions."""
         self.waited = 0.0
-        """Seconds waited for the client before that."""
+        """Seconds spent waiting for the client before these questions."""
 
     def asked_client(self, time: float) -> None:
         """Record a question to the client."""
@@ -96,28 +96,28 @@ class LinkedExchanges:
 
 
 class Operations:
-    """All operations by their first row."""
+    """All operations, by the row of their first exchange."""
 
     def __init__(self) -> None:
         self._base = 0
         self.lines = array("q")
-        """Ascending rows that are not part of another."""
+        """Rows that are not part of another, in ascending order."""
         self.whole: dict[int, int] = {}
-        """First row of the operation, by row of the part."""
+        """First row of the operation, by row of each part."""
         self._of: dict[int, LinkedExchanges] = {}
         self._awaited: dict[Key, int] = {}
 
     def get(self, row: int) -> LinkedExchanges | None:
-        """Return the operation that begins with `row`; None if it is a single exchange."""
+        """Return the operation that begins with `row`. None if that row has no parts."""
         return self._of.get(row)
 
     def client_s(self, row: int) -> float:
-        """Return the seconds for which the operation that begins with `row` waited for its client."""
+        """Return the seconds for which the operation that begins with `row` waited for the client."""
         operation = self._of.get(row)
         return 0.0 if operation is None else operation.waited
 
     def start(self, row: int) -> LinkedExchanges:
-        """Return the operation of a row, or of its whole if the row is a part; create it if necessary."""
+        """Return the operation that contains `row`. Create it if necessary."""
         whole = self.whole.get(row, row)
         operation = self._of.get(whole)
         if operation is None:
@@ -125,11 +125,11 @@ class Operations:
         return operation
 
     def add_line(self, row: int) -> None:
-        """Add a new row that belongs to no other."""
+        """Add a new row that is not part of another."""
         self.lines.append(row)
 
     def join(self, row: int, to: int) -> LinkedExchanges | None:
-        """Make a new row part of the operation of `to`; return None if it has too many parts already."""
+        """Make a new row part of the operation with row `to`. Return None if that has too many parts."""
         operation = self.start(to)
         if len(operation.rows) >= PARTS:
             self.lines.append(row)
@@ -139,19 +139,19 @@ class Operations:
         return operation
 
     def expect(self, key: Key, row: int) -> None:
-        """Remember the key that a later exchange of this operation will carry."""
+        """Remember that a later exchange with this key belongs to the operation of `row`."""
         self._awaited.pop(key, None)
         self._awaited[key] = self.whole.get(row, row)
         if len(self._awaited) > REMEMBERED:
             del self._awaited[next(iter(self._awaited))]
 
     def expected(self, key: Key) -> int | None:
-        """Return the row that an exchange with this key belongs to; None if it is unknown or was dropped."""
+        """Return the row that an exchange with this key belongs to. None if it is unknown or was dropped."""
         row = self._awaited.get(key)
         return row if row is not None and row >= self._base else None
 
     def move(self, row: int, to: int) -> None:
-        """Replace `row` by the new row `to`."""
+        """Replace `row` with the new row `to`."""
         self.lines.append(to)
         operation = self._of.pop(row, None)
         if operation is not None:
@@ -159,7 +159,7 @@ class Operations:
             self.whole.update(dict.fromkeys(operation.rows, to))
 
     def drop(self, base: int) -> None:
-        """Forget the rows before `base`."""
+        """Forget all rows before `base`."""
         self._base = base
         self.lines = self.lines[bisect_left(self.lines, base) :]
         drop_before(base, self.whole)
@@ -170,20 +170,20 @@ class Operations:
             operation.rows = array("q", (row for row in operation.rows if row >= base))
 
     def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield the operations of some rows, each once with all its rows in ascending order."""
+        """Yield the operations of some rows. Each comes once, with all its rows in ascending order."""
         for line in sorted({self.whole.get(row, row) for row in rows}):
             operation = self._of.get(line)
             yield line, (line, *operation.rows) if operation else (line,)
 
 
 def drop_before(base: int, table: dict[int, Any]) -> None:
-    """Delete entries of rows, or frames, before `base`, in place."""
+    """Delete the entries for rows, or frames, before `base` from a dictionary."""
     for key in [key for key in table if key < base]:
         del table[key]
 
 
 def state_key(server: str, state: str) -> Key:
-    """Return the key of a `requestState`, a digest to save memory."""
+    """Return the key for a `requestState`. It is a digest, which needs less memory."""
     return server, blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -193,13 +193,13 @@ def task_key(server: str, task: str) -> Key:
 
 
 class RequestFlow:
-    """Requests of one direction on one connection that may still be answered."""
+    """Requests in one direction on one connection that may still get an answer."""
 
     __slots__ = ("agreed_at", "cancelled", "malformed", "probes", "token_of", "tokens", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[Id, deque[int]] = {}
-        """Rows by id, oldest first. Several rows share an id if a peer reuses it."""
+        """Rows of pending requests by id, oldest first. A peer may use an id for several requests."""
         self.cancelled: dict[Id, int] = {}
         self.tokens: dict[Id, int] = {}
         """Rows by progress token."""
@@ -209,27 +209,27 @@ class RequestFlow:
         self.agreed_at = inf
         """Unix time of the first result."""
         self.probes = deque[int](maxlen=_MANY)
-        """Rows of opening requests that failed before the first result."""
+        """Rows of the first requests, which failed before any result arrived."""
 
 
 class Pairing:
-    """Pairs frames in order and extends the table. Not thread-safe."""
+    """Pairs frames in order, and adds rows to the table. Not thread-safe."""
 
     def __init__(
         self, source: Source, *, rolling: bool = False, held_s: Callable[[int], float] = lambda row: 0.0
     ) -> None:
-        """`held_s` returns the seconds for which a row and its answer were held at the desk."""
+        """`held_s` returns the seconds for which the messages of a row were held at the desk."""
         self.table = Table(rolling=rolling)
         self.operations = Operations()
         self.altered = RollingColumn[int]("q")
         self.paired = 0
-        """Number of frames that were paired or skipped. Set by the index."""
+        """Number of frames that were paired or skipped. The index sets it."""
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
         self.row_of: ColumnValues[int] = column_of("q", rolling=rolling)
-        """First row of every frame."""
+        """First row of each frame."""
         self.first_frame = 0
-        """Frames before this one were dropped."""
+        """Number of the first frame that was not dropped."""
         self._source = source
         self._is_rolling = rolling
         self._held_s = held_s
@@ -237,7 +237,7 @@ class Pairing:
         self._flows: dict[int, RequestFlow] = {}
         self.slow_calls = SlowCallDetector()
         self.remarked: set[int] = set()
-        """Rows with a faulty or odd message."""
+        """Rows with a message that has an error or a peculiarity."""
 
     def add(self, frame: Frame) -> None:
         """Add the next frame."""
@@ -255,14 +255,14 @@ class Pairing:
         self.row_of.append(NO_FRAME)
 
     def skip_to(self, frame: int) -> None:
-        """Skip all frames before `frame`, which are missing. Only for rolling columns."""
+        """Skip the missing frames before `frame`. Only for rolling columns."""
         assert isinstance(self.row_of, RollingColumn)
         self.row_of.drop(frame)
         drop_before(frame, self._batches)
         self.first_frame = max(self.first_frame, frame)
 
     def rows_of(self, frame: int) -> tuple[int, ...]:
-        """Return the rows that a frame belongs to."""
+        """Return the rows to which a frame belongs."""
         if not self.first_frame <= frame < len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
             return ()
         rows, base = self._batches.get(frame) or (row,), self.table.base
@@ -274,29 +274,29 @@ class Pairing:
         return sorted(row for rows in waiting for row in rows)
 
     def give_up_closed(self) -> None:
-        """End pending requests of closed connections, which can no longer be answered."""
+        """End the pending requests of closed connections, because no answer can arrive."""
         for key, flow in list(self._flows.items()):
             info = self._source.connections.get(key >> 1)
             if info is None and (len(self._flows) <= MOST_FLOWS or not self._is_rolling):
                 continue
             if info is not None and info.closed is None:
                 continue
-            # A running core forgets the connections that closed longest ago.
+            # A running core forgets connections that closed long ago.
             closed = 0.0 if info is None or info.closed is None else info.closed
             for row in [row for rows in flow.waiting.values() for row in rows]:
                 self._stop(row, max(closed, self.table.started[row]), Status.LOST)
             del self._flows[key]
 
     def pending_row(self, connection: int, direction: int, identifier: Id, until: float) -> int:
-        """Return the latest pending request with an id that was recorded by a Unix time, or `NO_ROW`."""
+        """Return the latest pending request with an id recorded before a Unix time, or `NO_ROW`."""
         flow, started = self._flows.get(connection << 1 | direction), self.table.started
         rows = () if flow is None else flow.waiting.get(identifier, ())
         return next((row for row in reversed(rows) if started[row] <= until), NO_ROW)
 
     def give_up(self, row: int, time: float, status: Status) -> bool:
-        """End a request as lost or malformed; return False if it is not pending.
+        """End a pending request as lost or malformed. Return False if it is not pending.
 
-        A later response to a lost request is still accepted.
+        A lost request can still get a response.
         """
         flow = self._flows.get(self.table.connection[row] << 1 | self.table.direction[row])
         identifier = self.table.id[row]
@@ -311,7 +311,7 @@ class Pairing:
         return True
 
     def drop(self, base: int) -> None:
-        """Forget the rows before `base`, and their frames. Only for rolling columns.
+        """Forget the rows before `base` and their frames. Only for rolling columns.
 
         The newest pending requests among them are moved to the end, so that they stay visible.
         """
@@ -340,14 +340,14 @@ class Pairing:
         self.slow_calls.forget(self.table.drop(base))
         if isinstance(self.row_of, RollingColumn):
             self.row_of.drop(self.first_frame)
-        # Changes of dropped rows are meaningless. They are approximately in the order of the rows.
+        # Changes of dropped rows are not needed. They are roughly in the order of the rows.
         start, stop = self.altered.base, len(self.altered)
         while start < stop and self.altered[start] < base:
             start += 1
         self.altered.drop(start)
 
     def _moved(self, row: int) -> int:
-        """Copy a pending row to the end and return the new row."""
+        """Copy a pending row to the end. Return the new row."""
         fresh = self.table.copy(row, max(0, len(self.row_of) - 1))
         self.operations.move(row, fresh)
         frame = self.table.request[row]
@@ -407,7 +407,7 @@ class Pairing:
         return info.server if info else ""
 
     def _link(self, head: Head, frame: Frame, row: int) -> None:
-        """Add a request as a separate line, or as part of the operation that it continues."""
+        """Add a request as a separate line, or as a part of the operation that it continues."""
         operations = self.operations
         if head.state:
             first = operations.expected(state_key(self._server(frame.connection), head.state))
@@ -431,7 +431,7 @@ class Pairing:
         operations.add_line(row)
 
     def _go_on(self, row: int, first: int, frame: Frame) -> None:
-        """Add a round to the operation that began with `first`: the client has sent answers."""
+        """Add a round to the operation that began with `first`, because the client has sent answers."""
         if (operation := self.operations.join(row, first)) is not None:
             operation.rounds += 1
             operation.client_answered(frame.time)
@@ -439,7 +439,7 @@ class Pairing:
             self.altered.append(first)
 
     def _asker(self, head: Head, frame: Frame) -> int | None:
-        """Return the call for which a server asks its client: that of the task, or the only running one."""
+        """Return the call that a question belongs to: the call of its task, or the only running call."""
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
@@ -459,7 +459,7 @@ class Pairing:
             flow.token_of[row] = head.token
 
     def _answered(self, head: Head, frame: Frame) -> int | None:
-        """Return the row that a response ends, or None if no request waits for it."""
+        """Return the row that a response ends. None if no request waits for it."""
         flow = self._flow(frame.connection, 1 - frame.direction)
         if (identifier := head.id) is None:
             malformed = self._answer_malformed(flow, frame)
@@ -485,7 +485,7 @@ class Pairing:
         return row
 
     def _update_operation(self, row: int, head: Head, frame: Frame) -> None:
-        """Record the effect of a response on the operation of its request."""
+        """Record what a response means for the operation of its request."""
         operations, table = self.operations, self.table
         whole = operations.whole.get(row)
         if whole is not None:
@@ -502,7 +502,7 @@ class Pairing:
             operations.expect(task_key(self._server(frame.connection), head.task), row)
 
     def _stop(self, row: int, time: float, status: Status) -> None:
-        """End a request without a response, and with it a round or question of its operation."""
+        """End a request without a response. If it is a round or a question, end that as well."""
         table, whole = self.table, self.operations.whole.get(row)
         if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
@@ -517,7 +517,7 @@ class Pairing:
         self.altered.append(whole)
 
     def _end(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
-        """Record a response that came in time."""
+        """Record a response that arrived in time."""
         status = _status(head)
         if status not in (Status.ERROR, Status.MALFORMED):
             if flow.agreed_at == inf:
@@ -551,7 +551,7 @@ class Pairing:
         return STATUSES[self.table.status[row]] is Status.NEGOTIATION
 
     def _agreed(self, flow: RequestFlow, time: float) -> None:
-        """Record the first result of a flow. Requests that failed before it were part of the negotiation."""
+        """Record the first result of a flow. Requests that failed before it belong to the negotiation."""
         flow.agreed_at = time
         for row in flow.probes:
             if row >= self.table.base and self._is_unsuccessful(row):
@@ -564,10 +564,10 @@ class Pairing:
         return STATUSES[self.table.status[row]] in (Status.ERROR, Status.LOST, Status.MALFORMED)
 
     def _is_negotiation(self, row: int, flow: RequestFlow, code: int = 0, frame: int = NO_FRAME) -> bool:
-        """Return True if a request without a result is part of the negotiation.
+        """Return True if a request without a result belongs to the negotiation of the revision.
 
-        `code` is that of the error in `frame`. Clients send `server/discover` first to find out the protocol
-        era. Many stateless servers do not implement `subscriptions/listen`.
+        `code` is the code of the error in `frame`. A client first sends `server/discover` to find out if the
+        server is stateless. Many stateless servers do not support `subscriptions/listen`.
         """
         method = self.table.method(row)
         if method == _LISTEN:
@@ -581,10 +581,10 @@ class Pairing:
         return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
     def _refused_probe(self, head: Head, frame: Frame) -> int | None:
-        """Return the opening request that HTTP refused with this body, which does not respond to its id.
+        """Return the request that HTTP refused with this body, although the body does not name its id.
 
-        Servers that require a session refuse the request before they read it, with plain text or with an
-        error that has an id of its own. Steps of a login are no such bodies.
+        A server that requires a session refuses the first request before it reads it. The body is then plain
+        text, or an error with another id. Steps of a login are not such bodies.
         """
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None or flow.malformed != NO_FRAME or (row := _only(flow)) is None:
@@ -598,18 +598,18 @@ class Pairing:
         return row
 
     def _is_refused_by_http(self, frame: int) -> bool:
-        """Return True if the HTTP status means that any request would have been refused."""
+        """Return True if the HTTP status would have been the same for any request."""
         status = self._http_status(frame)
         return status in _REFUSED or status >= "500"
 
     def _http_status(self, frame: int) -> str:
-        """Return the HTTP status of a response; empty if none was recorded."""
+        """Return the HTTP status of a response. Empty if none was recorded."""
         note = self._source.note(frame)
         status = _STATUS.match(note.line) if note is not None else None
         return "" if status is None else status[1]
 
     def _answer_malformed(self, flow: RequestFlow, frame: Frame) -> int | None:
-        """Return the row of the unanswered malformed frame that an error without id refers to, or None."""
+        """Return the row of the malformed frame that an error without an id answers, or None."""
         row, flow.malformed = flow.malformed, NO_FRAME
         if row == NO_FRAME:
             return None
@@ -618,7 +618,7 @@ class Pairing:
         return row
 
     def _answer_only(self, head: Head, flow: RequestFlow, frame: Frame) -> int | None:
-        """Return the request that a response without id ends: the only running one, as its client assumes."""
+        """Return the request that a response without an id ends: the only running one, as clients assume."""
         row = _only(flow)
         if row is None or sum(map(len, flow.waiting.values())) > 1:
             return None
@@ -629,7 +629,7 @@ class Pairing:
         return row
 
     def _notified(self, head: Head, frame: Frame, row: int) -> None:
-        """Link a notification to its call, or end the call that it cancels."""
+        """Link a notification to its call. If it is a cancellation, end the call."""
         call = self._subject(head, frame)
         if call is not None:
             call = self.operations.whole.get(call, call)
@@ -642,7 +642,7 @@ class Pairing:
         self.operations.add_line(row)
 
     def _subject(self, head: Head, frame: Frame) -> int | None:
-        """Return the call that a notification belongs to, if it can be determined."""
+        """Return the call that a notification belongs to. None if it is unknown."""
         if head.method in _CANCELLATIONS and head.cancels is not None:
             return self._cancelled(head.cancels, frame)
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
@@ -656,7 +656,7 @@ class Pairing:
         return row
 
     def _cancelled(self, identifier: Id, frame: Frame) -> int | None:
-        """End the request that is cancelled, and return it."""
+        """End the request that is cancelled. Return its row."""
         flow = self._flow(frame.connection, frame.direction)
         rows = flow.waiting.pop(identifier, None)
         given_up = flow.cancelled.get(identifier)
@@ -669,7 +669,7 @@ class Pairing:
 
 
 def _only(flow: RequestFlow) -> int | None:
-    """Return the only running request, or None if there are several."""
+    """Return the only running request. None if there is none, or more than one."""
     if len(flow.waiting) != 1:
         return None
     (rows,) = flow.waiting.values()
@@ -677,7 +677,7 @@ def _only(flow: RequestFlow) -> int | None:
 
 
 def _same_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
-    """Return the id of a request that equals a response's id except for its type, or None."""
+    """Return the id of a pending request that is the same except for its type. None if there is none."""
     if len(waiting) > _MANY:
         return None
     return next((key for key in waiting if not isinstance(key, float) and same_id(identifier, key)), None)

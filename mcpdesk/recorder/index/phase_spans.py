@@ -1,4 +1,4 @@
-"""Phases of an exchange in order of time; their durations add up to that of the exchange."""
+"""Phases of an exchange in chronological order. Their durations add up to that of the exchange."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcpdesk.recorder.record import Direction, Frame
 
 
 class PhaseKind(StrEnum):
-    """Phase of an exchange. The value is the displayed text."""
+    """Kind of a phase. The value is the text that is shown."""
 
     QUEUE = "parse and queue"
     HANDLER = "handler"
@@ -23,9 +23,9 @@ class PhaseKind(StrEnum):
     SHAPING = "shaping"
     WRITE = "write"
     HELD = "at the desk"
-    """Held at the desk, or answered there instead of by the server."""
+    """Time for which a message was held at the desk, or answered there instead of by the server."""
     SERVER = "in the server"
-    """Observed from outside, or not measured: everything except waiting for the client."""
+    """Time in the server. If it was not measured, all time except waiting for the client."""
 
 
 class PhaseSpan(Struct, gc=False, frozen=True):
@@ -36,7 +36,7 @@ class PhaseSpan(Struct, gc=False, frozen=True):
 
 
 def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]:
-    """Return the phases of a request, including all its rounds; empty for other exchanges.
+    """Return the phases of a request with all its rounds. Empty for other exchanges.
 
     A pending request ends at `now`.
     """
@@ -58,7 +58,7 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
 
 
 def _held(index: Index, one: Exchange) -> tuple[float, float]:
-    """Return the seconds for which a request and its answer were held; infinity if it ended at the desk."""
+    """Return the seconds for which a request and its answer were held. Infinity if it ended at the desk."""
     marks = index.marks_of(one)
     if one.direction is Direction.IN and any(mark.is_end for mark in marks):
         return inf, 0.0
@@ -73,7 +73,7 @@ def _response(index: Index, one: Exchange) -> Frame | None:
 def _split(
     answer: Frame | None, started: float, ended: float, waited: float, held: tuple[float, float]
 ) -> Iterator[PhaseSpan]:
-    """Yield the phases between two times. If the answer has no phases, only the waiting times are known."""
+    """Yield the phases between two times. Without measured phases, only waiting times are known."""
     took = max(0.0, ended - started)
     phases = None if answer is None else answer.phases
     if phases is None:
@@ -92,8 +92,7 @@ def _split(
             (PhaseKind.PERSON, phases.person / 1e6),
             (PhaseKind.SHAPING, phases.shaping / 1e6),
         ]
-        # The two clocks differ, and one may be set during a call. The measured times must not exceed the
-        # total.
+        # The two clocks differ, and one may be adjusted during a call. The sum must not exceed the total.
         left = took - write
         total = sum(seconds for _, seconds in measured)
         share = min(1.0, left / total) if total else 1.0

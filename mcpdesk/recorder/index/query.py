@@ -1,10 +1,10 @@
-"""Parser of the traffic filter language, which is the same on the screen and on the command line.
+"""Parser for the filter language of the traffic, on the screen and on the command line.
 
-    user-profile                     plain words search names, peers and the bytes of every frame
-    "hello world"                    quotes for text with blanks
-    method:tools/call tool:Bash peer:claude server:profiles replica:web-1 dir:in kind:notification
-    status:error|pending is:held id:42 rev:2026-07-28 >200ms <=1s >10kb since:5m since:12:03
-    not status:ok (tool:Bash or method:resources/)
+user-profile                     plain words search names, peers and the bytes of every frame
+"hello world"                    quotes for text with blanks
+method:tools/call tool:Bash peer:claude server:profiles replica:web-1 dir:in kind:notification
+status:error|pending is:held id:42 rev:2026-07-28 >200ms <=1s >10kb since:5m since:12:03
+not status:ok (tool:Bash or method:resources/)
 
 All adjacent fields must match; `or` has a lower precedence than adjacency, `not` a higher one. Values match
 substrings, ignoring case; `a|b` matches either. The parser does not depend on the storage of exchanges.
@@ -24,7 +24,7 @@ from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 
 
 class QueryError(DeskUserError):
-    """Invalid filter. `position` is the offset of the error in characters, from 0."""
+    """The filter is invalid. `position` is the offset of the error in characters, from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -33,35 +33,35 @@ class QueryError(DeskUserError):
 
 
 class Word(Struct, frozen=True):
-    """Text that occurs anywhere: in names, the peer, or the bytes of a frame. Lower case."""
+    """Text that may occur in names, in the peer, or in the bytes of a frame. Lower case."""
 
     text: str
 
 
 class Field(Struct, frozen=True):
-    """Named property that must have one of the values."""
+    """Property that must have one of the values."""
 
     name: str
     values: tuple[str, ...]
 
 
 class Limit(Struct, frozen=True):
-    """Bound on seconds (`elapsed`) or bytes (`size`)."""
+    """Limit for the duration in seconds (`elapsed`) or the size in bytes (`size`)."""
 
     what: str
     sign: str
-    """`>`, `<`, `>=` or `<=`."""
+    """One of `>`, `<`, `>=`, `<=`."""
     bound: float
 
 
 class Since(Struct, frozen=True):
-    """Started at or after this Unix time in seconds."""
+    """Start at or after this Unix time in seconds."""
 
     time: float
 
 
 class Within(Struct, frozen=True):
-    """Started within the last seconds, relative to the time of evaluation."""
+    """Start within the last seconds before the filter is evaluated."""
 
     seconds: float
 
@@ -101,10 +101,10 @@ _STATES: dict[str, tuple[str, ...]] = {
     word: (word,)
     for word in ("held", "changed", "answered", "dropped", "mocked", "faulty", Status.NEGOTIATION.value)
 }
-"""Outcomes of messages at the desk, and parts of the negotiation."""
+"""Decisions about messages at the desk, and parts of the negotiation, by value of `is:`."""
 _OPERATORS = frozenset({"not", "or", "and"})
 TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "replica", "rev")
-"""Fields whose values are substrings."""
+"""Fields that match substrings."""
 FIXED_VALUES = {
     "status": tuple(_STATUSES),
     "is": tuple(_STATES),
@@ -135,15 +135,15 @@ class _Token(NamedTuple):
 
 
 def quoted(text: str) -> str:
-    """Return `text` as a single quoted filter value."""
+    """Return `text` as one quoted value of a filter."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def parse(text: str, now: float) -> Node:
-    """Parse a filter; empty text matches everything.
+    """Parse a filter. An empty text matches everything.
 
-    `now` is Unix time in seconds; `since:12:03` is before it.
-    Raises: QueryError with message and position.
+    `now` is the Unix time in seconds. A time such as `since:12:03` is the latest one before it. Raises:
+    QueryError with message and position.
     """
     return _Parser(list(_tokens(text)), len(text), now).whole()
 
@@ -162,7 +162,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """Recursive descent parser with one method per precedence level."""
+    """Recursive descent parser. It has one method for each level of precedence."""
 
     def __init__(self, tokens: list[_Token], end: int, now: float) -> None:
         self._tokens = tokens
@@ -184,7 +184,7 @@ class _Parser:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def _skip(self, kind: str) -> bool:
-        """Skip the next token if it is of this kind; return whether it was."""
+        """Skip the next token if it is of this kind. Return True if it was."""
         token = self._peek()
         is_next = token is not None and token.kind == kind
         self._at += is_next
@@ -251,7 +251,7 @@ class _Parser:
 
 
 def _refuse_comparison(token: _Token) -> None:
-    """Reject a word that looks like a comparison, because it would silently match nothing."""
+    """Reject a word that looks like a comparison. As a plain word it would match nothing."""
     is_text = "; use quotes to search for the text"
     if (found := _EQUAL.fullmatch(token.text)) and (name := found[1].lower()) in {*_FIELDS, "since"}:
         _fail(f"write {name}:{found[2]}{is_text}", token.position)
@@ -272,7 +272,7 @@ def _unquoted(text: str, position: int) -> str:
 
 
 def _texts(value: str, position: int) -> tuple[str, ...]:
-    """Return the substrings to search for; a quoted value is a single one, including blanks and bars."""
+    """Return the substrings to search for. A quoted value is one substring, with spaces and bars."""
     if value.startswith('"'):
         return (_unquoted(value, position).lower(),)
     return tuple(part.lower() for part in value.split("|") if part)
@@ -281,7 +281,7 @@ def _texts(value: str, position: int) -> tuple[str, ...]:
 def _ids(value: str, position: int) -> tuple[str, ...]:
     """Return the ids to search for.
 
-    A quoted value means only the string; bare digits mean number or string.
+    Digits without quotes mean a number or a string. A quoted value means a string.
     """
     if value.startswith('"'):
         return ('"' + _unquoted(value, position),)
@@ -289,7 +289,7 @@ def _ids(value: str, position: int) -> tuple[str, ...]:
 
 
 def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str, ...]]:
-    """Return a parser for values of a fixed set."""
+    """Return a parser for a field with a fixed set of values."""
 
     def read(value: str, position: int) -> tuple[str, ...]:
         found: list[str] = []
@@ -325,21 +325,21 @@ def _limit(token: _Token) -> Limit:
 
 
 def moment_of(text: str, now: float) -> float:
-    """Return the Unix time of `5m` (ago) or `12:03`, relative to `now`. Raises: QueryError."""
+    """Return the Unix time that `5m` (five minutes ago) or `12:03` means. Raises: QueryError."""
     text = text.strip().removeprefix("-")
     seconds = _span(text)
     return _clock(text, 0, now) if seconds is None else now - seconds
 
 
 def _span(value: str) -> float | None:
-    """Return the seconds of `5m`; None for other texts."""
+    """Return the number of seconds in a text such as `5m`. None for other texts."""
     match = _NUMBER.fullmatch(value)
     unit = match and _SECONDS.get(match[2].lower())
     return float(match[1]) * unit if match and unit else None
 
 
 def _clock(value: str, position: int, now: float) -> float:
-    """Return the latest Unix time with this time of day that is not in the future."""
+    """Return the latest Unix time with this time of day that is not after `now`."""
     if match := _CLOCK.fullmatch(value):
         hour, minute, second = (int(part or 0) for part in match.groups())
         if hour < 24 and minute < 60 and second < 60:

@@ -1,4 +1,4 @@
-"""Detection of calls that take longer than others with the same method and name."""
+"""Detection of calls that are slow compared with others of the same method and name."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from math import floor, inf, log2
 from typing import Final
 
 _ENOUGH: Final = 20
-"""Minimum calls of a label before any of them counts as slow."""
+"""Minimum number of calls with a label before any of them can count as slow."""
 _USUAL: Final = 0.9
-"""Share of calls whose duration is normal."""
+"""Fraction of the calls that have a normal duration."""
 _STEPS: Final = 4
-"""Number of histogram steps per doubling of the duration."""
+"""Number of histogram steps in which the duration doubles."""
 _SHORTEST_S: Final = 1e-6
 _LEAST_S: Final = 0.01
-"""Shorter calls never count as slow."""
+"""Duration in seconds below which no call counts as slow."""
 _RENEWED: Final = 16
-"""The limit is computed again when the number of calls has grown by this fraction (1/16)."""
+"""The limit is computed again after the number of calls has grown by this fraction (1/16)."""
 
 
 class SlowCallDetector:
-    """Histogram of call durations per label. Calls that take over twice as long as 9 in 10 are slow.
+    """Histogram of call durations by label. A call is slow if it takes over twice as long as 9 of 10.
 
-    The limit follows from all calls so far, so calls of equal duration are either all slow or all not slow.
+    The limit depends on all calls so far. Calls with the same duration are therefore all slow or all not
+    slow.
     """
 
     def __init__(self) -> None:
         self._counts: dict[int, dict[int, int]] = {}
-        """Number of calls by label and step."""
+        """Number of calls, by label and histogram step."""
         self._totals: dict[int, int] = {}
         self._limits: dict[int, tuple[int, float]] = {}
-        """Limit in seconds, and number of calls when it was computed, by label."""
+        """Limit in seconds and number of calls when it was computed, by label."""
         self.version = 0
-        """Increases when a limit changes."""
+        """Number that increases when a limit changes."""
 
     def forget(self, labels: Collection[int]) -> None:
         """Forget labels that are no longer used."""
@@ -48,7 +49,7 @@ class SlowCallDetector:
         self._totals[label] = self._totals.get(label, 0) + 1
 
     def is_slow(self, label: int, elapsed: float) -> bool:
-        """Return True if a call of that duration in seconds is slow among those of its label."""
+        """Return True if a duration in seconds is slow for a label."""
         total = self._totals.get(label, 0)
         if total < _ENOUGH:
             return False

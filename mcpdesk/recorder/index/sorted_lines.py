@@ -1,7 +1,7 @@
-"""Lines of a view sorted by a column, for any number of lines.
+"""Lines of a view sorted by a column. It is fast for any number of lines.
 
-Lines are distributed to pieces by their keys, in slices of time; a piece is sorted when it is read. New and
-changed lines are moved between pieces, so that the whole need not be sorted again.
+In slices of time, each line is put into one of several pieces, by its key. A piece is sorted only when it is
+read. New and changed lines are moved between pieces, so that most lines need not be sorted again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 
 _BLOCK = 2_048
-"""Lines distributed between two checks of the clock; a piece holds about as many."""
+"""Number of lines between two checks of the clock. A piece has about as many lines."""
 _MOST_BOUNDS = 256
 _SAMPLES = 4
-"""Keys sampled for each bound between pieces."""
+"""Number of sampled keys for each bound between two pieces."""
 _GOLDEN = 0.6180339887
-"""Multiples of this number, modulo 1, are evenly spread and repeat no pattern."""
+"""Multiples of this number, modulo 1, are spread evenly and have no pattern."""
 _GROWTH = 4
-"""The bounds are chosen again when there are this many times more lines than expected."""
+"""New bounds are chosen when there are this many times more lines than expected."""
 _CLOCK_S = 1.0
-"""Minimum seconds between two moves of pending lines, whose duration grows."""
+"""Minimum seconds between two moves of pending lines, whose durations grow."""
 _NOWHERE: Final = 0xFFFF
 _STATUS_ORDER = (
     Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.LEFT,
@@ -45,58 +45,58 @@ SORTABLE = {
     "id": False,
     "revision": False,
 }
-"""Sortable columns; True if the largest value comes first."""
+"""Columns by which lines can be sorted. True if the largest value comes first."""
 _OF_CONNECTIONS = frozenset({"peer", "server", "revision"})
-"""Columns whose values are properties of connections, which may become known late."""
+"""Columns whose values belong to connections. They may become known late."""
 
 Key = Callable[[int], Any]
 
 
 class SortedLines:
-    """Lines of a view sorted by a column; lines with equal values stay in their order."""
+    """Lines of a view sorted by a column. Lines with equal values stay in their order."""
 
     raw = False
 
     def __init__(self, view: View, index: Index, column: str, is_falling: bool) -> None:
-        """`column` is a key of `SORTABLE`. The sequence is empty before the first call of `advance`."""
+        """`column` is a key of `SORTABLE`. Before the first call of `advance`, the sequence is empty."""
         self.column = column
         self.is_falling = is_falling
         self._view = view
         self._index = index
         self._pieces = self._coming = LinePieces([], lambda line: line, is_falling)
         self._next = 0
-        """First line that was not distributed yet."""
+        """First line that is not in a piece yet."""
         self._altered = self._moved = 0
         self._base = 0
         self._told: Mapping[int, str] = {}
         self._clock_due = 0.0
         self._begin()
-        self._pieces = self._coming  # a previous order to show in the meantime does not exist
+        self._pieces = self._coming  # there is no previous order to show
 
     @property
     def lines(self) -> Sequence[int]:
-        """Lines in order; while `done` is below 1, only the distributed ones."""
+        """Lines in order. While `done` is below 1, only those that are already in pieces."""
         return self._pieces
 
     @property
     def done(self) -> float:
-        """Share of the lines that is sorted, 0 to 1."""
+        """Fraction of the lines that are sorted, from 0 to 1."""
         whole = len(self._view.lines)
         return min(1.0, len(self._coming) / whole) if self._is_behind and whole else 1.0
 
     def position(self, line: int) -> int:
-        """Return the position of a line; after all others if the line is not included."""
+        """Return the position of a line. If the line is not included, the position after all others."""
         return self._pieces.position(line)
 
     def advance(self, budget_s: float = 0.005) -> bool:
-        """Update the order for about `budget_s` seconds; return True if lines may have changed."""
+        """Update the order for about `budget_s` seconds. Return True if lines may have changed."""
         until = perf_counter() + budget_s
         changed = self._drop()
         self._coming.key = self._pieces.key = _KEYS[self.column](self._index)
         if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._is_told_otherwise():
             self._begin()
         if self._moved < self._view.moved.base:
-            self._begin()  # some lines that were added or removed are no longer known
+            self._begin()  # some added or removed lines are no longer known
         while self._is_behind:
             self._deal()
             changed = True
@@ -115,12 +115,12 @@ class SortedLines:
         return bool(lines) and lines[-1] >= self._next
 
     def _begin(self) -> None:
-        """Start distributing all lines again; the current order is kept until that is done."""
+        """Start to put all lines into new pieces. The current order is kept until this has ended."""
         lines, key = self._view.lines, _KEYS[self.column](self._index)
         self._altered, self._moved = len(self._index.altered), len(self._view.moved)
         self._base = self._index.table.base
         pieces = min(_MOST_BOUNDS, len(lines) // _BLOCK)
-        # Evenly spaced samples would be biased, because clients and tools may alternate.
+        # Samples at equal distances would be biased if clients or tools alternate.
         shares = (number * _GOLDEN % 1.0 for number in range(pieces * _SAMPLES))
         sample = (lines[int(share * len(lines))] for share in shares)
         bounds = sorted(map(key, sample))[_SAMPLES // 2 :: _SAMPLES]
@@ -129,7 +129,7 @@ class SortedLines:
         self._next = 0
 
     def _deal(self) -> None:
-        """Distribute one block of lines."""
+        """Put one block of lines into pieces."""
         lines = self._view.lines
         at = bisect_left(lines, self._next)
         block = lines[at : at + _BLOCK]
@@ -137,7 +137,7 @@ class SortedLines:
         self._next = block[-1] + 1
 
     def _move_some(self) -> bool:
-        """Move some lines that changed, were added or removed; return False if nothing is left to do."""
+        """Move some changed, added or removed lines. Return False if nothing is left to do."""
         altered, moved = self._index.altered, self._view.moved
         start, self._altered = self._altered, min(self._altered + _BLOCK, len(altered))
         came, self._moved = self._moved, min(self._moved + _BLOCK, len(moved))
@@ -146,7 +146,7 @@ class SortedLines:
         return self._altered > start or self._moved > came
 
     def _move_pending(self) -> bool:
-        """Move the lines of pending requests from time to time, because their duration grows."""
+        """Move the lines of pending requests from time to time, because their durations grow."""
         if self.column != "took" or monotonic() < self._clock_due:
             return False
         began = monotonic()
@@ -156,7 +156,7 @@ class SortedLines:
         return bool(pending)
 
     def _move(self, changed: Iterable[int]) -> None:
-        """Move some lines; lines that are not in the view are removed."""
+        """Move some lines to the right piece. Lines that are not in the view are removed."""
         lines, pieces = self._view.lines, self._pieces
         for line in sorted(changed):
             if self._base <= line < self._next:
@@ -175,7 +175,7 @@ class SortedLines:
         return True
 
     def _is_told_otherwise(self) -> bool:
-        """Return True if a name or revision of a connection has changed."""
+        """Return True if a name or a revision of a connection has changed."""
         if self.column not in _OF_CONNECTIONS:
             return False
         before, infos = self._told, _connections(self._index)
@@ -184,26 +184,28 @@ class SortedLines:
 
 
 class LinePieces(Sequence[int]):
-    """Lines in pieces in the order of their keys; each piece is sorted when it is read.
+    """Lines in pieces, in the order of their keys. A piece is sorted when it is read.
 
-    Every second piece holds lines with the same key. Such a piece may become long, but needs no sorting,
-    because its lines are in ascending order.
+    Every second piece has only lines with the same key. It may become long, but it needs no sorting, because
+    its lines are already in ascending order.
     """
 
     def __init__(self, bounds: Iterable[Any], key: Key, is_falling: bool, meant_for: int = 0) -> None:
-        """`bounds` are some ascending keys of the `meant_for` lines that are expected."""
+        """`bounds` are some keys in ascending order. `meant_for` is the expected number of lines."""
         self.key = key
         self.meant_for = meant_for
         self._is_falling = is_falling
         self._bounds = list(dict.fromkeys(bounds))
         self._pieces = [array("q") for _ in range(2 * len(self._bounds) + 1)]
-        """Pieces in ascending order of the keys, whatever the display order."""
+        """Pieces in ascending order of their keys, even if the lines are shown in descending order."""
         self._unsorted: set[int] = set()
         self._piece_of = array("H")
-        """Piece of each line; the index is the line minus `_base`."""
+        """Piece of each line. The index is the number of the line minus `_base`."""
         self._base = 0
         self._ends: list[int] | None = None
-        """Number of lines up to the end of each piece in display order; None if it must be counted again."""
+        """Number of lines up to the end of each piece, in the shown order. None if it must be counted
+        again.
+        """
 
     def __len__(self) -> int:
         return self._counted()[-1]
@@ -225,7 +227,7 @@ class LinePieces(Sequence[int]):
             yield from self._sorted(self._turned(place))
 
     def position(self, line: int) -> int:
-        """Return the position of a line; after all others if the line is not included."""
+        """Return the position of a line. If the line is not included, the position after all others."""
         number = self._number_of(line)
         if number == _NOWHERE:
             return len(self)
@@ -234,7 +236,7 @@ class LinePieces(Sequence[int]):
         return self._counted()[self._turned(number)] - len(piece) + at
 
     def add(self, lines: Sequence[int]) -> None:
-        """Add lines that are not included yet."""
+        """Add lines that are not included."""
         bounds, pieces, count = self._bounds, self._pieces, len(self._bounds)
         highest = max(lines) - self._base
         self._piece_of.extend([_NOWHERE] * (highest + 1 - len(self._piece_of)))
@@ -276,7 +278,7 @@ class LinePieces(Sequence[int]):
         return self._piece_of[at] if 0 <= at < len(self._piece_of) else _NOWHERE
 
     def _turned(self, number: int) -> int:
-        """Convert between the number of a piece and its position on display, in either direction."""
+        """Convert between the number of a piece and its shown position, in either direction."""
         return len(self._pieces) - 1 - number if self._is_falling else number
 
     def _counted(self) -> list[int]:

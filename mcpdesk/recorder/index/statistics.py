@@ -1,8 +1,8 @@
-"""Call statistics by tool and by client: counts, results, durations, bytes and tokens.
+"""Statistics of calls by tool and by client: counts, results, durations, bytes and tokens.
 
-They are computed from the paired exchanges, for a running core as for a capture, and only on demand: a call
-itself causes no work. Each combination of client and called item has one `CallTally`; table rows are sums of
-them. Memory is bounded: durations are counted in ranges of a few percent, times in slots.
+They are computed from the exchanges in the index, and only on demand, so a call itself causes no work. There
+is one `CallTally` for each combination of client and tool or method. A row of a table is a sum of tallies.
+Memory is limited: durations are counted in ranges of a few percent, and times in slots.
 """
 
 from __future__ import annotations
@@ -34,16 +34,15 @@ if TYPE_CHECKING:
 
 OTHER: Final = "(other)"
 MOST_TALLIES: Final = 1_000
-"""Maximum combinations of client and called item that are counted separately; further ones share one
-tally."""
+"""Maximum number of tallies. All further combinations share one."""
 SLOTS: Final = 240
-"""Maximum time slots; when they are full, adjacent slots are merged."""
+"""Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
 _BOUNDS: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
-"""Upper bounds of the duration ranges in seconds, up to ten minutes; the last range is unbounded."""
+"""Upper bounds of the ranges of durations in seconds, up to ten minutes. The last range has no bound."""
 _LISTS: Final = 50
-"""Number of tool listings that are remembered; the costs of definitions are read from the latest."""
+"""Number of tool lists that are remembered. The latest one tells the costs of definitions."""
 _STEP = 256
-"""Exchanges between two checks of the clock."""
+"""Number of exchanges between two checks of the clock."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 _OK = STATUSES.index(Status.OK)
 _OPEN = frozenset(STATUSES.index(status) for status in (Status.PENDING, Status.ASKS))
@@ -52,15 +51,15 @@ _FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class SlotTimes:
-    """Start and length of the time slots, shared by all tallies."""
+    """Start and length of the time slots. All tallies share them."""
 
     def __init__(self) -> None:
         self.began: int | None = None
-        """Unix time of the first slot in seconds; None before the first call."""
+        """Unix time in seconds of the start of the first slot. None before the first call."""
         self.length_s = 1
 
     def slot(self, moment: float) -> int:
-        """Return the slot of a time; double the length of the slots as often as necessary."""
+        """Return the slot of a time. If necessary, double the length of all slots."""
         if self.began is None:
             self.began = int(moment)
         while (slot := int(moment - self.began) // self.length_s) >= SLOTS:
@@ -69,7 +68,7 @@ class SlotTimes:
 
 
 class CallTally:
-    """Sums over calls of one kind."""
+    """Totals of similar calls."""
 
     __slots__ = ("_durations", "_length_s", "_statuses", "_times", "_tops", "buckets", "calls", "errors",
                  "longest", "rates", "received", "seen", "sent", "slowest_s", "tokens", "total_s",
@@ -78,30 +77,30 @@ class CallTally:
     def __init__(self, times: SlotTimes) -> None:
         self.calls = 0
         self.errors = 0
-        """Errors, tool results with `isError`, and calls whose connection was lost."""
+        """Number of protocol errors, tool errors, and calls whose connection was lost."""
         self.received = 0
-        """Bytes of requests."""
+        """Size in bytes of the requests."""
         self.sent = 0
-        """Bytes of responses."""
+        """Size in bytes of the responses."""
         self.tokens = 0
-        """Approximate tokens of the results."""
+        """Approximate number of tokens in the results."""
         self.total_s = 0.0
         """Seconds of all answered calls, without waiting for clients and people."""
         self.waited_s = 0.0
-        """Seconds these calls waited for clients and people."""
+        """Seconds for which these calls waited for clients and people."""
         self.seen = 0.0
-        """Unix time at which the last call began, in seconds."""
+        """Unix time in seconds when the last call began."""
         self.slowest_s = 0.0
         self.rates = array("L")
         """Number of calls in each time slot."""
         self.longest = array("f")
-        """Seconds of the longest call in each slot."""
+        """Seconds of the longest call in each time slot."""
         self._durations = array("L", [0]) * (len(_BOUNDS) + 1)
-        """Number of answered calls in each duration range."""
+        """Number of answered calls in each range of durations."""
         self._tops = array("d", [0.0]) * (len(_BOUNDS) + 1)
-        """Seconds of the longest call in each range."""
+        """Seconds of the longest call in each range of durations."""
         self.buckets = array("L", [0]) * (len(DURATION_BOUNDS) + 1)
-        """Calls that were answered, by `DURATION_BOUNDS`."""
+        """Number of answered calls in each range of `DURATION_BOUNDS`."""
         self._statuses = array("L", [0]) * len(STATUSES)
         self._times = times
         self._length_s = times.length_s
@@ -110,7 +109,9 @@ class CallTally:
         self, status: int, began: float, took_s: float | None, received: int, sent: int, tokens: int,
         waited_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """Count one call. `took_s` excludes `waited_s`, and is None if the call was not answered in time."""
+        """Count one call. `took_s` does not include `waited_s`. It is None if the call was not answered in
+        time.
+        """
         self.calls += 1
         self.errors += status in _FAILED
         self._statuses[status] += 1
@@ -159,7 +160,7 @@ class CallTally:
             self.longest[slot] = max(self.longest[slot], other.longest[slot])
 
     def ended_in(self, status: Status) -> int:
-        """Calls that ended in a status."""
+        """Return the number of calls that ended with a status."""
         return self._statuses[STATUSES.index(status)]
 
     @property
@@ -168,9 +169,10 @@ class CallTally:
         return sum(self._durations)
 
     def at(self, share: float) -> float | None:
-        """Return the duration in seconds that `share` of the answered calls did not exceed, or None.
+        """Return the duration in seconds that the fraction `share` of the answered calls did not exceed.
 
-        The value is a real duration: that of the longest call in the range at which the share is reached.
+        None without calls. The value is a real duration: of the longest call in the range that reaches the
+        share.
         """
         left = share * self.answered
         for count, top_s in zip(self._durations, self._tops, strict=True):
@@ -179,7 +181,7 @@ class CallTally:
         return None
 
     def _fit(self, slot: int) -> None:
-        """Adopt the current slot length and make room for a slot."""
+        """Convert to the current slot length, and extend the lists up to a slot."""
         while self._length_s < self._times.length_s:
             self.rates = array("L", [sum(self.rates[at : at + 2]) for at in range(0, len(self.rates), 2)])
             self.longest = array(
@@ -203,7 +205,7 @@ _read_list = msgspec.json.Decoder(_Listed).decode
 
 
 class Subject(StrEnum):
-    """Grouping of the statistics."""
+    """Criterion by which statistics are grouped."""
 
     TOOL = "tool"
     CLIENT = "client"
@@ -216,18 +218,18 @@ class Caller(Struct, frozen=True):
     server: str
     peer: str
     method: str
-    """Standard name of the method; `tools/call` for every way to call a tool."""
+    """Standard name of the method. Every way to call a tool counts as `tools/call`."""
     tool: str
-    """Empty for other methods."""
+    """Name of the tool. Empty for other methods."""
 
     @property
     def called(self) -> str:
-        """The tool, or the method that reads a resource or fetches a prompt; empty for other requests."""
+        """Tool, or method that reads a resource or gets a prompt. Empty for other requests."""
         return self.tool or (self.method if self.method in CALLS else "")
 
 
 def _counts(subject: Subject, caller: Caller) -> bool:
-    """Return True if a subject's sums include the requests.
+    """Return True if the totals for a subject include these requests.
 
     Requests that are not calls count only for methods.
     """
@@ -235,14 +237,14 @@ def _counts(subject: Subject, caller: Caller) -> bool:
 
 
 class CallStatistics:
-    """Tallies of one index. Thread-safe."""
+    """Tallies of one index. May be used on any thread."""
 
     def __init__(self, pairing: Pairing, source: Source, held_s: Callable[[int], float]) -> None:
         """`held_s` returns the seconds for which the messages of a row were held at the desk."""
         self._pairing, self._source, self._held_s = pairing, source, held_s
         self.times = SlotTimes()
         self.version = 0
-        """Increases with every counted call."""
+        """Number that increases with every counted call."""
         self._tallies: dict[Caller, CallTally] = {}
         self._found: dict[tuple[str, str, int], CallTally] = {}
         """Tally of each combination of server, peer and label."""
@@ -250,21 +252,21 @@ class CallStatistics:
         self._rows = 0
         self._altered = 0
         self._open: set[int] = set()
-        """Rows that have not ended."""
+        """Rows of exchanges that have not ended."""
         self._list_labels: set[int] = set()
         self._lists: deque[int] = deque(maxlen=_LISTS)
-        """Latest rows that list tools."""
+        """Rows of the latest tool lists."""
 
     @property
     def done(self) -> float:
-        """Share of the paired rows that was counted, 0 to 1."""
+        """Fraction of the paired rows that are counted, from 0 to 1."""
         rows = len(self._pairing.table)
         return self._rows / rows if rows else 1.0
 
     def update(self, budget_s: float = 0.005) -> bool:
-        """Count new calls for about `budget_s` seconds; return True if there are more.
+        """Count new calls for about `budget_s` seconds. Return True if there are more.
 
-        Return True at once if another thread is counting.
+        If another thread is counting, return True at once.
         """
         if not self._lock.acquire(blocking=False):
             return True
@@ -278,7 +280,7 @@ class CallStatistics:
         table, altered = pairing.table, pairing.altered
         self._rows, self._altered = max(self._rows, table.base), max(self._altered, altered.base)
         changed = len(altered)
-        # Rows of frames that are being paired now are not linked to others yet.
+        # Rows of frames that are just being paired are not linked to others yet.
         ready = bisect_left(table.first, pairing.paired, lo=self._rows)
         while self._rows < ready:
             stop = min(self._rows + _STEP, ready)
@@ -296,9 +298,9 @@ class CallStatistics:
         return False
 
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
-        """Return the sums of calls or requests, by server and name of the tool, client or method.
+        """Return totals by server and name of the tool, client or method.
 
-        Among tools, reads of resources and fetched prompts have the names of their methods.
+        For tools, reading a resource and getting a prompt are listed under their methods.
         """
         found: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
@@ -313,7 +315,7 @@ class CallStatistics:
         return found
 
     def whole(self, subject: Subject = Subject.METHOD) -> CallTally:
-        """Return the sum of all calls, or of all requests for methods."""
+        """Return the total of all calls. For methods, the total of all requests."""
         together = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
             if _counts(subject, caller):
@@ -321,7 +323,9 @@ class CallStatistics:
         return together
 
     def tools_of(self, server: str, peer: str) -> list[tuple[str, CallTally]]:
-        """Return the tools that a client called, and `resources/read` and `prompts/get`, most calls first."""
+        """Return the tools that a client called, most calls first, with `resources/read` and
+        `prompts/get`.
+        """
         used = [
             (caller.called, tally)
             for caller, tally in list(self._tallies.items())
@@ -330,7 +334,7 @@ class CallStatistics:
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def clients_of(self, server: str, tool: str) -> list[tuple[str, CallTally]]:
-        """Return the clients that called a tool, or used one of those methods, most calls first."""
+        """Return the clients that called a tool or one of these methods, most calls first."""
         used = [
             (caller.peer, tally)
             for caller, tally in list(self._tallies.items())
@@ -339,10 +343,10 @@ class CallStatistics:
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def running(self) -> Counter[str]:
-        """Calls that are not over, by server."""
+        """Return the number of running calls, by server."""
         table, found = self._pairing.table, Counter[str]()
         for row in list(self._open):
-            with suppress(IndexError):  # another thread has dropped the row
+            with suppress(IndexError):  # another thread dropped the row
                 method, _ = table.labels.get(table.label[row], ("", ""))
                 info = self._source.connections.get(table.connection[row])
                 if info is not None and canonical(method) in CALLS:
@@ -350,12 +354,12 @@ class CallStatistics:
         return found
 
     def definitions(self) -> dict[tuple[str, str], int]:
-        """Return approximate tokens of tool definitions, by server and tool, as last sent to clients."""
+        """Return the approximate tokens of tool definitions last sent to clients, by server and tool."""
         table, found = self._pairing.table, dict[tuple[str, str], int]()
         for row in list(self._lists):
             try:
                 frame, info = table.response[row], self._source.connections.get(table.connection[row])
-            except IndexError:  # it was dropped, maybe by another thread just now
+            except IndexError:  # the row was dropped, perhaps just now by another thread
                 continue
             if frame == NO_FRAME:
                 continue
@@ -366,10 +370,10 @@ class CallStatistics:
         return found
 
     def _count(self, start: int, stop: int) -> None:
-        """Count ended requests of peers in a range of rows, except parts of other operations.
+        """Count ended requests of peers in a range of rows, without parts of operations.
 
-        Time spent waiting for the client or for people, including holds at the desk, is not part of the
-        duration.
+        The duration does not include the time spent waiting for the client or for people, nor holds at the
+        desk.
         """
         table, whole, found = self._pairing.table, self._pairing.operations.whole, self._found
         client_s, person_s = self._pairing.operations.client_s, table.person_s
@@ -399,7 +403,7 @@ class CallStatistics:
             self.version += 1
 
     def _find(self, server: str, peer: str, label: int) -> CallTally:
-        """Return the tally for such calls."""
+        """Return the tally for these calls."""
         method, name = self._pairing.table.labels[label]
         is_tool = method in TOOL_CALLS
         if method == "tools/list":

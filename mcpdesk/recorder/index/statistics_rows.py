@@ -1,4 +1,4 @@
-"""Statistics as rows of a table, and rows as CSV and JSON."""
+"""Statistics as rows of a table, as CSV and as JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mcpdesk.recorder.masking import mask_text
 
 ALL = "all calls"
 ALL_REQUESTS = "all requests"
-"""Name of the row with the sum of all others. For methods, it also counts requests that are not calls."""
+"""Name of the row with the total. For methods, it includes requests that are not calls."""
 Definitions = Mapping[tuple[str, str], int]
-"""Approximate tokens of a definition, by server and tool."""
+"""Approximate number of tokens of each tool definition, by server and tool."""
 
 
 class StatisticsRow(Struct, frozen=True):
@@ -26,26 +26,26 @@ class StatisticsRow(Struct, frozen=True):
     by: Subject
     name: str
     server: str
-    """Empty in the row with all calls."""
+    """Name of the server. Empty in the row with all calls."""
     calls: int
-    """Number of tool calls, resource reads and prompt requests; for a method, number of its requests."""
+    """Number of tool calls, resource reads and prompt requests. For a method, number of its requests."""
     errors: int
     p50_s: float | None
-    """None before the first answered call."""
+    """Median duration. None before the first answered call."""
     p95_s: float | None
     p99_s: float | None
     bytes_in: int
     bytes_out: int
     result_tokens: int
-    """Approximate tokens of tool results."""
+    """Approximate number of tokens in tool results."""
     definition_tokens: int | None
-    """Approximate tokens of the tool's definition, or of all tools offered to a client; None if unknown."""
+    """Approximate tokens of the tool's definition, or of all tools of a client. None if unknown."""
     last: float
-    """Start of the last call."""
+    """Unix time when the last call began."""
 
 
 def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitions) -> list[StatisticsRow]:
-    """Return the row of all calls, then one row for each tool, client or method, most called first."""
+    """Return the row with all calls, then one row for each tool, client or method, most calls first."""
     costs: dict[str, int] = {}
     for (server, _), tokens in definitions.items():
         costs[server] = costs.get(server, 0) + tokens
@@ -108,7 +108,7 @@ def as_json(rows: Iterable[StatisticsRow]) -> str:
 
 
 def _harmless(value: object) -> object:
-    """Return a cell that spreadsheets do not interpret as a formula, because names are untrusted."""
+    """Return a cell that spreadsheets do not treat as a formula. Names come from untrusted peers."""
     return (
         f"'{value}"
         if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))

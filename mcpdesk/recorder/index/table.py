@@ -1,4 +1,4 @@
-"""Exchanges in columns: about 145 bytes each, without objects for the garbage collector to visit."""
+"""Table of exchanges in columns. A row needs about 145 bytes and no Python object of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BEGINS = {
     ExchangeKind.RESPONSE: Status.LATE,
     ExchangeKind.MALFORMED: Status.MALFORMED,
 }
-"""Initial status of an exchange, by the kind of its first message."""
+"""First status of an exchange, by the kind of its first message."""
 
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 _STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
@@ -30,40 +30,43 @@ Label = tuple[str, str]
 
 
 class Table:
-    """Table with one row per exchange; the row is its number. A rolling table can drop its oldest rows."""
+    """Table with one row for each exchange. The number of the row is the number of the exchange.
+
+    A rolling table can drop its oldest rows.
+    """
 
     def __init__(self, *, rolling: bool = False) -> None:
         self.base = 0
-        """Oldest row that exists."""
+        """Number of the oldest row."""
         self._columns: list[Any] = []
         self._is_rolling = rolling
         self.kind: ColumnValues[int] = self._column("B")
         self.status: ColumnValues[int] = self._column("B")
         self.direction: ColumnValues[int] = self._column("B")
         self.pace: ColumnValues[float] = self._column("f")
-        """Seconds the server took for its last answer, without waiting for others."""
+        """Seconds that the server took for its last answer, without waiting for clients and people."""
         self.connection: ColumnValues[int] = self._column("q")
         self.label: ColumnValues[int] = self._column("l")
         self.revision: ColumnValues[int] = self._column("H")
         self.first: ColumnValues[int] = self._column("q")
-        """Frame for which a row was created; never decreases from row to row."""
+        """Frame for which the row was created. It never decreases from row to row."""
         self.request: ColumnValues[int] = self._column("q")
         self.response: ColumnValues[int] = self._column("q")
         self.started: ColumnValues[float] = self._column("d")
         self.ended: ColumnValues[float] = self._column("d")
-        """NaN while pending."""
+        """Unix time of the end. NaN while the exchange is pending."""
         self.size: ColumnValues[int] = self._column("Q")
         self.asked: ColumnValues[int] = self._column("Q")
-        """Part of `size` that belongs to the request."""
+        """Size in bytes of the request, which is part of `size`."""
         self.tokens: ColumnValues[int] = self._column("L")
-        """Approximate tokens of the result."""
+        """Approximate number of tokens in the result."""
         self.under: ColumnValues[int] = self._column("q")
-        """Row of the call that a notification belongs to; -1 if it is a separate line."""
+        """Row of the call that a notification belongs to. -1 if it has its own line."""
         self.id: ColumnValues[Id | None] = self._column("")
         self.person_s: dict[int, float] = {}
-        """Seconds a row waited for people, for rows that did."""
+        """Seconds for which a row waited for people, for rows that did."""
         self.labels: dict[int, Label] = {}
-        """Labels by code. A code is never reused."""
+        """Labels by code. A code is never used for another label."""
         self.revisions: list[str] = [""]
         self._label_of: dict[Label, int] = {}
         self._next_label = 0
@@ -72,13 +75,13 @@ class Table:
         return len(self.kind)
 
     def _column(self, code: str) -> Any:
-        """Create an empty column; `code` is the type code of an array, or empty for any objects."""
+        """Create an empty column. `code` is the type code of an array, or empty for Python objects."""
         column = column_of(code, rolling=self._is_rolling)
         self._columns.append(column)
         return column
 
     def drop(self, base: int) -> frozenset[int]:
-        """Drop the rows before `base`; return the codes of labels that are no longer used."""
+        """Drop the rows before `base`. Return the codes of labels that are no longer used."""
         self.base = base
         for column in self._columns:
             column.drop(base)
@@ -90,13 +93,13 @@ class Table:
         return unused
 
     def copy(self, row: int, first: int) -> int:
-        """Append a copy of a row and return it; `first` is the newest frame."""
+        """Append a copy of a row and return its number. `first` is the newest frame."""
         for column in self._columns:
             column.append(first if column is self.first else column[row])
         return len(self) - 1
 
     def add(self, head: Head, frame: Frame) -> int:
-        """Append the row of a message that begins an exchange, and return it."""
+        """Append a row for a message that begins an exchange. Return its number."""
         number, direction = frame.number, frame.direction
         status = _BEGINS[head.kind]
         asks = status is not Status.LATE
@@ -121,7 +124,7 @@ class Table:
         return len(self.kind) - 1
 
     def answer(self, row: int, frame: Frame, status: Status) -> float:
-        """Set the response of a row; return the seconds it took, without waiting for people."""
+        """Set the response of a row. Return the seconds it took, without waiting for people."""
         self.status[row] = _STATUS_CODES[status]
         self.response[row] = frame.number
         self.size[row] += frame.size
@@ -138,14 +141,14 @@ class Table:
         self.ended[row] = time
 
     def resume(self, row: int, size: int) -> None:
-        """Resume a row that has a response, with a further request of `size` bytes."""
+        """Continue a row that has a response, because another request of `size` bytes arrived."""
         self.status[row] = _STATUS_CODES[Status.PENDING]
         self.ended[row] = nan
         self.size[row] += size
         self.asked[row] += size
 
     def conclude(self, row: int, last: int, size: int) -> None:
-        """End a row like its last round `last`, with a response of `size` bytes."""
+        """End a row in the same way as its last round `last`, whose response has `size` bytes."""
         self.status[row] = self.status[last]
         self.ended[row] = self.ended[last]
         self.pace[row] = max(self.pace[row], self.pace[last])
@@ -159,7 +162,7 @@ class Table:
         return self.labels[self.label[row]][0]
 
     def revision_code(self, revision: str) -> int:
-        """Return the code of a revision; 0 if there are too many, which a peer could make up."""
+        """Return the code of a revision. 0 if there are too many, because a peer may invent revisions."""
         if revision in self.revisions:
             return self.revisions.index(revision)
         if len(self.revisions) > 100:
@@ -178,15 +181,15 @@ Value = TypeVar("Value")
 
 
 class RollingColumn(Generic[Value]):
-    """Column that can drop its oldest values. Positions count from the first value ever appended.
+    """Column whose oldest values can be dropped. Positions count all values that were ever appended.
 
-    One thread changes it. Others may read at any time; they see the state before or after a `drop`.
+    One thread changes the column. Others may read it; they see the state before or after a `drop`.
     """
 
     __slots__ = ("_held",)
 
     def __init__(self, code: str = "") -> None:
-        """`code` is the type code of an array; without it the values are any objects."""
+        """`code` is the type code of an array. Empty for Python objects."""
         values: Any = array(code) if code else []
         self._held: tuple[int, MutableSequence[Value]] = (0, values)
 
@@ -206,7 +209,7 @@ class RollingColumn(Generic[Value]):
             self._held = base, values[base - before :]
 
     def between(self, start: int, stop: int) -> MutableSequence[Value]:
-        """Return a copy of the values from `start` up to `stop` that were not dropped."""
+        """Return a copy of the values from `start` up to `stop` that still exist."""
         base, values = self._held
         return values[max(0, start - base) : max(0, stop - base)]
 
@@ -227,11 +230,11 @@ class RollingColumn(Generic[Value]):
 
 
 ColumnValues: TypeAlias = RollingColumn[Value] | MutableSequence[Value]
-"""Column of a table, with or without the oldest values."""
+"""Column of a table. A rolling one can drop its oldest values."""
 
 
 def column_of(code: str, *, rolling: bool) -> Any:
-    """Return an empty column; `code` is the type code of an array, or empty for any objects."""
+    """Create an empty column. `code` is the type code of an array, or empty for Python objects."""
     if rolling:
         return RollingColumn[Any](code)
     return array(code) if code else []

@@ -1,6 +1,6 @@
-"""Lazy pairing of frames into exchanges: frames are parsed only on demand.
+"""Index of the traffic. Frames are parsed and paired into exchanges only on demand.
 
-One thread at a time advances the index with `catch_up`; everything else is thread-safe for reading.
+One thread at a time pairs new frames with `catch_up`. Any thread may read.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW
 from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, add_gap
 
 STEPS = ("GET http", "POST http", "HTTP ")
-"""Prefixes of HTTP start lines in a login: a request has an absolute URL, a response its status."""
+"""Beginnings of HTTP start lines in a login. A request has an absolute URL, a response its status."""
 _SLICE = 64
-"""Frames between two checks of the clock; the segment size of a ring is a multiple of it."""
+"""Number of frames between two checks of the clock. The size of a segment is a multiple of it."""
 _RATE_S = 600
 _NOTIFICATIONS = "notifications/"
-"""Prefix of `HeldMark.how` for a notification that was held."""
+"""Prefix of `HeldMark.how` for a held notification."""
 _REMARK_S = 60.0
-"""Seconds after its end during which an exchange may get remarks."""
+"""Seconds after the end of an exchange in which remarks can still be assigned to it."""
 _REMARKED_ROWS = 10_000
-"""Number of newest rows that are searched for the exchange of a new remark."""
+"""Number of the newest rows that are searched for the exchange of a remark."""
 _MOST_EARLY = 1_000
-"""Maximum number of marks that wait for the frames of their requests; the oldest are dropped first."""
+"""Maximum number of marks that wait for the frames of their requests. The oldest are dropped first."""
 _CLOSE_S = 0.1
-"""Maximum difference in seconds between the time of a message and that of a mark or remark on it."""
+"""Maximum difference in seconds between the times of a message and of a mark or remark on it."""
 
 
 class Exchanges:
-    """All exchanges in order of their start; values are created on access."""
+    """All exchanges in the order of their start. Each object is created when it is read."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -57,18 +57,18 @@ class Index:
     """Recorded traffic as exchanges."""
 
     def __init__(self, source: Source, most: int | None = None) -> None:
-        """Keep at least `most` exchanges, and some more; None means all. Numbers never change."""
+        """Keep at least `most` exchanges. None keeps all. The numbers of exchanges never change."""
         self._source = source
         self._most = most
         self._pairing = pairing = Pairing(source, rolling=most is not None, held_s=self.held_s)
         self.table = pairing.table
         """Columns of the exchanges."""
         self.operations = pairing.operations
-        """Groups of exchanges that belong together."""
+        """Groups of related exchanges."""
         self.altered = pairing.altered
-        """Rows that changed after they were created, in order of the changes."""
+        """Rows that changed after they were created, in the order of these changes."""
         self.row_of = pairing.row_of
-        """First exchange of every paired frame, by frame number; -1 for a missing frame."""
+        """First exchange of each paired frame, by frame number. -1 for a missing frame."""
         self.rows_of = pairing.rows_of
         self.pending = pairing.pending
         self.connections = source.connections
@@ -79,51 +79,55 @@ class Index:
         self.note = source.note
         self.data = source.data
         self.raw: Callable[[int, int], bytes | None] | None = None
-        """Returns the bytes of a range of frames in one piece, or None to use `data` instead. None if not
-        supported."""
+        """Function that returns a range of frames as one piece of bytes, or None to use `data` instead.
+
+        None if the source does not support this.
+        """
         self.fetched_until: Callable[[int, int], int] | None = None
-        """Returns the first frame of a range that is being fetched from another process. None if all
-        frames are local."""
+        """Function that returns the first frame of a range that is still being fetched from another process.
+
+        None if all frames are in this process or on disk.
+        """
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
         self.statistics = CallStatistics(pairing, source, self.held_s)
         self.secret_headers: frozenset[str] = frozenset()
-        """Names of additional headers to mask."""
+        """Names of further headers whose values must be masked."""
         self.former_replicas: frozenset[str] = frozenset()
         """Names of replicas that have ended."""
         self._ends_seen = 0
-        """Number of connections that were checked for their servers and replicas."""
+        """Number of connections whose server and replica were noted."""
         self._servers_seen: set[str] = set()
-        """Servers of these connections; at most as many as needed to know whether there are several."""
+        """Servers of these connections. Only as many as are needed to know that there is more than one."""
         self._has_replicas = False
         self.held: Collection[tuple[int, Id | None]] = ()
-        """Connections and ids of exchanges with a held message."""
+        """Connections and ids of the exchanges with a message that is held now."""
         self.reveals_secrets = False
-        """True if messages and headers are shown without masking."""
+        """True to show messages and headers without masks."""
         self.version = 0
-        """Increases with every change."""
+        """Number that increases with every change."""
         self._marks: dict[tuple[int, int | str | float], list[HeldMark]] = {}
         self._marks_lock = Lock()
         self._marked = 0
-        """Number of the source's marks that are in `_marks`."""
+        """Number of the source's marks that are already in `_marks`."""
         self._marks_taken = 0
-        """Number of the source's marks that were checked for requests without an answer."""
+        """Number of the source's marks that were checked for requests that end at the desk."""
         self._early_marks: deque[HeldMark] = deque(maxlen=_MOST_EARLY)
-        """Marks that end a request, as long as its frame may follow. Files and links send marks first."""
+        """Marks that end a request whose frame may still follow. Files and links send marks first."""
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
         """Remarks by connection and id of the request."""
         self._login_remarks: dict[int, list[RecordedRemark]] = {}
-        """Remarks on steps of a login, which have no ids, by row."""
+        """Remarks on steps of a login, by row. These steps have no ids."""
         self._remarks_taken = 0
-        """Number of the source's remarks that were processed."""
+        """Number of the source's remarks that were assigned to exchanges."""
         self._known_gaps = source.gaps
         self._found_gaps: list[Gap] = []
-        """Gaps of numbered frames that were lost before they were paired."""
+        """Gaps of frames with numbers that were lost before they were paired."""
         self._gone = self._summed = 0
 
     def is_here(self, frame: int) -> bool:
-        """Return False if bytes of a frame must come from another process, and request them if necessary."""
+        """Return True if all bytes of a frame are available. If not, request them from their process."""
         return self.fetched_until is None or self.fetched_until(frame, frame + 1) > frame
 
     @property
@@ -138,7 +142,7 @@ class Index:
 
     @property
     def first_frame(self) -> int:
-        """Oldest frame whose exchange is known."""
+        """Number of the oldest frame whose exchange is known."""
         return self._pairing.first_frame
 
     @property
@@ -148,9 +152,9 @@ class Index:
 
     @property
     def gone(self) -> int:
-        """Number of frames that are missing in the file or were dropped from memory before pairing."""
+        """Number of frames that are missing in the file, or that left memory before they were paired."""
         known = self._known_gaps
-        if self._most is not None:  # few gaps, and some may have been merged
+        if self._most is not None:  # some gaps may have been merged
             return self._gone + sum(gap.frames for gap in known)
         while self._summed < len(known):
             self._gone += known[self._summed].frames
@@ -163,9 +167,9 @@ class Index:
         return sorted((*self._known_gaps, *self._found_gaps), key=lambda gap: gap.before)
 
     def catch_up(self, budget_s: float = 0.005) -> bool:
-        """Pair new frames for about `budget_s` seconds; return True if anything changed.
+        """Pair new frames for about `budget_s` seconds. Return True if anything changed.
 
-        Return False at once if another thread is pairing.
+        If another thread is pairing, return False at once.
         """
         if not self._lock.acquire(blocking=False):
             return False
@@ -184,7 +188,7 @@ class Index:
                 self._pairing.give_up_closed()
             changed = (self.paired, len(self.altered)) != before
             if changed and self._most is not None:
-                # A running core drops exchanges, so they are counted when they arrive.
+                # A running core drops exchanges later, so they must be counted now.
                 self.statistics.update(inf)
             if self._most is not None and len(self.table) - self.table.base > self._most + (self._most >> 2):
                 self._pairing.drop(len(self.table) - self._most)
@@ -194,7 +198,7 @@ class Index:
             self._lock.release()
 
     def exchange(self, number: int) -> Exchange:
-        """Return a snapshot of an exchange; a placeholder if it was dropped.
+        """Return a snapshot of an exchange, or a placeholder if it was dropped.
 
         Raises: IndexError if the exchange does not exist.
         """
@@ -243,13 +247,13 @@ class Index:
         )
 
     def is_slow(self, number: int) -> bool:
-        """Return True if an exchange took long compared to others with its method and name."""
+        """Return True if an exchange took long compared with others of its method and name."""
         table = self.table
         return self._pairing.slow_calls.is_slow(table.label[number], table.pace[number])
 
     @property
     def slow_version(self) -> int:
-        """Increases when the result of `is_slow` may have changed."""
+        """Number that increases when the result of `is_slow` may have changed."""
         return self._pairing.slow_calls.version
 
     @property
@@ -258,7 +262,10 @@ class Index:
         return bool(self.operations.whole or self._pairing.notifications)
 
     def line_of(self, number: int) -> int:
-        """Return the exchange whose line shows this one: the whole of a part, the call of a notification."""
+        """Return the exchange whose line includes this one.
+
+        For a part this is the whole operation, for a notification its call.
+        """
         whole = self.operations.whole.get(number)
         if whole is not None or number < self.table.base:
             return number if whole is None else whole
@@ -266,14 +273,16 @@ class Index:
         return under if under >= self.table.base else number
 
     def folded_in(self, number: int) -> list[int]:
-        """Return the exchanges without their own line that belong to an exchange, in order of their start."""
+        """Return the exchanges that have no line of their own and belong to this one, in order of their
+        start.
+        """
         operation = self.operations.get(number)
         frames = self._pairing.notifications.get(number, ())
         folded = {row for frame in frames for row in self.rows_of(frame) if self.table.under[row] == number}
         return sorted(folded.union(operation.rows if operation else ()))
 
     def revision(self, number: int) -> str:
-        """Return the revision of an exchange, otherwise that of its connection; empty if it was dropped."""
+        """Return the revision of an exchange, or else of its connection. Empty if it was dropped."""
         table = self.table
         if number < table.base:
             return ""
@@ -288,18 +297,18 @@ class Index:
 
     @property
     def has_replicas(self) -> bool:
-        """True if the traffic is that of several replicas."""
+        """True if the traffic comes from more than one replica."""
         self._look_at_ends()
         return self._has_replicas
 
     @property
     def has_servers(self) -> bool:
-        """True if the traffic is that of several servers."""
+        """True if the traffic comes from more than one server."""
         self._look_at_ends()
         return len(self._servers_seen) > 1
 
     def _look_at_ends(self) -> None:
-        """Check new connections; all of them again if some were forgotten."""
+        """Note the servers and replicas of new connections. If some were forgotten, note all again."""
         if len(self.connections) == self._ends_seen:
             return
         infos = list(self.connections.values())
@@ -311,18 +320,18 @@ class Index:
 
     @property
     def marks(self) -> Sequence[HeldMark]:
-        """Outcomes of held messages, oldest first."""
+        """Decisions about held messages, oldest first."""
         return self._source.marks
 
     def marks_of(self, exchange: Exchange) -> list[HeldMark]:
-        """Return the outcomes of the held messages of an exchange."""
+        """Return the decisions about the held messages of an exchange."""
         if not self._source.marks:
             return []
         if exchange.id is None:  # started: arrival for a client's, release for a server's
             told = self._marks_under(exchange.connection, exchange.method)
             waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in told)
             return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
-        # Ids may be reused once their request has ended.
+        # A client may use an id again after its request has ended.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
         found = self._marks_under(exchange.connection, exchange.id)
         return [
@@ -330,7 +339,7 @@ class Index:
         ]
 
     def marks_at(self, row: int) -> list[HeldMark]:
-        """Return the outcomes of the held messages of a row."""
+        """Return the decisions about the held messages of a row."""
         if not self._source.marks:
             return []
         table = self.table
@@ -338,7 +347,7 @@ class Index:
         return self.marks_of(self.exchange(row)) if self._marks_under(table.connection[row], key) else []
 
     def rows_marked(self, mark: HeldMark, stop: int) -> list[int]:
-        """Return the rows before `stop` that a mark may belong to."""
+        """Return the rows before `stop` to which a mark may belong."""
         table = self.table
         start = bisect_left(
             table.started, mark.at - mark.held - _CLOSE_S, lo=table.base, hi=max(stop, table.base)
@@ -348,16 +357,16 @@ class Index:
 
     @property
     def remarks(self) -> Sequence[RecordedRemark]:
-        """Recorded remarks on output of servers, oldest first."""
+        """Recorded remarks on messages of servers, oldest first."""
         return self._source.remarks
 
     @property
     def remarks_left_out(self) -> int:
-        """Number of later remarks that are not kept."""
+        """Number of later remarks, which are not stored."""
         return self._source.remarks_left_out
 
     def is_remarked(self, row: int) -> bool:
-        """Return True if a message of an exchange is faulty or odd."""
+        """Return True if a message of an exchange has an error or a peculiarity."""
         return row in self._pairing.remarked
 
     def recorded_remarks(self, exchange: Exchange) -> list[RecordedRemark]:
@@ -369,7 +378,7 @@ class Index:
         return [each for each in found if exchange.started - _CLOSE_S < each.time < ended]
 
     def _take_remarks(self) -> None:
-        """Assign new remarks to their exchanges. An exchange with a fault becomes malformed."""
+        """Assign new remarks to their exchanges. An exchange with an error becomes malformed."""
         remarks, table = self._source.remarks, self.table
         while self._remarks_taken < len(remarks):
             one = remarks[self._remarks_taken]
@@ -381,7 +390,7 @@ class Index:
                 continue  # the step of the login is no longer in memory
             is_silence = one.remark.kind == RemarkKind.NO_ANSWER
             if is_silence and (row < 0 or not self._pairing.give_up(row, one.time, Status.LOST)):
-                continue  # it was answered or cancelled in time
+                continue  # it ended before the remark
             if one.id is None:
                 self._login_remarks.setdefault(row, []).append(one)
             else:
@@ -417,7 +426,7 @@ class Index:
                 early.append(mark)
 
     def _row_remarked(self, one: RecordedRemark) -> int:
-        """Return the latest row that a remark may belong to, or -1."""
+        """Return the latest row to which a remark may belong, or -1."""
         table = self.table
         start, is_silence = (
             max(table.base, len(table) - _REMARKED_ROWS),
@@ -436,9 +445,9 @@ class Index:
         return -1
 
     def held_s(self, row: int) -> float:
-        """Return the seconds for which the rounds of an operation, and its answer, were held at the desk.
+        """Return the seconds for which the messages of an operation were held at the desk.
 
-        Delays by fault rules, and notifications held during the call, do not count.
+        Delays by fault rules, and held notifications, do not count.
         """
         if not self._source.marks:
             return 0.0
@@ -453,7 +462,7 @@ class Index:
         )
 
     def _marks_under(self, connection: int, key: int | str | float | None) -> Sequence[HeldMark]:
-        """Return the marks of one id, or of one notification method."""
+        """Return the marks with an id, or with the method of a notification."""
         with self._marks_lock:
             marks = self._source.marks
             while self._marked < len(marks):
@@ -463,16 +472,16 @@ class Index:
         return () if key is None else self._marks.get((connection, key), ())
 
     def _http_line(self, frame: int) -> str:
-        """Return the HTTP start line of a frame that is a step of a login; empty for other frames."""
+        """Return the HTTP start line of a step of a login. Empty for other frames."""
         note = self._source.note(frame)
         return "" if note is None or not note.line.startswith(STEPS) else note.line.partition("?")[0]
 
     def part_of(self, number: int, frame: int) -> int | None:
-        """Return the position of an exchange's message in a batch frame; None if the frame is not a batch."""
+        """Return the position of an exchange's message in a batch. None if the frame is not a batch."""
         return self._pairing.parts.get((number, frame))
 
     def rates(self, seconds: int) -> list[float]:
-        """Return the messages in each of the last `seconds` seconds, newest last.
+        """Return the number of messages in each of the last seconds, newest last.
 
         Pairs some new frames first.
         """
@@ -481,13 +490,13 @@ class Index:
         return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
 
     def _skip_to(self, first: int) -> None:
-        """Skip frames that left memory, and readable disk, before they were paired."""
+        """Skip frames that are no longer available and were not paired."""
         self._miss(self.paired, first)
         self._pairing.skip_to(first)
         self._pairing.paired = first
 
     def _miss(self, start: int, stop: int) -> None:
-        """Record that the frames from `start` up to `stop` are missing; adjacent gaps are merged."""
+        """Note that the frames from `start` up to `stop` are missing. Neighbouring gaps are merged."""
         gaps, count = self._found_gaps, stop - start
         self._gone += count
         if gaps and gaps[-1].before == start:
@@ -514,11 +523,11 @@ class Index:
 
 
 _REASONS = 20
-"""Maximum gaps whose reasons are listed."""
+"""Maximum number of gaps whose reasons are listed."""
 
 
 def gaps_in_words(index: Index) -> str:
-    """Return one sentence about all gaps; empty if no frames are missing."""
+    """Return a sentence about all gaps. Empty if no frames are missing."""
     gaps = index.gaps
     missing = sum(gap.frames for gap in gaps)
     if not missing:
@@ -528,7 +537,7 @@ def gaps_in_words(index: Index) -> str:
 
 
 def gap_in_words(gap: Gap) -> str:
-    """Return one sentence about one gap."""
+    """Return a sentence about one gap."""
     return _sentence(gap.frames, gap.why)
 
 
@@ -538,7 +547,7 @@ def _sentence(frames: int, why: str) -> str:
 
 
 def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:
-    """Yield exchanges, and before each the gaps between it and the previous one."""
+    """Yield exchanges, and before each of them the gaps since the previous one."""
     gaps = iter(index.gaps)
     gap = next(gaps, None)
     for number in numbers:
@@ -558,12 +567,12 @@ def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
 
 
 def is_round(one: Exchange, whole: Exchange) -> bool:
-    """Return True if an exchange is a round of an operation: a request with the same method and direction."""
+    """Return True if an exchange is a round of an operation: a request of the same method and direction."""
     return one.direction is whole.direction and one.method == whole.method
 
 
 def last_round(index: Index, whole: Exchange) -> Exchange:
-    """Return the round that gives the operation its result."""
+    """Return the last round of an operation. It has the operation's result."""
     if whole.rounds == 1:
         return whole
     rounds = (index.exchange(row) for row in reversed(whole.parts))
@@ -571,7 +580,7 @@ def last_round(index: Index, whole: Exchange) -> Exchange:
 
 
 def parts_in_words(whole: Exchange) -> str:
-    """Return `3 rounds · 1 question · 2 polls`; empty for a single request with its response."""
+    """Return a text such as `3 rounds · 1 question · 2 polls`. Empty for a request without parts."""
     counts = (
         (whole.rounds if whole.parts and whole.rounds > 1 else 0, "round"),
         (whole.questions, "question"),

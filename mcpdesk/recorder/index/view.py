@@ -1,7 +1,7 @@
-"""Filtered lines of an index, updated in slices while exchanges arrive and change.
+"""Lines of an index that match a filter. They are updated in slices while exchanges arrive and change.
 
-Lines are exchange numbers or, in raw form, frame numbers, always in ascending order. Exchanges that are part
-of another one have no line of their own: the line of the whole is shown if any part matches.
+A line is the number of an exchange or, in raw form, of a frame. Lines are in ascending order. An exchange
+that is part of another has no line of its own: the line of the other is shown if any part matches.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
 
 _SEPARATOR = b"\0"
 _BLOCK = 128
-"""Frames searched at once; the segment size of a ring is a multiple of it."""
+"""Number of frames that are searched together. The size of a segment is a multiple of it."""
 _LATEST = 1_000
-"""Number of latest rows and lines that are evaluated again when the limits of slow calls change."""
+"""Number of latest rows and lines that are tested again when the limits of slow calls change."""
 _MOVED = 50_000
-"""Number of added and removed lines that are remembered; up to twice as many are kept."""
+"""Number of added and removed lines that are remembered. Up to twice as many are kept."""
 _CLOCKS = 200
-"""Maximum pending rows that are evaluated again in each update as time passes."""
+"""Maximum number of pending rows that are tested again in each update, because time passes."""
 
 
 class View:
-    """Lines of one index that match one filter."""
+    """Lines of an index that match a filter."""
 
     def __init__(self, index: Index, node: Node = EVERYTHING, *, raw: bool = False) -> None:
         self.raw = raw
@@ -43,18 +43,18 @@ class View:
         self._matcher = Matcher(index, node, raw=raw)
         self._lines: array[int] = array("q")
         self.moved = RollingColumn[int]("q")
-        """Latest lines that were added or removed at another place than the end, in order."""
+        """Latest lines that were removed, or added before the end, in the order of these changes."""
         self._held: tuple[array[int], int] | None = None
         self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
         self._marks = len(index.marks)
         self._looks_below = not _negates(node)
-        """True if a call is shown because of its notifications. Not for filters that contain `not`."""
+        """True if a call is also shown because of its notifications. False for filters with `not`."""
         self._by_folded: set[int] = set()
-        """Lines that are shown because of a notification of the call, whatever the call itself contains."""
+        """Lines that are shown because of a notification."""
         self._ageing = [self._begun_before(time() - span) for span in self._matcher.spans]
-        """For each time span of the filter, first row that was within it at the last evaluation."""
+        """For each time span of the filter, the first row that was within it at the last test."""
         self._pace_seen = 0
 
     @property
@@ -72,7 +72,7 @@ class View:
 
     @property
     def done(self) -> float:
-        """Share of the frames that the filter has evaluated, 0 to 1."""
+        """Fraction of the frames that were tested, from 0 to 1."""
         frames = self._held[1] if self._held else self._index.paired
         return 1.0 if self._is_all or not frames else self._frames / frames
 
@@ -92,15 +92,15 @@ class View:
         self._held = (self._operations.lines[:], self._index.paired)
 
     def release(self) -> None:
-        """Add lines again, including those that arrived in the meantime."""
+        """Add lines again, with those that arrived in the meantime."""
         self._held = None
 
     def position(self, line: int) -> int:
-        """Return the position of a line, or where it would be inserted."""
+        """Return the position of a line, or the position where it would be inserted."""
         return bisect_left(self.lines, line)
 
     def advance(self, budget_s: float = 0.005) -> bool:
-        """Evaluate rows for about `budget_s` seconds; return True if lines may have changed."""
+        """Test rows for about `budget_s` seconds. Return True if lines may have changed."""
         if self._is_all:
             return False
         self._drop()
@@ -115,7 +115,7 @@ class View:
         except IndexError:
             if self._table.base == self._base:
                 raise
-            return True  # another thread has just dropped these rows; the next call continues after them
+            return True  # another thread dropped these rows; the next call continues after them
         if self._matcher.depends_on_marks and not self._held:
             self._review_marked()
         if self._matcher.depends_on_clock and not self._held:
@@ -128,7 +128,7 @@ class View:
         return before != (len(self._lines), self._rows, self._altered)
 
     def _near_the_end(self) -> list[int]:
-        """Return the rows that were evaluated last, and those of the last lines."""
+        """Return the rows that were tested last, and the rows of the last lines."""
         lines = [] if self.raw else self._lines[-_LATEST:]
         return sorted({*lines, *range(max(self._table.base, self._rows - _LATEST), self._rows)})
 
@@ -138,7 +138,7 @@ class View:
         return bisect_left(started, moment, lo=self._table.base)
 
     def _age(self, number: int, moment: float, until: float) -> None:
-        """Evaluate rows again that have left a time span of the filter."""
+        """Test rows again that are no longer within a time span of the filter."""
         started, base = self._table.started, self._table.base
         row = max(self._ageing[number], base)
         while row < self._rows and started[row] < moment and perf_counter() < until:
@@ -163,7 +163,7 @@ class View:
             needle.frames.difference_update([each for each in needle.frames if each < frame])
 
     def _step(self) -> bool:
-        """Process one block of frames and the rows that begin in it; return False if nothing was left."""
+        """Handle one block of frames, and the rows that begin in it. Return False if nothing was left."""
         more = self._held is None and self._review_altered()
         ready = self._held[1] if self._held else self._index.paired
         stop = min((self._frames | _BLOCK - 1) + 1, ready)
@@ -179,7 +179,7 @@ class View:
         return True
 
     def _take(self, rows: Sequence[int]) -> None:
-        """Show matching rows that come after all evaluated ones."""
+        """Show the matching rows among new rows."""
         if self.raw:
             for row in rows:
                 self._show(row)
@@ -198,7 +198,7 @@ class View:
                 latest = call
 
     def _search(self, start: int, stop: int) -> None:
-        """Search frames for the words of the filter. Earlier rows may match now because of a new frame."""
+        """Search frames for the words of the filter. A new frame may also make an earlier row match."""
         look = self._index.raw if self._matcher.needles else None
         raw = look(start, stop) if look else None
         if raw is not None:
@@ -211,7 +211,7 @@ class View:
             start += len(pieces)
 
     def _search_pieces(self, start: int, pieces: Sequence[bytes]) -> None:
-        """Search some frames; `start` is the number of the first one."""
+        """Search some frames. `start` is the number of the first one."""
         block = _SEPARATOR.join(pieces).lower()
         needles = [needle for needle in self._matcher.needles if needle.bytes in block]
         if not needles:
@@ -224,7 +224,7 @@ class View:
             self._review([row for frame in earlier for row in self._index.rows_of(frame) if row < self._rows])
 
     def _review_altered(self) -> bool:
-        """Evaluate some changed rows again; return True if more are left."""
+        """Test some changed rows again. Return True if more are left."""
         altered = self._index.altered
         stop = min(self._altered + _BLOCK, len(altered))
         base, changed = self._table.base, set(altered.between(self._altered, stop))
@@ -233,7 +233,7 @@ class View:
         return stop < len(altered)
 
     def _review_marked(self) -> None:
-        """Evaluate rows with new marks again, because marks are recorded later than the messages."""
+        """Test rows with new marks again, because marks are recorded after the messages."""
         marks = self._index.marks
         while self._marks < len(marks):
             mark = marks[self._marks]
@@ -241,7 +241,7 @@ class View:
             self._review(self._index.rows_marked(mark, self._rows))
 
     def _review(self, judged: Sequence[int]) -> None:
-        """Evaluate rows again, each with its whole operation, as far as it was searched."""
+        """Test rows again, each with its whole operation, if they were already searched."""
         if not judged:
             return
         if not self.raw:
@@ -298,11 +298,11 @@ Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
 Holds = Callable[[float, float], bool]
 _VERDICTS = 10_000
-"""Maximum labels for which a filter remembers its result."""
+"""Maximum number of labels for which a filter remembers its result."""
 
 
 class Needle:
-    """A text, and the frames that are known to contain it."""
+    """Text to search for, and the frames that contain it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -310,7 +310,7 @@ class Needle:
         self.bytes = text.encode("utf-8", "surrogatepass")
 
     def scan(self, start: int, pieces: Sequence[bytes]) -> list[int]:
-        """Search successive lower-case frames from number `start`; return those with the text."""
+        """Search successive frames in lower case, from number `start`. Return those with the text."""
         text = self.bytes
         found = [start + at for at, piece in enumerate(pieces) if text in piece]
         self.frames.update(found)
@@ -318,19 +318,19 @@ class Needle:
 
 
 class Matcher:
-    """A filter compiled for one index."""
+    """Filter that is compiled for one index."""
 
     def __init__(self, index: Index, node: Node, *, raw: bool = False) -> None:
         self._raw = raw
         self.needles: list[Needle] = []
         self.depends_on_clock = False
-        """True if a pending row may start to match as time passes."""
+        """True if time alone can make a pending row match."""
         self.depends_on_pace = False
-        """True if rows may start or stop to match when the limits of slow calls change."""
+        """True if a row may match, or no longer match, when the limits of slow calls change."""
         self.spans: list[float] = []
-        """Time spans in seconds after which a row may start or stop to match."""
+        """Time spans in seconds after which a row may match, or no longer match."""
         self.depends_on_marks = False
-        """True if a row may start to match because of a mark."""
+        """True if a mark can make a row match."""
         self._index = index
         self._table = index.table
         self._whole = index.operations.whole
@@ -361,7 +361,7 @@ class Matcher:
                 return self._field(name, values)
 
     def _word(self, text: str) -> Keep:
-        """Match text in the frames of a row, or in the name of its peer."""
+        """Match a text in the frames of a row, or in the name of its peer."""
         needle = Needle(text)
         self.needles.append(needle)
         table, frames = self._table, needle.frames
@@ -411,7 +411,7 @@ class Matcher:
                     self._by_label(lambda method, name: method in TOOL_CALLS and _has(name, values))
                 )
             case "peer" | "server" | "replica":
-                # Evaluated each time, because the names of peers become known late.
+                # Tested each time, because names of peers may become known late.
                 return _by_code(table.connection, lambda number: _has(self._end(number, name), values))
             case "kind":
                 return _by_code(table.kind, lambda kind: KINDS[kind].value in values)
@@ -427,7 +427,7 @@ class Matcher:
                 return self._by_status(values)
 
     def _of_calls(self, keep: Keep) -> Keep:
-        """Apply a condition on a call also to its notifications."""
+        """Apply a condition on a call to its notifications as well."""
         under, index = self._table.under, self._index
         if self._raw:
             return keep
@@ -447,12 +447,12 @@ class Matcher:
         return _by_code(self._table.label, lru_cache(_VERDICTS)(lambda label: fits(*labels[label])))
 
     def _end(self, connection: int, name: str) -> str:
-        """Return the peer, server or replica of a connection; empty if it is unknown."""
+        """Return the peer, server or replica of a connection. Empty if it is unknown."""
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
 
     def _in_state(self, values: tuple[str, ...]) -> Keep:
-        """Match rows that are held at the desk, had such an outcome there, or are part of the negotiation."""
+        """Match rows that are held at the desk, have such a decision, or belong to the negotiation."""
         table, index, whole = self._table, self._index, self._whole
         tests = [_AT_DESK[value] for value in values if value in _AT_DESK]
         has_held = "held" in values
@@ -471,7 +471,7 @@ class Matcher:
         return lambda rows: [row for row in rows if is_so(row)]
 
     def _by_status(self, values: tuple[str, ...]) -> Keep:
-        """Match the status of the whole operation of a row."""
+        """Match the status of the operation that a row belongs to."""
         table, whole = self._table, self._whole
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
         slow, is_slow = "slow" in values, self._index.is_slow
@@ -493,7 +493,7 @@ _AT_DESK: dict[str, Callable[[str], bool]] = {
     "mocked": lambda how: how == BY_MOCK,
     "faulty": lambda how: FAULT in how,
 }
-"""Tests of `HeldMark.how`."""
+"""Tests on `HeldMark.how`, by value of `is:`."""
 
 
 def _every(parts: list[Keep]) -> Keep:
@@ -522,7 +522,7 @@ def _none(part: Keep) -> Keep:
 
 
 def _by_code(column: ColumnValues[int], fits: Callable[[int], bool]) -> Keep:
-    """Match rows by their value in a column. Each distinct value is evaluated once."""
+    """Match rows by their value in a column. Each different value is tested once."""
 
     def keep(rows: Rows) -> Rows:
         found = [column[row] for row in rows]
