@@ -10,8 +10,8 @@ LEFTOVERS_S = 1.0
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpdesk.transports.pump import Moved
+    from mcpdesk.transports.relay import RelayTraffic
     from mcpdesk.transports.replay import ClientState
-    from mcpdesk.transports.tap import TapTraffic
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
 
         clean_terminal.guard()
     if sys.argv[1:3] == ["stdio", "--"]:
-        code = tap(sys.argv[3:])
+        code = relay_program(sys.argv[3:])
     elif sys.argv[1:2] == ["stdio"] and (asked := plain(sys.argv[2:])) is not None:
         code = serve_client(*asked)
     if code is None:
@@ -78,17 +78,17 @@ def serve_client(folder: str, mode: str) -> int | None:
     return pump.serve(folder, mode, lambda client_state: serve_alone(folder, mode, client_state))
 
 
-def tap(argv: list[str]) -> int | None:
+def relay_program(argv: list[str]) -> int | None:
     """Relay between the client on stdin and stdout and the server that a command starts.
 
     Return the exit code, or None on Windows or without a command; the click command reports that.
     """
     if not hasattr(os, "fork") or not argv:
         return None
-    from mcpdesk.transports import tap
+    from mcpdesk.transports import relay
 
     try:
-        return tap.run(argv, lambda traffic: write_capture(argv, traffic))
+        return relay.run(argv, lambda traffic: record_relay(argv, traffic))
     except (OSError, ValueError) as error:
         from mcpdesk.cli.printing import CANNOT_CONNECT, report
         from mcpdesk.errors import DeskUserError
@@ -99,11 +99,12 @@ def tap(argv: list[str]) -> int | None:
         return CANNOT_CONNECT
 
 
-def write_capture(argv: list[str], traffic: TapTraffic) -> None:
-    """Write the traffic of a tap to a capture. Runs in the process that exists for this purpose."""
-    from mcpdesk.cli import taps
+def record_relay(argv: list[str], traffic: RelayTraffic) -> None:
+    """Record the traffic of a relay. Runs in the process that exists for this purpose."""
+    from mcpdesk.features import offering
 
-    taps.write_capture(argv, traffic)
+    for feature in offering("record_relay"):
+        feature.record_relay(argv, traffic)
 
 
 def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     import click
 
     from mcpdesk.hosting.host_part import HostPart, StartedCore
+    from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.protocol.catalogue.contract import Definitions
+    from mcpdesk.recorder.archive import Archive
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
+    from mcpdesk.transports.relay import RelayTraffic
 
 
 class FeatureCommand(NamedTuple):
@@ -51,6 +54,19 @@ class FolderSource(NamedTuple):
 
     Returns the exit code, or None if none of its options was given.
     """
+
+
+class LiveCapture(NamedTuple):
+    """Capture that another process writes."""
+
+    pid: int
+    command: tuple[str, ...]
+    """Command of the server whose messages are recorded."""
+    client: str
+    """Name of the program that started the process."""
+    started: float
+    """Unix time in seconds."""
+    path: str
 
 
 class MenuLine(NamedTuple):
@@ -130,3 +146,17 @@ class Feature:
     def exchange_copies(self) -> Sequence[ExchangeCopy]:
         """Texts of one exchange, in the order of the menu."""
         return ()
+
+    def record_relay(self, argv: Sequence[str], traffic: RelayTraffic) -> None:
+        """Record the traffic of `mcpdesk stdio -- COMMAND` until it ends.
+
+        Called in a process that exists for this purpose.
+        """
+
+    def live_captures(self) -> Sequence[LiveCapture]:
+        """Captures that other processes are writing, the newest first."""
+        return ()
+
+    def live_link(self, archive: Archive, first_notice: str) -> CaptureLink | None:
+        """Link to a capture that is being written, if it can do more than show it."""
+        return None

@@ -7,6 +7,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
+    "tap": frozenset({"commands", "record_relay", "live_captures", "live_link"}),
     "telemetry": frozenset({"host_parts"}),
     "web_tools": frozenset({"builtin_tools"}),
 }

@@ -26,8 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "setting": set(),
     "settings": {"paths", "feature_table"},
     "__main__": {
-        "transports.clean_terminal", "transports.pump", "transports.tap", "cli.main", "cli.lone_core",
-        "cli.printing", "cli.taps",
+        "transports.clean_terminal", "transports.pump", "transports.relay", "cli.main", "cli.lone_core",
+        "cli.printing", "features",
     },
     "__init__": {"server"},
     "feature": set(),
@@ -242,7 +242,7 @@ def loaded_by(statement: str) -> set[str]:
     ("statement", "unwanted"),
     [
         (
-            "import mcpdesk.transports.tap",
+            "import mcpdesk.transports.relay",
             {"asyncio", "socket", "subprocess", "re", "json", "orjson", "msgspec", "click", "logging"},
         ),
         (

@@ -8,7 +8,6 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,13 +24,12 @@ from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, u
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
 from mcpdesk.cli.reach import agreement, reach_options
-from mcpdesk.cli.taps import RunningTap, print_taps, running_taps, tap_of
 from mcpdesk.client.targets import program_name
 from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import LiveCapture
+from mcpdesk.features import offering
 from mcpdesk.paths import captures_folder, state_folder
-from mcpdesk.transports import rendezvous
 from mcpdesk.upstream.target_transport import Reach
-from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.cli.screen_runs import MakeApp
@@ -130,14 +128,37 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     """
     require_unix("`mcpdesk open`", "termios")
     if live:
-        print_taps()
+        _print_live_captures()
         return OK
     if file is None:
-        taps = running_taps(state_folder())
-        if not taps:
+        live_captures = _live_captures()
+        if not live_captures:
             return _list_captures()
-        file = Path(taps[0].capture)
+        file = Path(live_captures[0].path)
     return show_capture(file.expanduser(), theme)
+
+
+def _live_captures() -> list[LiveCapture]:
+    """Captures that taps are writing, the newest first."""
+    return [each for feature in offering("live_captures") for each in feature.live_captures()]
+
+
+def _print_live_captures() -> None:
+    """Print process, start time, client, command and capture of each running tap."""
+    rows = [
+        (
+            str(each.pid),
+            time.strftime("%H:%M:%S", time.localtime(each.started)),
+            each.client or "?",
+            shlex.join(each.command),
+            each.path,
+        )
+        for each in _live_captures()
+    ]
+    if rows:
+        print_text("\n".join(aligned([("pid", "since", "client", "command", "capture"), *rows])))
+    else:
+        print_message("No tap is running.")
 
 
 def _list_captures() -> int:
@@ -190,14 +211,10 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
 def capture_link(archive: Archive, told: str = "") -> CaptureLink:
     """Return a link to a capture. If a tap is writing it, the link can also hold messages there."""
     from mcpdesk.link.capture_link import CaptureLink
-    from mcpdesk.link.tap_link import TapLink
 
-    tap = tap_of(archive.path) if archive.is_live else None
-    door = None
-    if tap is not None and tap.door and tap.mcpdesk == __version__:
-        with suppress(OSError):
-            door = rendezvous.connect(tap.door)
-    return CaptureLink(archive, told) if door is None else TapLink(archive, door, told)
+    features = offering("live_link") if archive.is_live else ()
+    links = (feature.live_link(archive, told) for feature in features)
+    return next(filter(None, links), None) or CaptureLink(archive, told)
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
@@ -325,9 +342,9 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
     found = chosen(there, next(iter(who), ""))
     if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise it is drawn in a browser
         require_terminal("`mcpdesk attach --list` works without one.")
-    if isinstance(found.at, RunningTap):
+    if isinstance(found.at, LiveCapture):
         told = f"attached to {found.title}: it continues when you leave"
-        return show_capture(Path(found.at.capture), theme, told)
+        return show_capture(Path(found.at.path), theme, told)
     return run_screen(found.at, theme)
 
 
@@ -342,7 +359,7 @@ class Attachable(NamedTuple):
     """Unix time in seconds."""
     place: str
     """Address of its first server, or path of a tap's capture."""
-    at: RunningCore | RunningTap
+    at: RunningCore | LiveCapture
 
     @property
     def title(self) -> str:
@@ -358,9 +375,9 @@ def running() -> list[Attachable]:
     for core in running_cores():
         said = core.welcome
         found.append(Attachable(said.names, said.pid, said.kind, said.since, said.address, core))
-    for tap in reversed(running_taps(state_folder())):
+    for tap in reversed(_live_captures()):
         name = program_name(tap.command)
-        found.append(Attachable((name,), tap.pid, "tap", tap.started, tap.capture, tap))
+        found.append(Attachable((name,), tap.pid, "tap", tap.started, tap.path, tap))
     return found
 
 

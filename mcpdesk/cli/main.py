@@ -48,9 +48,7 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
     },
     "Clients and recordings": {
         "config": "authoring.folders",
-        "wrap": "wrap",
-        "unwrap": "wrap",
-        "trust": "wrap",
+        "trust": "trust_command",
         "diff": "captures",
         "prune": "captures",
     },

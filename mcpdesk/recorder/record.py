@@ -25,8 +25,6 @@ MOST_REMARKS: Final = 20_000
 
 As many further ones are kept if they report that the code of a call has ended; see `room_for`.
 """
-TAPPED = 1
-"""Number of the only connection that a tap records."""
 
 
 LATEST: Final = 253_402_214_400

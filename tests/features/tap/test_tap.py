@@ -28,7 +28,7 @@ from mcpdesk.recorder.record import KEPT_BYTES, Direction
 from tests.support.patience import WITHIN_S, wait_until
 from tests.support.processes import gone
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TAP = [sys.executable, "-m", "mcpdesk", "stdio", "--"]
 PYTHON = [sys.executable, "-S", "-c"]
 ECHO = [*PYTHON, "import os\nwhile d := os.read(0, 65536):\n while d: d = d[os.write(1, d):]"]
@@ -362,6 +362,7 @@ def test_without_its_recorder_a_tap_goes_on(
     (program,) = programs_of(tap.pid)
     (recorder,) = set(psutil.Process(tap.pid).children()) - {program}
     family.append(recorder)
+    wait_until(lambda: captures(own_folders))  # earlier, it also has the pipes of the program
     recorder.send_signal(number)
     body = bytes(4 << 20) + b"\n"
     for _ in range(10):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mcpdesk.features.tap.tapped_messages import MOST_OF_A_CHARACTER, TappedMessage, TappedMessages
 from mcpdesk.recorder.record import END_BYTES
-from mcpdesk.transports.tapped_messages import MOST_OF_A_CHARACTER, TappedMessage, TappedMessages
 
 KEPT = 10_000
 PRETTY = b'{\n "a": "}\\"",\n "b": [1]\n}'

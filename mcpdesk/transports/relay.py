@@ -1,4 +1,4 @@
-"""The tap: starts the command of a server, and copies bytes between the client and this program.
+"""The relay: starts the command of a server, and copies bytes between the client and this program.
 
 The bytes pass unchanged, chunk by chunk, as they arrive. One thread per direction reads and writes, so each
 side waits only for the other, as with a pipe between them. Copies wait in memory, up to a limit, for a
@@ -42,11 +42,11 @@ LINGER_S = 0.5
 EXIT_TIMEOUT_S = 2.0
 """Seconds in which a program must end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
-"""Seconds for which the tap waits for the capture when it ends."""
+"""Seconds for which the relay waits for the capture when it ends."""
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
-"""Signals that the tap forwards to the program."""
+"""Signals that the relay forwards to the program."""
 AWAITED = (*PASSED_ON, signal.SIGCHLD)
 """Signals that the main thread waits for."""
 WAKE_SIGNAL = signal.SIGURG
@@ -426,21 +426,21 @@ class Passed:
         self.data = data
 
 
-class TapTraffic:
-    """Traffic of the tap, for the recorder.
+class RelayTraffic:
+    """Traffic of the relay, for the recorder.
 
-    The iterator ends with the tap. If the tap is killed, the program is ended.
+    The iterator ends with the relay. If the relay is killed, the program is ended.
     """
 
     def __init__(
-        self, pipe: int, tap: int, client: int, group: int, started: float, told: int, words: int
+        self, pipe: int, relay: int, client: int, group: int, started: float, told: int, words: int
     ) -> None:
-        self.tap, self.client = tap, client
-        """Process id of the tap, and of its client."""
+        self.relay, self.client = relay, client
+        """Process id of the relay, and of its client."""
         self.told, self.words = told, words
         """Descriptors of the pipes from and to the gate."""
         self.started = started
-        """Unix time in seconds when the tap started."""
+        """Unix time in seconds when the relay started."""
         self._pipe = os.fdopen(pipe, "rb")
         self._group = group
         self._is_over = False
@@ -458,14 +458,14 @@ class TapTraffic:
             _signal_group(self._group, signal.SIGTERM)
 
     def finish(self) -> None:
-        """Skip the remaining chunks. If the tap was killed, end the program."""
+        """Skip the remaining chunks. If the relay was killed, end the program."""
         for _ in self:
             pass
         if not self._is_over:
             _end_group(self._group)
 
 
-def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int:
+def run(argv: Sequence[str], write_capture: Callable[[RelayTraffic], None]) -> int:
     """Run a command between stdin and stdout until it ends.
 
     Return its exit code, or 128 + N after signal N. `write_capture` is called in a separate process. Raises:
@@ -529,12 +529,12 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
     return _Program(pid, stdin, stdout)
 
 
-def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> CaptureProcess:
-    """Fork the recorder. If the tap is killed, it ends the process group.
+def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -> CaptureProcess:
+    """Fork the recorder. If the relay is killed, it ends the process group.
 
     It is forked while only one thread runs. It has its own session, and inherits only stderr and its pipes.
     """
-    tap, client, started = os.getpid(), os.getppid(), time.time()
+    relay, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()
     told, tell = os.pipe()
     words, say = os.pipe()
@@ -550,7 +550,7 @@ def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> 
         _redirect_to_null(1)
         for before, after in zip((2, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
             os.closerange(before + 1, after)
-        traffic = TapTraffic(read_end, tap, client, group, started, told, say)
+        traffic = RelayTraffic(read_end, relay, client, group, started, told, say)
         try:
             write_capture(traffic)
         finally:

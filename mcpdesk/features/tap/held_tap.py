@@ -14,21 +14,21 @@ from time import time
 from typing import Any, TypeAlias
 
 from mcpdesk.errors import AnswerCut, ProtocolError
+from mcpdesk.features.tap.tapped_messages import TAPPED
 from mcpdesk.hosting.holding.held_message import HoldView
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.reading.message_framer import MessageLines
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import TAPPED
-from mcpdesk.transports import tap
+from mcpdesk.transports import relay
 
 MOST_ASKED = 10_000
 """Maximum number of requests without an answer that are remembered. Answers to older ones are not held."""
 READY_S = 1.0
 INCOMPLETE_S = 2.0
 """Seconds to wait for the next line of a message that has several lines."""
-LARGEST = tap.MOST_WAITING // 2
+LARGEST = relay.MOST_WAITING // 2
 """Maximum size in bytes of a message with several lines. The gate must be able to buffer all of it."""
 
 Numbers: TypeAlias = tuple[int, ...]
@@ -74,8 +74,8 @@ class HeldTap:
         reader = self._reader
         try:
             while True:
-                is_from_client, number, size = tap.REPORT_HEADER.unpack(
-                    await reader.readexactly(tap.REPORT_HEADER.size)
+                is_from_client, number, size = relay.REPORT_HEADER.unpack(
+                    await reader.readexactly(relay.REPORT_HEADER.size)
                 )
                 if not number:
                     self._asks.set()
@@ -90,7 +90,7 @@ class HeldTap:
             self._is_asked = holds.is_on
             self._asks.clear()
             self._forget_lines()
-            self._say(tap.BEGIN if holds.is_on else tap.END)
+            self._say(relay.BEGIN if holds.is_on else relay.END)
 
     async def ready(self) -> None:
         """Wait until the gate reports every line, or until a time limit."""
@@ -108,7 +108,7 @@ class HeldTap:
 
     def _say(self, word: int, number: int = 0, data: bytes = b"") -> None:
         if self._words is not None:
-            self._words.write(tap.COMMAND_HEADER.pack(word, number, len(data)) + data)
+            self._words.write(relay.COMMAND_HEADER.pack(word, number, len(data)) + data)
 
     def _take(self, is_from_client: bool, number: int, line: bytes) -> None:
         """Add one line, and decide about the messages that it completes."""
@@ -155,7 +155,7 @@ class HeldTap:
 
     async def _pass(self, numbers: Numbers) -> None:
         """Pass lines on. As a task, this comes after the decisions about earlier lines."""
-        self._say_of(numbers, tap.PASS)
+        self._say_of(numbers, relay.PASS)
 
     def _say_of(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
         """Send a command for the lines of one message.
@@ -164,7 +164,7 @@ class HeldTap:
         """
         *others, last = numbers
         for number in others:
-            self._say(tap.PASS if word == tap.PASS else tap.DROP, number)
+            self._say(relay.PASS if word == relay.PASS else relay.DROP, number)
         self._say(word, last, data)
 
     def _begin(self, judging: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
@@ -174,7 +174,7 @@ class HeldTap:
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
             if not done.cancelled() and done.exception() is not None:
-                self._say_of(numbers, tap.PASS)  # the loop reports the exception
+                self._say_of(numbers, relay.PASS)  # the loop reports the exception
 
         task.add_done_callback(ended)
         return task
@@ -200,7 +200,7 @@ class HeldTap:
             self._await_answer(identifier, request, came)
         self._let(numbers, message, request)
         if given is not None:
-            self._say(tap.TO_CLIENT, 0, codec.encode(given) + b"\n")
+            self._say(relay.TO_CLIENT, 0, codec.encode(given) + b"\n")
 
     def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
         if len(self._asked) >= MOST_ASKED:
@@ -231,32 +231,32 @@ class HeldTap:
         if kept is None or kept is data:
             self._let(numbers, message, None if kept is None else message)
         else:
-            self._say_of(numbers, tap.REPLACE, kept + b"\n")
+            self._say_of(numbers, relay.REPLACE, kept + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
-        self._say(tap.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
+        self._say(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
 
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
         """Hold an answer of the server until the notifications about its request are decided."""
         identifier = message.get("id")
         asked = self._asked.pop(identifier, None) if is_id(identifier) else None
         if asked is None:
-            self._say_of(numbers, tap.PASS)
+            self._say_of(numbers, relay.PASS)
             return
         if (before := self._last.get(identifier)) is not None and not before.done():
             await asyncio.wait({before})
         try:
             kept = await self.holds.hold_answer(TAPPED, *asked, message)
         except AnswerCut:
-            self._say_of(numbers, tap.CUT, data[: len(data) // 2])
+            self._say_of(numbers, relay.CUT, data[: len(data) // 2])
             return
         self._let(numbers, message, kept)
 
     def _let(self, numbers: Numbers, message: JSONObject, kept: JSONObject | None) -> None:
         """Pass a message on, in its original or changed form. `kept` is None to drop it."""
         if kept is None:
-            self._say_of(numbers, tap.DROP)
+            self._say_of(numbers, relay.DROP)
         elif kept is message:
-            self._say_of(numbers, tap.PASS)
+            self._say_of(numbers, relay.PASS)
         else:
-            self._say_of(numbers, tap.REPLACE, codec.encode(kept) + b"\n")
+            self._say_of(numbers, relay.REPLACE, codec.encode(kept) + b"\n")

@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.config_edits import TAP, ConfigEdit, is_served, tap_of
 from mcpdesk.client.config_files import from_yaml
 from mcpdesk.client.configs.formats import sections
 from mcpdesk.client.configs.own_program import own_arguments
+from mcpdesk.features.tap.json_edits import TAP, ConfigEdit, is_served, tap_of
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
 
 NOT_EDITED = "its form cannot be edited"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shlex
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,19 +16,19 @@ from msgspec.structs import replace
 
 from mcpdesk import private_files
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.tap.tapped_messages import TAPPED, TappedMessage, TappedMessages
 from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.plain_text import clean
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.retention import Retention
-from mcpdesk.recorder.record import TAPPED, ConnectionInfo, Direction
+from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.tapped_messages import TappedMessage, TappedMessages
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from mcpdesk.transports.tap import Passed, TapTraffic
+    from mcpdesk.transports.relay import Passed, RelayTraffic
 
 RING_BYTES = 1 << 20
 """Memory for frames. It is small, because the frames of a tap are read from the file."""
@@ -78,26 +77,7 @@ def tap_of(capture: Path) -> RunningTap | None:
     return next((tap for tap in taps if str(Path(tap.capture).resolve()) == path), None)
 
 
-def print_taps() -> None:
-    """Print the running taps: process, start time, client, command and capture."""
-    from mcpdesk.cli.printing import aligned, print_message, print_text
-
-    taps = running_taps(state_folder())
-    rows = [
-        (str(each.pid), _clock(each.started), each.client or "?", shlex.join(each.command), each.capture)
-        for each in taps
-    ]
-    if rows:
-        print_text("\n".join(aligned([("pid", "since", "client", "command", "capture"), *rows])))
-    else:
-        print_message("No tap is running.")
-
-
-def _clock(moment: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(moment))
-
-
-def write_capture(argv: Sequence[str], traffic: TapTraffic) -> None:
+def write_capture(argv: Sequence[str], traffic: RelayTraffic) -> None:
     """Record the traffic of a tap in a capture until it ends. Errors are reported on stderr."""
     try:
         _write(argv, traffic)
@@ -109,7 +89,7 @@ def write_capture(argv: Sequence[str], traffic: TapTraffic) -> None:
         report_crash()
 
 
-def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
+def _write(argv: Sequence[str], traffic: RelayTraffic) -> None:
     from mcpdesk.client.targets import program_name
     from mcpdesk.settings import resolve
 
@@ -120,7 +100,7 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
     name, client = program_name(argv)[:MOST_OF_A_NAME], rendezvous.process_name(traffic.client)
     started = traffic.started
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
-    path = captures_folder(settings.state_dir) / f"{when}-{name}-{traffic.tap}.jsonl"
+    path = captures_folder(settings.state_dir) / f"{when}-{name}-{traffic.relay}.jsonl"
     recording = Recording(
         path,
         RING_BYTES,
@@ -135,7 +115,7 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
         conversation = TapConversation(recording, ConnectionInfo(TAPPED, name, "stdio", client, "", started))
         with _open_door(traffic, recording) as door:
             tap = RunningTap(
-                traffic.tap, tuple(map(clean, argv)), client, str(path), started, door, __version__
+                traffic.relay, tuple(map(clean, argv)), client, str(path), started, door, __version__
             )
             with _registered(settings.state_dir, tap):
                 conversation.follow(traffic, settings.capture_body_bytes or LONGEST)
@@ -150,7 +130,7 @@ def _print_problem(problem: str) -> None:
 
 
 @contextmanager
-def _open_door(traffic: TapTraffic, recording: Recording) -> Iterator[str]:
+def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
     """Accept screens that hold messages while the tap runs.
 
     Yield the socket's path, or an empty one on failure.
@@ -159,7 +139,7 @@ def _open_door(traffic: TapTraffic, recording: Recording) -> Iterator[str]:
     with suppress(OSError):
         runtime = rendezvous.private_folder()
         rendezvous.sweep(runtime)
-        place = rendezvous.listen(f"{runtime}/{traffic.tap}{rendezvous.state_mark('')}.tap")
+        place = rendezvous.listen(f"{runtime}/{traffic.relay}{rendezvous.state_mark('')}.tap")
     if place is None:
         yield ""
         return
@@ -187,7 +167,7 @@ def _wait_for_screens(listener: socket, recording: Recording, told: int, words: 
         visitor.close()  # another process checked whether this tap is alive
     import asyncio
 
-    from mcpdesk.link.tap_door import serve_screens
+    from mcpdesk.features.tap.tap_door import serve_screens
 
     asyncio.run(serve_screens(listener, visitor, recording, told, words))
 

@@ -7,12 +7,12 @@ import os
 
 import pytest
 
-from mcpdesk.hosting.holding import held_tap
+from mcpdesk.features.tap import held_tap
+from mcpdesk.features.tap.held_tap import HeldTap
+from mcpdesk.features.tap.tapped_messages import TAPPED
 from mcpdesk.hosting.holding.held_message import Verdict
-from mcpdesk.hosting.holding.held_tap import HeldTap
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import TAPPED
-from mcpdesk.transports import tap
+from mcpdesk.transports import relay
 from tests.support.patience import until, within
 from tests.support.traffic import call, connection, text
 
@@ -28,28 +28,28 @@ async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pyte
     listening = asyncio.create_task(held.listen())
 
     def report(is_from_client: bool, number: int, line: bytes) -> None:
-        os.write(gate, tap.REPORT_HEADER.pack(is_from_client, number, len(line) + 1) + line + b"\n")
+        os.write(gate, relay.REPORT_HEADER.pack(is_from_client, number, len(line) + 1) + line + b"\n")
 
     async def decision() -> tuple[int, int]:
         async with within():
-            word, number, _ = tap.COMMAND_HEADER.unpack(
-                await asyncio.to_thread(os.read, decided, tap.COMMAND_HEADER.size)
+            word, number, _ = relay.COMMAND_HEADER.unpack(
+                await asyncio.to_thread(os.read, decided, relay.COMMAND_HEADER.size)
             )
         return word, number
 
     try:
         held.holds.set_rule("tool:echo", "answers")
-        assert await decision() == (tap.BEGIN, 0)
+        assert await decision() == (relay.BEGIN, 0)
         for number in (1, 2, 3):
             report(True, number, call(number, "echo"))
-            assert await decision() == (tap.PASS, number)
+            assert await decision() == (relay.PASS, number)
         for number in (1, 2, 3):
             report(False, 10 + number, text(number, "hi"))
-        assert await decision() == (tap.PASS, 11), "its request is forgotten"
+        assert await decision() == (relay.PASS, 11), "its request is forgotten"
         await until(lambda: [each.id for each in held.holds.view.messages] == [2, 3])
         for each in held.holds.view.messages:
             held.holds.decide(each.number, Verdict.GO_ON)
-        assert {await decision() for _ in range(2)} == {(tap.PASS, 12), (tap.PASS, 13)}
+        assert {await decision() for _ in range(2)} == {(relay.PASS, 12), (relay.PASS, 13)}
     finally:
         os.close(gate)
         await listening

@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.config_edits import TAP, ConfigEdit, is_served, tap_of
 from mcpdesk.client.configs.own_program import own_arguments
+from mcpdesk.features.tap.json_edits import TAP, ConfigEdit, is_served, tap_of
 
 SECTION = "mcp_servers"
 NOT_EDITED = "its form cannot be edited"

@@ -1,29 +1,26 @@
-"""Commands for a client's configuration file: `wrap` and `unwrap` for the tap, and `trust`."""
+"""The commands `wrap` and `unwrap`, which put taps into a client's configuration file."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import stat
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from mcpdesk import private_files
 from mcpdesk.cli.core_process import require_unix
-from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_message, print_text
-from mcpdesk.cli.reach import can_ask, print_untrusted
-from mcpdesk.client import config_edits
-from mcpdesk.client.config_edits import ConfigEdit
-from mcpdesk.client.config_files import language_of, parsed, read_config, read_text, sha256_of
-from mcpdesk.client.configs import toml_edits, yaml_edits
+from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
+from mcpdesk.client.config_files import language_of, parsed, read_text, sha256_of
+from mcpdesk.client.configs.client_places import CLIENTS, config_places
 from mcpdesk.client.configs.formats import known_formats, sections
 from mcpdesk.client.configs.own_program import own_command, temporary_folders, why_dead
-from mcpdesk.client.trust import TrustStore, untrusted
+from mcpdesk.client.trust import TrustStore
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.tap import json_edits, toml_edits, yaml_edits
+from mcpdesk.features.tap.json_edits import ConfigEdit
 from mcpdesk.paths import state_folder
 
 WRAP_EXAMPLES = """\b
@@ -42,23 +39,12 @@ Examples:
   mcpdesk unwrap claude-desktop
   mcpdesk unwrap .mcp.json
 """
-TRUST_EXAMPLES = """\b
-Examples:
-  mcpdesk trust .mcp.json
-  mcpdesk trust cursor --yes
-  mcpdesk trust --list
-  mcpdesk trust --forget .mcp.json
-"""
-CLIENTS = (
-    "claude-desktop", "claude-code", "codex", "continue", "cursor", "gemini", "goose", "opencode", "vscode",
-    "zed",
-)  # fmt: skip
 NAMES = ", ".join(CLIENTS)
-_WRAPPED = {"JSON": config_edits.wrapped, "TOML": toml_edits.wrapped, "YAML": yaml_edits.wrapped}
-_UNWRAPPED = {"JSON": config_edits.unwrapped, "TOML": toml_edits.unwrapped, "YAML": yaml_edits.unwrapped}
-_REPAIRED = {"JSON": config_edits.repaired, "TOML": toml_edits.repaired, "YAML": yaml_edits.repaired}
+_WRAPPED = {"JSON": json_edits.wrapped, "TOML": toml_edits.wrapped, "YAML": yaml_edits.wrapped}
+_UNWRAPPED = {"JSON": json_edits.unwrapped, "TOML": toml_edits.unwrapped, "YAML": yaml_edits.unwrapped}
+_REPAIRED = {"JSON": json_edits.repaired, "TOML": toml_edits.repaired, "YAML": yaml_edits.repaired}
 _SERVER_NAMES = {
-    "JSON": config_edits.server_names,
+    "JSON": json_edits.server_names,
     "TOML": toml_edits.server_names,
     "YAML": yaml_edits.server_names,
 }
@@ -159,7 +145,8 @@ def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """
     if len(clients) == 1:
         _read(clients[0])
-    wanted = (place for each in clients for place in places(each, Path.home(), Path.cwd(), os.environ))
+    home, folder = Path.home(), Path.cwd()
+    wanted = (place for each in clients for place in config_places(each, home, folder, os.environ))
     for path in dict.fromkeys(place.resolve() for place in wanted if place.is_file()):
         try:
             text = read_text(path)
@@ -188,71 +175,6 @@ def unwrap_command(client: str) -> None:
     print_message("Restart the client.")
 
 
-@click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Trust the content of a configuration file.")
-@click.argument("file", required=False)
-@click.option("--yes", is_flag=True, help="Agree without a question.")
-@click.option("--list", "lists", is_flag=True, help="List the files that you agreed to.")
-@click.option("--forget", metavar="FILE", help="Withdraw your agreement to this file.")
-def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) -> None:
-    """Show what FILE would start, reach and read, and ask whether you agree to it.
-
-    FILE may be a client, as in `mcpdesk wrap`. A configuration file is used after you have agreed to its
-    content. If the content changes, you are asked again. This command starts nothing.
-    """
-    from mcpdesk.settings import resolve
-
-    if [file is not None, lists, forget is not None].count(True) != 1:
-        raise click.UsageError("Name a FILE, or use --list, or --forget FILE.")
-    store = TrustStore(resolve({}, os.environ).settings.state_dir)
-    if lists:
-        _list_trusted(store)
-    elif forget is not None:
-        place = _config_file(forget)
-        if not store.forget(place):
-            raise DeskUserError(f"{place} is not trusted.", "See `mcpdesk trust --list`.")
-        print_text(f"{place} is no longer trusted.")
-    elif file is not None:
-        _trust(store, _config_file(file), yes)
-
-
-def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
-    """Ask for agreement to the content of a file. Raises: DeskUserError without an agreement."""
-    config = read_config(path)
-    if store.is_trusted(path, config.sha256):
-        print_text(f"{path} is already trusted.")
-        return
-    print_untrusted(untrusted(config))
-    if not is_agreed:
-        if not can_ask():
-            raise DeskUserError(
-                f"{path} is not trusted, and no terminal is attached to ask.", "Agree with --yes."
-            )
-        if not click.confirm("Do you trust this content?", default=False, err=True):
-            raise DeskUserError(f"{path} is not trusted.")
-    store.trust(path, config.sha256)
-    print_text(f"{path} is trusted until its content changes.")
-
-
-def _list_trusted(store: TrustStore) -> None:
-    found = store.read()
-    rows = [
-        (time.strftime("%Y-%m-%d %H:%M", time.localtime(each.agreed)), each.sha256[:12], each.path)
-        for each in found.entries
-    ]
-    print_text("\n".join(aligned([("agreed", "sha256", "file"), *rows])))
-    if found.dropped:
-        print_message(f"{found.dropped} older entries were dropped.")
-
-
-def _config_file(client: str) -> Path:
-    """Return a client's file, preferably one with servers, or the file with that path."""
-    wanted = places(client, Path.home(), Path.cwd(), os.environ)
-    found = [place for place in wanted if place.is_file()]
-    if len(found) > 1:
-        found = [place for place in found if sections(parsed(place, read_text(place)))] or found
-    return (found or wanted)[0].resolve()
-
-
 def _replace(path: Path, before: str, after: str) -> None:
     """Write an edited configuration file. If its old content was trusted, the new content is, too.
 
@@ -265,28 +187,6 @@ def _replace(path: Path, before: str, after: str) -> None:
         store.trust(path, sha256_of(after))
 
 
-def places(client: str, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Possible paths of a client's configuration, nearest first. Any other name is the path of a file."""
-    xdg = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    settings = home / "Library" / "Application Support" if sys.platform == "darwin" else xdg
-    codex = Path(environ.get("CODEX_HOME") or home / ".codex")
-    zed = home / ".config" if sys.platform == "darwin" else xdg
-    opencode = ("opencode.json", "opencode.jsonc")
-    known = {
-        "claude-code": [folder / ".mcp.json", home / ".claude.json"],
-        "claude-desktop": [settings / "Claude" / "claude_desktop_config.json"],
-        "codex": [folder / ".codex" / "config.toml", codex / "config.toml"],
-        "continue": [home / ".continue" / "config.yaml"],
-        "cursor": [folder / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"],
-        "gemini": [folder / ".gemini" / "settings.json", home / ".gemini" / "settings.json"],
-        "goose": [xdg / "goose" / "config.yaml"],
-        "opencode": [place / name for place in (folder, xdg / "opencode") for name in opencode],
-        "vscode": [folder / ".vscode" / "mcp.json", settings / "Code" / "User" / "mcp.json"],
-        "zed": [folder / ".zed" / "settings.json", zed / "zed" / "settings.json"],
-    }
-    return known.get(client) or [Path(client).expanduser()]
-
-
 def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
     """Return resolved path and text of a client's file.
 
@@ -294,7 +194,7 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
 
     Raises: DeskUserError if it is missing or cannot be read.
     """
-    wanted = places(client, Path.home(), Path.cwd(), os.environ)
+    wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
     found: list[tuple[Path, str]] = []
     empty: list[Path] = []
     """Files without servers. An editor's settings may be in several files."""

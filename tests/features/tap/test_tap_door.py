@@ -12,12 +12,12 @@ from typing import Any, TypeVarTuple
 
 import msgspec
 
-from mcpdesk.link import tap_door
+from mcpdesk.features.tap import tap_door
 from mcpdesk.link.attach_messages import METHODS, Ask, Join, Reply, State, framed, pack, read_message
 from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.values import HoldView
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.transports.tap import REPORT_HEADER
+from mcpdesk.transports.relay import REPORT_HEADER
 from mcpdesk.version import __version__
 
 Given = TypeVarTuple("Given")

@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from mcpdesk.cli.desk import capture_link
-from mcpdesk.cli.taps import RunningTap, running_taps, tap_of
 from mcpdesk.errors import DeskUserError
-from mcpdesk.link import tap_link
-from mcpdesk.link.tap_link import TapLink
+from mcpdesk.features.tap import tap_link
+from mcpdesk.features.tap.tap_link import TapLink
+from mcpdesk.features.tap.taps import RunningTap, running_taps, tap_of
 from mcpdesk.link.values import CannedCall, HeldMessage, Verdict
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.readable_message import held_messages
@@ -32,7 +32,7 @@ from tests.support.terminal import Desk
 
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TAP = [sys.executable, "-m", "mcpdesk", "stdio", "--"]
 ECHO = [
     sys.executable,

@@ -10,6 +10,8 @@ from mcpdesk.recorder.record import END_BYTES
 
 TappedMessage = tuple[bytes, bytes, int]
 """Recorded bytes of a message, its last bytes if it was shortened, and its size in bytes."""
+TAPPED = 1
+"""Number of the only connection that a tap records."""
 MOST_OF_A_CHARACTER = 4
 """Maximum size in bytes of an encoded character."""
 

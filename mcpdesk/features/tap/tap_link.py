@@ -13,11 +13,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from mcpdesk.features.tap.taps import tap_of
 from mcpdesk.link.attach_messages import METHODS, PARTS, Ask, Join, Reply, State, framed, pack, read_message
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.link.link import promise
 from mcpdesk.link.values import CannedCall, CoreView, HeldDirections, HoldView, Severity, Verdict
 from mcpdesk.recorder.archive import Archive
+from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 UNSENT_BYTES = 16 << 20
@@ -26,6 +28,18 @@ FromTap: TypeAlias = Reply | State
 _of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
 _held = msgspec.msgpack.Decoder(PARTS["held"])
 _news = msgspec.msgpack.Decoder(PARTS["notices"])
+
+
+def link_to_tap(archive: Archive, first_notice: str) -> TapLink | None:
+    """Return a link to the tap that writes a capture, or None if there is none of this version."""
+    tap = tap_of(archive.path)
+    if tap is None or not tap.door or tap.mcpdesk != __version__:
+        return None
+    try:
+        door = rendezvous.connect(tap.door)
+    except OSError:
+        return None
+    return None if door is None else TapLink(archive, door, first_notice)
 
 
 class TapLink(CaptureLink):

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.cli.main import run
-from mcpdesk.cli.wrap import places
-from mcpdesk.client.config_edits import unwrapped, wrapped
 from mcpdesk.client.config_files import read_config
-from mcpdesk.client.configs import toml_edits, yaml_edits
+from mcpdesk.features.tap import toml_edits, yaml_edits
+from mcpdesk.features.tap.json_edits import unwrapped, wrapped
 
 ODD = """\ufeff{\r
   // mine "quoted" { \r
@@ -151,19 +150,6 @@ def test_a_backup_that_cannot_be_kept_leaves_the_file_alone(
     assert "cannot be written" in capsys.readouterr().err and config.read_bytes() == ODD.encode()
 
 
-def test_files_of_the_folder_come_before_those_of_the_user(tmp_path: Path) -> None:
-    home, folder = tmp_path / "home", tmp_path / "work"
-    for client in ("cursor", "vscode", "claude-code", "codex", "gemini", "opencode", "zed"):
-        first, *_, last = places(client, home, folder, {})
-        assert first.is_relative_to(folder) and last.is_relative_to(home)
-    (place,) = places("claude-desktop", home, folder, {})
-    assert place.name == "claude_desktop_config.json" and place.is_relative_to(home)
-    environ = {"XDG_CONFIG_HOME": str(tmp_path / "x"), "CODEX_HOME": str(tmp_path / "c")}
-    assert places("goose", home, folder, environ) == [tmp_path / "x" / "goose" / "config.yaml"]
-    assert places("codex", home, folder, environ)[-1] == tmp_path / "c" / "config.toml"
-    assert places("~/x.json", home, folder, {}) == [Path.home() / "x.json"]
-
-
 def test_settings_without_servers_give_way_to_those_that_have_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,7 +174,7 @@ def test_a_wrapped_server_answers_and_is_recorded(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     server = {"command": sys.executable, "args": ["-m", "tests.support.official_server", "stdio"]}
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     (tmp_path / ".mcp.json").write_text(
         json.dumps({"mcpServers": {"sums": server | {"env": {"PYTHONPATH": root}}}})
     )

@@ -14,7 +14,7 @@ import pytest
 
 from mcpdesk import private_files
 from mcpdesk.cli.main import run
-from mcpdesk.cli.taps import running_taps
+from mcpdesk.features.tap.taps import running_taps
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
@@ -22,7 +22,7 @@ from tests.support.patience import WITHIN_S, wait_until
 from tests.support.terminal import Desk
 from tests.support.traffic import IN, OUT, call, connection, text
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CAT = [sys.executable, "-m", "mcpdesk", "stdio", "--", "cat"]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mcpdesk.hosting.holding.held_tap import HeldTap
+from mcpdesk.features.tap.held_tap import HeldTap
 from mcpdesk.link.attach_messages import HEAD, METHODS, Ask, FromScreen, Reply, State, framed, length, pack
 from mcpdesk.link.values import Notice, Severity
 from mcpdesk.recorder.capture.recording import Recording

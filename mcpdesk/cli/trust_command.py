@@ -1,0 +1,90 @@
+"""The command `trust`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+
+from mcpdesk.cli.printing import aligned, print_message, print_text
+from mcpdesk.cli.reach import can_ask, print_untrusted
+from mcpdesk.client.config_files import parsed, read_config, read_text
+from mcpdesk.client.configs.client_places import config_places
+from mcpdesk.client.configs.formats import sections
+from mcpdesk.client.trust import TrustStore, untrusted
+from mcpdesk.errors import DeskUserError
+
+TRUST_EXAMPLES = """\b
+Examples:
+  mcpdesk trust .mcp.json
+  mcpdesk trust cursor --yes
+  mcpdesk trust --list
+  mcpdesk trust --forget .mcp.json
+"""
+
+
+@click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Trust the content of a configuration file.")
+@click.argument("file", required=False)
+@click.option("--yes", is_flag=True, help="Agree without a question.")
+@click.option("--list", "lists", is_flag=True, help="List the files that you agreed to.")
+@click.option("--forget", metavar="FILE", help="Withdraw your agreement to this file.")
+def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) -> None:
+    """Show what FILE would start, reach and read, and ask whether you agree to it.
+
+    FILE may be a client, as in `mcpdesk wrap`. A configuration file is used after you have agreed to its
+    content. If the content changes, you are asked again. This command starts nothing.
+    """
+    from mcpdesk.settings import resolve
+
+    if [file is not None, lists, forget is not None].count(True) != 1:
+        raise click.UsageError("Name a FILE, or use --list, or --forget FILE.")
+    store = TrustStore(resolve({}, os.environ).settings.state_dir)
+    if lists:
+        _list_trusted(store)
+    elif forget is not None:
+        place = _config_file(forget)
+        if not store.forget(place):
+            raise DeskUserError(f"{place} is not trusted.", "See `mcpdesk trust --list`.")
+        print_text(f"{place} is no longer trusted.")
+    elif file is not None:
+        _trust(store, _config_file(file), yes)
+
+
+def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
+    """Ask for agreement to the content of a file. Raises: DeskUserError without an agreement."""
+    config = read_config(path)
+    if store.is_trusted(path, config.sha256):
+        print_text(f"{path} is already trusted.")
+        return
+    print_untrusted(untrusted(config))
+    if not is_agreed:
+        if not can_ask():
+            raise DeskUserError(
+                f"{path} is not trusted, and no terminal is attached to ask.", "Agree with --yes."
+            )
+        if not click.confirm("Do you trust this content?", default=False, err=True):
+            raise DeskUserError(f"{path} is not trusted.")
+    store.trust(path, config.sha256)
+    print_text(f"{path} is trusted until its content changes.")
+
+
+def _list_trusted(store: TrustStore) -> None:
+    found = store.read()
+    rows = [
+        (time.strftime("%Y-%m-%d %H:%M", time.localtime(each.agreed)), each.sha256[:12], each.path)
+        for each in found.entries
+    ]
+    print_text("\n".join(aligned([("agreed", "sha256", "file"), *rows])))
+    if found.dropped:
+        print_message(f"{found.dropped} older entries were dropped.")
+
+
+def _config_file(client: str) -> Path:
+    """Return a client's file, preferably one with servers, or the file with that path."""
+    wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
+    found = [place for place in wanted if place.is_file()]
+    if len(found) > 1:
+        found = [place for place in found if sections(parsed(place, read_text(place)))] or found
+    return (found or wanted)[0].resolve()
