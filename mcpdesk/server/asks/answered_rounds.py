@@ -1,7 +1,8 @@
-"""Rounds that a client has answered. A repeated request gets the first result instead of a second run.
+"""Rounds that a client has answered. A round is one request of an operation that needs several.
 
-A client repeats a request whose response it did not receive, and a proxy may repeat one, too. Source: MCP
-basic/patterns/mrtr: "At-most-once use needs a server-side record".
+A client repeats a request if it did not receive the response; a proxy may also repeat one. The repeated
+request then gets the first result instead of running again. Source: MCP basic/patterns/mrtr: "At-most-once
+use needs a server-side record".
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 MOST_KEPT = 10_000
 """Maximum number of answered rounds in memory; the oldest are dropped first."""
 MOST_BYTES = 16 << 20
-"""Maximum bytes of all stored results. The oldest results are dropped first; their rounds stay known."""
+"""Maximum total size in bytes of stored results. The oldest are dropped first; their rounds stay known."""
 LARGEST_BYTES = 1 << 20
-"""Maximum bytes of one result; a larger one is not stored."""
+"""Maximum size in bytes of one stored result. Larger ones are not stored."""
 
 OTHER_ANSWERS = "requestState was already used with other inputResponses"
 ENDED = "requestState belongs to an operation that has ended"
@@ -33,25 +34,25 @@ RESULT_DROPPED = "This round was answered before; its result is no longer kept"
 
 
 class AnsweredRound:
-    """One answered round: first the requests that wait for its result, then the result."""
+    """One answered round. At first it has the requests that wait for its result, later the result."""
 
     def __init__(self, answers: str, expires: float) -> None:
-        """`answers` is the digest of `inputResponses`, `expires` the Unix time when the state expires."""
+        """`answers` is the digest of `inputResponses`. `expires` is the Unix time when the state expires."""
         self.answers = answers
         self.expires = expires
         self.handled: Call | None = None
-        """Call that the handler sees, or None before it starts and after the round has a result."""
+        """Call that the handler receives. None before the handler starts and after the round has a result."""
         self.speak_under: Callable[[Call], None] = lambda call: None
-        """Makes the handler report to another request of the round."""
+        """Function that makes the handler report to another request of the round."""
         self.asks_again = False
-        """True if the result contains further questions, so the operation has not ended."""
+        """True if the result contains more questions. The operation then continues."""
         self.size = 0
         self._task: asyncio.Task[JSONObject] | None = None
         self._calls: list[Call] = []
-        """Requests that wait for the result. The handler reports to the first one."""
+        """Requests that wait for the result. The handler reports to the first of them."""
         self._body: JSONObject | None = None
         self._error: tuple[int, str, Any] | None = None
-        """Code, message and data: the exception itself would keep the request in memory by its traceback."""
+        """Code, message and data of an error. The exception itself would keep the request in memory."""
         self._outcome = OutcomeKind.OK
 
     @property
@@ -61,18 +62,18 @@ class AnsweredRound:
 
     @property
     def is_abandoned(self) -> bool:
-        """True once all its requests were cancelled and the handler is about to end."""
+        """True if all requests of the round were cancelled, so that the handler is about to end."""
         return self.is_running and bool(self._calls) and all(call.stop for call in self._calls)
 
     def start(
         self, work: Coroutine[Any, Any, JSONObject], over: Callable[[AnsweredRound, bool], None]
     ) -> None:
-        """Run `work`. `over` is called with False if a repeated request has to run it again."""
+        """Run `work`. When it ends, `over` is called; with False if a repeated request must run it again."""
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(lambda task: self._ended(task, over))
 
     async def result(self, call: Call) -> JSONObject:
-        """Return the result of the round. The operation ends when its last request is cancelled.
+        """Wait for the result of the round. If its last request is cancelled, the operation ends.
 
         Raises: the error of the round; ProtocolError if the result was dropped; CancelledError.
         """
@@ -97,20 +98,20 @@ class AnsweredRound:
             return task.result()
         call.outcome = self._outcome
         error = task.exception()
-        # The result itself, because a large one is not kept.
+        # The result of the task, because a large result is not stored.
         return task.result() if error is None else self._kept(error)
 
     def first_of(self, call: Call) -> Call:
-        """Return the first request that still waits; `call` if none does."""
+        """Return the first request that still waits, or `call` if none does."""
         return next((each for each in self._calls if not each.stop), call)
 
     async def ended(self) -> None:
-        """Wait until the round no longer runs."""
+        """Wait until the round has ended."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
     def drop_result(self) -> None:
-        """Delete the result; the round stays known."""
+        """Delete the result. The round stays known."""
         self._body = self._error = None
         self.size = 0
 
@@ -126,7 +127,7 @@ class AnsweredRound:
     def _ended(self, task: asyncio.Task[JSONObject], over: Callable[[AnsweredRound, bool], None]) -> None:
         handled, self.handled, self._task = self.handled, None, None
         error = None if task.cancelled() else task.exception()
-        self.speak_under = lambda call: None  # releases the operation
+        self.speak_under = lambda call: None  # so that the operation can be freed
         if handled is not None:
             self._outcome = handled.outcome
         if isinstance(error, ProtocolError):
@@ -137,12 +138,12 @@ class AnsweredRound:
         elif not task.cancelled():
             self._body = task.result()
             self.size = _size(self._body)
-        # These errors mean that this request could not be served. The operation has not ended.
+        # These errors concern only this request. The operation continues.
         over(self, not task.cancelled() and not isinstance(error, MissingCapability | StorageError))
 
 
 def _size(value: Any) -> int:
-    """Return the bytes of a result or of an error's data; too many if it cannot be encoded."""
+    """Return the size in bytes of a result or of error data. Very large if it cannot be encoded."""
     try:
         return len(codec.encode_part(value))
     except LocalProtocolError:
@@ -152,17 +153,17 @@ def _size(value: Any) -> int:
 class AnsweredRounds:
     """Answered rounds of all servers of a core, by digest of caller, operation and state.
 
-    Its size is limited.
+    The number of rounds and the size of their results are limited.
     """
 
     def __init__(self) -> None:
         self.size = 0
         """Approximate bytes of the stored results."""
         self.dropped = 0
-        """Number of rounds and results that were dropped to make room."""
+        """Number of rounds and results that were dropped because of the limits."""
         self._rounds: dict[str, AnsweredRound] = {}
         self._ended: dict[str, float] = {}
-        """Unix time at which the states of an operation with a final result expire, by operation."""
+        """For each operation with a final result, the Unix time when its states expire."""
         self._results: dict[str, AnsweredRound] = {}
         """Rounds whose result is stored, oldest first."""
         self._timer: asyncio.TimerHandle | None = None
@@ -171,10 +172,10 @@ class AnsweredRounds:
         return len(self._rounds)
 
     def find(self, key: str, answers: str, operation: str) -> AnsweredRound | None:
-        """Return the round that a request repeats, or an abandoned one; None if the request must run.
+        """Return the round that a request repeats. None if the request must run.
 
-        Raises: RemoteProtocolError (-32602) if the state was used with other answers, or if its operation has
-        ended.
+        The round may be abandoned. Raises: RemoteProtocolError (-32602) if the state was used with other
+        answers, or if its operation has ended.
         """
         earlier = self._rounds.get(key)
         if earlier is not None and (earlier.is_abandoned or earlier.answers == answers):
@@ -186,7 +187,7 @@ class AnsweredRounds:
         return None
 
     def begin(self, key: str, answered: AnsweredRound) -> None:
-        """Store a round that starts to run."""
+        """Store a round that begins to run."""
         self._forget(key)
         if len(self._rounds) >= MOST_KEPT:
             self._make_room()
@@ -195,7 +196,9 @@ class AnsweredRounds:
             self._schedule()
 
     def end(self, key: str, operation: str, answered: AnsweredRound, *, is_kept: bool) -> None:
-        """Store the result of a round, or delete the round, so that a repeated request runs again."""
+        """Store the result of a round. If it is not kept, delete the round, so that a repeated request runs
+        again.
+        """
         if self._rounds.get(key) is not answered:
             return
         if not is_kept:
@@ -219,7 +222,7 @@ class AnsweredRounds:
             self.dropped += 1
 
     def expire(self, now: float) -> None:
-        """Delete the rounds whose states have expired at the Unix time `now`."""
+        """Delete the rounds whose states expired before the Unix time `now`."""
         for key, each in list(self._rounds.items()):
             if each.expires <= now and not each.is_running:
                 self._forget(key)
@@ -231,7 +234,7 @@ class AnsweredRounds:
         self._schedule()
 
     def close(self) -> None:
-        """Delete all rounds; running ones are ended by their deadlines."""
+        """Delete all rounds. Running ones are ended by their time limits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -247,7 +250,7 @@ class AnsweredRounds:
             self.size -= kept.size
 
     def _make_room(self) -> None:
-        """Delete the oldest round that has a result; `max_in_flight` limits the running ones."""
+        """Delete the oldest round with a result. `max_in_flight` limits the number of running rounds."""
         oldest = next((key for key, each in self._rounds.items() if not each.is_running), None)
         if oldest is not None:
             self._forget(oldest)
@@ -256,7 +259,7 @@ class AnsweredRounds:
     def _schedule(self) -> None:
         """Start a timer for the next state that expires.
 
-        Later requests with that state are rejected anyway.
+        Later requests with that state are rejected in any case.
         """
         oldest = min((each.expires for each in self._rounds.values()), default=None)
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
 """Approval policies of tools, and the peers whose calls are approved permanently.
 
-A choice made at the desk overrides the setting, which overrides `mcp.json`. In each layer the entry of a tool
-overrides `*`. This module does not know how a person is asked.
+A choice at the desk comes before the setting, and the setting before `mcp.json`. Within each of these layers,
+the entry of a tool comes before `*`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import StateData
 
 EVERY = "*"
-"""Name that matches all tools without an entry of their own."""
+"""Name that stands for all tools without an entry of their own."""
 AT_DESK = "chosen at the desk"
 
 
@@ -29,27 +29,27 @@ class Policy(StrEnum):
 
     ALLOW = "allow"
     ASK = "ask"
-    """A person at the desk approves each call of a client. Calls of the desk itself need no approval."""
+    """A person at the desk must approve each call of a client. The desk itself needs no approval."""
     DENY = "deny"
     """No client may call the tool, and neither may the desk."""
 
 
 class Ruling(Struct, frozen=True):
-    """Policy of a tool and its origin, which is empty for the default policy."""
+    """Effective policy of a tool, and where it comes from. The origin of the default policy is empty."""
 
     policy: Policy
     origin: str
 
 
 Layer = tuple[str, Mapping[str, Policy]]
-"""Origin of a layer of policies, and the policies by tool."""
+"""Origin of a layer of policies, and its policies by tool."""
 ALLOWED = Ruling(Policy.ALLOW, "")
 
 
 class Approvals:
     """Approval policies of one server.
 
-    Used on the core's loop; `ruling` and `grants` are safe on any thread.
+    Use them on the core's loop. `ruling` and `grants` may be used on any thread.
     """
 
     def __init__(
@@ -58,7 +58,8 @@ class Approvals:
         has_data: Callable[[], Awaitable[bool]],
         on_change: Callable[[], None],
     ) -> None:
-        """`has_data` returns True if the state file exists now; `data` returns it, creating it if needed.
+        """`has_data` returns True if the state file exists. `data` returns the file, and creates it if
+        needed.
 
         `on_change` is called when the set of tools that may run has changed.
         """
@@ -70,10 +71,10 @@ class Approvals:
         self._layers: tuple[Layer, ...] = ()
         self._chosen: dict[str, Policy] = {}
         self._is_kept = True
-        """True if the file has all choices made here."""
+        """True if all choices made in this process are in the file."""
 
     def configure(self, *layers: Layer) -> None:
-        """Set the configured policies, the layer with the highest priority first."""
+        """Set the layers of configured policies, beginning with the highest priority."""
         if layers != self._layers:
             self._layers = layers
             self._on_change()
@@ -88,18 +89,20 @@ class Approvals:
         return self.ruling(tool).policy is Policy.ALLOW
 
     def asks_about(self, tool: str) -> bool:
-        """Return True if a client's call of a tool needs approval unless its peer is always approved."""
+        """Return True if a client's call of a tool needs approval, unless its peer has a permanent
+        approval.
+        """
         return self.ruling(tool).policy is Policy.ASK
 
     def refusal(self, tool: str) -> str:
-        """Return the reason a tool may never be called; empty if it may be, or if a person decides."""
+        """Return the reason why a tool can never be called. Empty if it can, or if a person decides."""
         ruling = self.ruling(tool)
         if ruling.policy is not Policy.DENY:
             return ""
         return f"{tool} must not be called: its policy is deny ({ruling.origin})."
 
     async def choose(self, tool: str, wanted: Policy) -> None:
-        """Apply another policy at once, and store it unless it equals the configured one.
+        """Apply another policy at once. Store it, unless it equals the configured one.
 
         Raises: StorageError if it cannot be stored; it then applies until the server stops.
         """
@@ -159,6 +162,6 @@ class Approvals:
 
 
 def policies_of(pairs: Sequence[str]) -> dict[str, Policy]:
-    """Return the policies in `TOOL=policy` strings, by tool. The last entry of a tool wins."""
+    """Return the policies in strings of the form `TOOL=policy`, by tool. The last one for a tool counts."""
     split = (each.rpartition("=") for each in pairs)
     return {name: Policy(policy) for name, _, policy in split}

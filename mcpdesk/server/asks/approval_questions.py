@@ -1,4 +1,4 @@
-"""Approval of one client call: it waits until the person at the desk approves or denies it."""
+"""Approval of one call of a client. The call waits until the person at the desk decides."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 LONGEST_VALUE = 20_000
-"""Maximum characters shown of one value."""
+"""Maximum number of characters that are shown of one value."""
 LONGEST_TEXT = 24_000
-"""Maximum characters shown of all arguments."""
+"""Maximum number of characters that are shown of all arguments."""
 NOTE = 60
-"""Characters of the note that replaces omitted text. A text is cut only if it exceeds its limit by more."""
+"""Length of the note that replaces omitted text. A text is cut only if that saves more than this."""
 MOST_ITEMS = 200
 DEEPEST = 12
 
@@ -33,7 +33,7 @@ async def unapproved(
     arguments: JSONObject,
     approvals: Approvals,
 ) -> str:
-    """Wait for a decision and return the reason for a denial; empty if the call may run.
+    """Wait for a decision. Return the reason for a denial, or "" if the call may run.
 
     Raises: CancelledError if the call ended before the decision.
     """
@@ -63,9 +63,12 @@ async def unapproved(
 async def unasked(
     server: Server, services: Services, call: Call, tool: Tool, approvals: Approvals
 ) -> str | None:
-    """Decide without a question. Return the reason for a denial, "" if the call may run, None to ask."""
+    """Decide without a question if possible.
+
+    Return the reason for a denial, "" if the call may run, or None if a person must be asked.
+    """
     try:
-        # A person may have decided in the meantime, at the desk of another process.
+        # A person may have decided meanwhile
         await approvals.recall()
     except StorageError as error:
         _complain(server, services, call, tool, error)
@@ -81,10 +84,10 @@ def _complain(server: Server, services: Services, call: Call, tool: Tool, error:
 
 
 def known_as(call: Call) -> str:
-    """Return the name that a permanent approval is stored under.
+    """Return the name under which a permanent approval is stored.
 
-    It is the subject of a verified token, or else the name that the client gives itself. The prefix
-    distinguishes the two, whatever name a client chooses.
+    This is the subject of a verified token, or else the name that the client has sent. Prefixes keep the two
+    apart, whatever name a client chooses.
     """
     claims = call.claims or {}
     subject = claims.get("sub")
@@ -94,7 +97,7 @@ def known_as(call: Call) -> str:
 
 
 def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) -> None:
-    """Approve waiting calls of the same tool and peer, which need no separate answer."""
+    """Approve waiting calls of the same tool and peer. They need no answer of their own."""
     for number, waiting in list(approvals.waiting.items()):
         if waiting == (tool, peer):
             services.inbox.answer(number, (Answer((Approval.ONCE,)),), by="the approval for this peer")
@@ -143,7 +146,9 @@ def _no_person_message(server: Server, tool: Tool, approvals: Approvals) -> str:
 
 
 def shortened(value: Any, depth: int = 0) -> Any:
-    """Return a copy of a JSON value that is short enough to review. Notes replace omitted parts."""
+    """Return a copy of a JSON value that is short enough for a person to review. Notes replace the omitted
+    parts.
+    """
     if isinstance(value, str):
         return _cut(value, LONGEST_VALUE)
     if isinstance(value, list | dict) and depth >= DEEPEST:
@@ -159,9 +164,9 @@ def shortened(value: Any, depth: int = 0) -> Any:
 
 
 def argument_text(arguments: JSONObject) -> str:
-    """Return one line per argument.
+    """Return one line for each argument.
 
-    A text of several lines is below its name, indented further than any name.
+    A text with several lines follows below its name, indented further than any name.
     """
     if not arguments:
         return "without arguments"
@@ -184,7 +189,7 @@ def _shown(value: Any) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Cut the middle of a text, because the end of a long command matters as much as its beginning."""
+    """Cut the middle of a text, because the end of a long command is as important as its beginning."""
     if len(text) <= limit + NOTE:
         return text
     tail = limit // 4

@@ -1,4 +1,4 @@
-"""Requests of the server to a client of the handshake era, and the calls that wait for responses.
+"""Requests of a server to its client, in revisions with a handshake. Calls wait for the responses.
 
 Source: MCP basic/patterns/mrtr.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BEAT_S = 5.0
-"""Interval of keep-alive messages while the client has not answered."""
+"""Seconds between two keep-alive messages while the client has not answered."""
 GIVEN_UP = "no longer needed"
 
 
@@ -30,9 +30,10 @@ class _Waiting(NamedTuple):
 
 
 class ClientRequests:
-    """Requests to the client of one conversation. Ids cannot be guessed; unexpected responses are dropped.
+    """Requests to the client of one conversation.
 
-    `push` sends messages to the same peer that belong to no request; None if the transport cannot do that.
+    Their ids cannot be guessed, and unexpected responses are ignored. `push` sends messages that belong to no
+    request. It is None if the transport does not allow this.
     """
 
     def __init__(self, push: Callable[[bytes], None] | None = None) -> None:
@@ -42,14 +43,14 @@ class ClientRequests:
         self._numbers = count(1)
         self._prefix = ""
         self.session_mark = ""
-        """Mark of a session that outlives this conversation, or empty."""
+        """Id of a session that may continue after this conversation. Empty if there is none."""
 
     async def ask(
         self, call: object, outlet: Callable[[], Outlet], asking: ClientQuestion[T], limit_s: float
     ) -> T:
-        """Send a question on the stream of a call and wait for the answer.
+        """Send a question on the stream of a call, and wait for the answer.
 
-        `outlet` returns the call's present outlet. Raises: ClientError if the client cannot be asked,
+        `outlet` returns the current outlet of the call. Raises: ClientError if the client cannot be asked,
         refuses, or does not answer in time.
         """
         if not outlet().may_send:
@@ -64,13 +65,13 @@ class ClientRequests:
             self.answers.pop(identifier, None)
             if not result.done():
                 params: JSONObject = {"requestId": identifier, "reason": GIVEN_UP}
-                if "_meta" in asking.params:  # whose task it belongs to
+                if "_meta" in asking.params:  # the task that the question belongs to
                     params["_meta"] = asking.params["_meta"]
                 outlet().send(codec.notification("notifications/cancelled", params))
         return _read(asking, result)
 
     def receive(self, response: JSONObject) -> None:
-        """Accept a response. A response to an unknown id is ignored."""
+        """Handle a response. If its id is unknown, it is ignored."""
         identifier = response.get("id")
         waiting = self.answers.get(identifier) if isinstance(identifier, str) else None
         if waiting is not None and not waiting.result.done():
@@ -78,7 +79,7 @@ class ClientRequests:
 
     @property
     def waiting(self) -> list[object]:
-        """Calls with pending questions, once per question."""
+        """Calls with pending questions. A call with several questions occurs several times."""
         return [each.call for each in list(self.answers.values())]
 
     def forget(self, call: object) -> None:
@@ -89,7 +90,7 @@ class ClientRequests:
 
     @property
     def owner(self) -> str:
-        """Owner mark of objects that belong to this conversation only."""
+        """Owner of objects that only this conversation may use."""
         return f"session:{self.session_mark or self._name()}"
 
     @property
@@ -99,7 +100,7 @@ class ClientRequests:
 
     @property
     def mark(self) -> str:
-        """Unique mark of this conversation; empty until it is needed."""
+        """Unique id of this conversation. Empty until it is needed."""
         return self._prefix
 
     @mark.setter
@@ -107,11 +108,11 @@ class ClientRequests:
         self._prefix = mark
 
     def number(self, mark: str, first: int) -> None:
-        """Name the following requests `<mark>-<number>`, starting at `first`."""
+        """Give the next requests the ids `<mark>-<number>`, with numbers from `first` upwards."""
         self._prefix, self._numbers = mark, count(first)
 
     def disown(self) -> None:
-        """Drop the session, which continues in another conversation."""
+        """Release the session, because it continues in another conversation."""
         self._prefix = self.session_mark = ""
 
     def _identifier(self) -> str:

@@ -1,4 +1,4 @@
-"""Questions for a person, asked at the desk while the call waits, or as a form that the client shows."""
+"""Questions to a person. They are shown at the desk, or by the client as a form, while the call waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.state.server_state import ToolOptions
 
 BEAT_S = 5.0
-"""Interval of keep-alive messages to a peer whose call waits for a person."""
+"""Seconds between two keep-alive messages to a client whose call waits for a person."""
 STEP = 1e-6
 WAITING = {
     QuestionKind.QUESTION: "waiting for an answer on the desk",
@@ -42,7 +42,7 @@ CLOSED = "the form was closed"
 
 
 class Asker(Protocol):
-    """Context of the handler that asks a person, as far as a question uses it."""
+    """Context of a handler, as far as a question needs it."""
 
     server: Server
     tool: str
@@ -74,7 +74,7 @@ class Asker(Protocol):
         """Ask the person at the desk."""
 
     def keep_asked(self, question: Question) -> None:
-        """Show the outcome of a question that was asked through the client on the desk."""
+        """Record at the desk how a question ended that was asked through the client."""
 
     async def elicit(
         self, message: str, schema: Mapping[str, Any], key: str | None = None
@@ -86,13 +86,14 @@ class Asker(Protocol):
 
 
 async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
-    """Ask the client or the desk, as `ask_order` says. Return the questions in their final state.
+    """Ask the person through the client or at the desk, in the order of the setting `ask_order`.
 
-    Raises: HandlerError if no person can be asked, or if the only available client refuses.
+    Return the questions with their answers. Raises: HandlerError if no person can be asked, or if only the
+    client could be asked and it refuses.
     """
     pages = tuple(pages)
     order, has_desk = context.options.ask_order, bool(context.audience)
-    # A form for the desk is shown at the desk anyway; asking both would ask twice.
+    # If the desk is the client, both ways would lead to the same person.
     has_client = not context.is_desk and context.offers(FORM)
     if has_desk and has_client and order == "both":
         return await _ask_both(pages, context)
@@ -120,7 +121,7 @@ async def _ask_only_client(pages: tuple[Page, ...], context: Asker) -> Question:
 async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
     client_aio = asyncio.create_task(ask_client(pages, context))
     try:
-        # A client that repeats a request may have sent its answer with it; then the desk is not asked.
+        # A client that repeats a request may have sent its answer with it. Then the desk is not asked.
         await asyncio.sleep(0)
         if client_aio.done() and client_aio.exception() is None:
             return client_aio.result()
@@ -131,12 +132,12 @@ async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
 
 
 class DeskQuestion:
-    """One question in the inbox, for as long as its caller waits. `number` is its number in the inbox."""
+    """One question in the inbox, while its caller waits. `number` is its number in the inbox."""
 
     def __init__(
         self, context: Asker, call: Call, services: Services, pages: Sequence[Page], kind: QuestionKind
     ) -> None:
-        """Raises: HandlerError if too many questions wait already."""
+        """Raises: HandlerError if too many questions are waiting."""
         self._context, self._call, self._services, self._kind = context, call, services, kind
         self.number, self._future = services.inbox.ask(
             server=context.server.name,
@@ -149,9 +150,9 @@ class DeskQuestion:
         )
 
     async def answer(self, elsewhere: Elsewhere | None = None) -> Question:
-        """Wait for the question and return it in its final state. An answer of `elsewhere` ends it, too.
+        """Wait for the answer, and return the question. An answer through `elsewhere` also ends the wait.
 
-        The wait does not count against the tool's time limit. The question is withdrawn when the call ends.
+        This time does not count against the tool's time limit. If the call ends, the question is withdrawn.
         """
         call = self._call
         call.asks_person += 1
@@ -180,7 +181,7 @@ class DeskQuestion:
             call.outlet.keep_alive()
             waited_s = time.monotonic() - began
             said = WAITING[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
-            # The steps are tiny, so they do not interfere with the progress that the handler reports.
+            # These steps are so small that they do not disturb the progress that the handler reports.
             so_far = max(call.progress, 0.0)
             await self._context.progress(so_far + STEP, message=said)
             awaited = {self._future} if elsewhere is None else {self._future, elsewhere}
@@ -189,7 +190,7 @@ class DeskQuestion:
 
 
 async def ask_client(pages: tuple[Page, ...], context: Asker) -> Question:
-    """Ask the client and return the questions in their final state, as the inbox would.
+    """Ask the client. Return the question with its answers, in the form that the inbox uses.
 
     Raises: ClientError if the client cannot be asked or refuses.
     """
@@ -211,10 +212,10 @@ async def ask_client(pages: tuple[Page, ...], context: Asker) -> Question:
 
 
 def form_of(pages: tuple[Page, ...]) -> JSONObject:
-    """Return a flat form schema for the pages.
+    """Return the schema of a flat form for the pages.
 
-    A page has one choice field, or a checkbox per option if several may be chosen, and a text field for an
-    answer in the person's own words.
+    Each page becomes one choice field, or one checkbox per option if several may be chosen. A text field
+    allows an answer in the person's own words.
     """
     fields: JSONObject = {}
     for number, page in enumerate(pages, 1):
@@ -226,7 +227,7 @@ def form_of(pages: tuple[Page, ...]) -> JSONObject:
 
 
 def answers_of(pages: tuple[Page, ...], elicited: Elicited[dict[str, Any]]) -> tuple[Answer, ...]:
-    """Return one answer per page; empty if the form was not accepted."""
+    """Return one answer for each page. Empty if the form was not accepted."""
     if not elicited.accepted:
         return ()
     filled = elicited.content

@@ -1,4 +1,4 @@
-"""Questions to the client in the form of its revision, and answers as values for the handler.
+"""Questions to the client in the format of its protocol revision, and answers as Python values.
 
 Source: MCP client/sampling, client/elicitation.
 """
@@ -30,12 +30,12 @@ Messages = str | Sequence[str | Mapping[str, Any]]
 
 
 class Accepted(Struct, Generic[T], frozen=True):
-    """The person agreed. For a link, this means agreed to open it; the outcome is unknown."""
+    """The person accepted. For a link this means only that the person agreed to open it."""
 
     content: T
-    """Content of the form: an instance of the class that defined it, or a dict if a schema did."""
+    """Content of the form: an instance of the class that describes the form, or a dict if a schema does."""
     id: str = ""
-    """Id of a link, in revisions that have such ids; see `complete_elicitation`."""
+    """Id of a link, if the revision has such ids; see `complete_elicitation`."""
     action: ClassVar[Literal["accept"]] = "accept"
     accepted: ClassVar[Literal[True]] = True
 
@@ -63,7 +63,7 @@ Elicited = Accepted[T] | Declined | Cancelled
 
 
 class Sampled(Struct, frozen=True):
-    """Message written by the client's model."""
+    """Message that the client's model wrote."""
 
     content: tuple[JSONObject, ...]
     """Content blocks as received, including `tool_use`."""
@@ -78,14 +78,14 @@ class Sampled(Struct, frozen=True):
 
 
 class Root(Struct, frozen=True):
-    """Root that the client exposes to servers."""
+    """Root that a client offers to servers."""
 
     uri: str
     name: str = ""
 
 
 class ClientQuestion(Struct, Generic[T], frozen=True):
-    """Question that is ready to send. `read` converts the client's result to a value or raises ValueError."""
+    """Question that is ready to be sent. `read` converts the client's result, or raises ValueError."""
 
     kind: str
     method: str
@@ -94,7 +94,7 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
     read: Callable[[Any], T]
 
     def check(self, terms: Terms) -> None:
-        """Raises: MissingCapability if the client did not declare the capability that this question needs."""
+        """Check the capabilities of the client. Raises: MissingCapability if it lacks the needed one."""
         if not client_questions.declares(terms, self.needed):
             raise MissingCapability(f"The client does not offer {self.words}", self.needed)
 
@@ -134,7 +134,7 @@ def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> Cli
 
 
 def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]:
-    """Build a question with a link to open. Raises: ValueError if its scheme is not http or https."""
+    """Build a question with a link. Raises: ValueError if the scheme is not http or https."""
     import secrets
 
     parts = urlsplit(url)
@@ -152,10 +152,10 @@ def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]
 
 
 def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> ClientQuestion[Sampled]:
-    """Build a request for a message of the client's model. `options` are its members; None omits one.
+    """Build a request to the client's model. Options with the value None are left out.
 
-    Raises: ClientError for messages that the revision does not support; ValueError for unbalanced tool
-    results.
+    Raises: ClientError for messages that the revision does not support; ValueError if tool results do not
+    match the tool uses.
     """
     given = {key: value for key, value in options.items() if value is not None}
     params: JSONObject = {"messages": _messages(messages, terms)} | given
@@ -188,7 +188,7 @@ def _schema_of_form(as_type: type) -> JSONObject:
 
 
 def _validator(wire: JSONObject, schema: Mapping[str, Any]) -> Validator:
-    """Return the validator of a form with its constraints that clients do not know.
+    """Return the validator of a form, with the constraints that clients do not know.
 
     A pattern that JSON Schema does not support is not checked.
     """
@@ -199,7 +199,7 @@ def _validator(wire: JSONObject, schema: Mapping[str, Any]) -> Validator:
 
 
 def _as_integer(value: Any, field: JSONObject) -> Any:
-    """Return the value of an integer field as an int, because JSON Schema also accepts 3.0."""
+    """Return the value of an integer field as an int, because JSON Schema also allows 3.0."""
     return int(value) if field["type"] == "integer" and isinstance(value, float) else value
 
 
@@ -232,7 +232,7 @@ def _message(message: str | Mapping[str, Any]) -> JSONObject:
 
 
 def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
-    """Split a message into messages of one block each, for revisions without tools in sampling."""
+    """Split a message into messages with one block each, for revisions without tools in sampling."""
     blocks = message["content"] if isinstance(message["content"], list) else [message["content"]]
     for block in blocks:
         kind = block.get("type")

@@ -1,9 +1,10 @@
-"""Operations of several rounds in the stateless era: the client sends its answers with its next request.
+"""Operations with several rounds, in stateless revisions.
 
-The handler's coroutine is parked between rounds, so that it runs only once. If it no longer exists (another
-process, expired, too many parked), the handler runs again from the start and reads the answers from
-`requestState`. A request that repeats a round does not run the handler: it joins the running round or gets
-its result (`answered_rounds.py`).
+A round is one request of the client. If its result asks for input, the client sends the answers with its
+next request. Between rounds the coroutine of the handler is suspended (parked), so that the handler runs only
+once. If the coroutine no longer exists, for example after a restart, the handler runs again and reads the
+earlier answers from `requestState`. A request that repeats a round waits for that round or gets its result
+(`answered_rounds.py`).
 
 Source: MCP basic/patterns/mrtr.
 """
@@ -48,40 +49,40 @@ ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
 LOST = "The machine that ran this round has stopped: the round may or may not have run"
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
-"""Maximum bytes of client data of all parked operations. Dropped ones run again when their client returns."""
+"""Maximum size in bytes of client data in parked operations. A dropped operation runs again later."""
 STATE_TTL_S = 3600.0
-"""Maximum time for a client to return with answers."""
+"""Maximum number of seconds in which a client must return with answers."""
 TURNS = 3
-"""Loop iterations that a handler gets to ask several questions at once."""
+"""Number of loop turns in which a handler can ask several questions at once."""
 SECRET_BYTES = 32
 
 
 class Follower(NamedTuple):
-    """Functions that observe an operation that continues without a request."""
+    """Functions that are notified of an operation that continues without a request."""
 
     asked: Callable[[], None]
-    """The set of its pending questions changed."""
+    """Called when the set of pending questions has changed."""
     said: Callable[[str], None]
-    """The handler reported a message."""
+    """Called with each message of the handler."""
     ended: Callable[[asyncio.Task[JSONObject]], None]
-    """The handler has ended."""
+    """Called when the handler has ended."""
 
 
 class _Pending(Struct, frozen=True):
-    """Question without an answer so far."""
+    """Question that is not answered yet."""
 
     asking: ClientQuestion[Any]
     answer: asyncio.Future[Any]
 
 
 class Round:
-    """One operation: its handler in a separate task, its questions, and the answers so far.
+    """One operation: the task of its handler, its questions, and the answers so far.
 
-    Handlers always see the same `call`, whichever request of the client is in progress.
+    The handler always sees the same `call`, although the requests of the client change.
     """
 
     def __init__(self, first: Call, state: RequestState, deadlines: Deadlines, mark: str = "") -> None:
-        """`mark` is the mark of the replica that parks the operation."""
+        """`mark` identifies the replica that parks the operation."""
         self.id = marked(os.urandom(8).hex(), mark)
         self.call = Call(first.id, first.method, first.params, first.terms, NULL_OUTLET)
         self.call.round = self
@@ -89,15 +90,15 @@ class Round:
         self.size = 0
         self.server = ""
         self.on_task: Callable[[], None] | None = None
-        """Turns the operation into a task on request of the handler; None if impossible or already done."""
+        """Function that turns the operation into a task. None if that is impossible or already done."""
         self.tag: JSONObject | None = None
-        """Metadata of every message of the operation once it is a task."""
+        """Metadata of every message, after the operation has become a task."""
         self._follower: Follower | None = None
         self._departure: JSONObject | None = None
         self._deadlines = deadlines
         self._given: dict[str, Any] = {}
         self._kept: dict[str, Any] = dict(state.answers)
-        """Answers in the client's state. A handler that runs again may not have reached all of them."""
+        """Answers in the client's state. A handler that runs again may not need all of them yet."""
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
         self._problems: dict[str, str] = {}
@@ -107,15 +108,14 @@ class Round:
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
         self._request = first
-        """Request that the operation currently serves."""
+        """Request that the operation serves at present."""
 
     async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
-        """Return the client's answer, from this request or a later one.
+        """Return the answer of the client, from this request or a later one.
 
-        `key` names the question. The default is its kind and the number of questions of that kind so far.
-
-        Raises: MissingCapability if the client lacks the needed capability; ClientTimeout if it did not
-        answer within `limit_s` seconds. A later answer is dropped.
+        `key` names the question. The default is its kind and a number. Raises: MissingCapability if the
+        client lacks the needed capability; ClientTimeout if it did not answer within `limit_s` seconds, in
+        which case a later answer is ignored.
         """
         if self.call.stop:
             raise ClientError("The call has ended, so its client cannot be asked")
@@ -123,7 +123,7 @@ class Round:
         name = self._name(key or asking.kind, is_given=key is not None)
         question = digest([asking.method, asking.params])
         if self._questions.get(name, question) != question:
-            # The answer belongs to another question, which the handler no longer asks.
+            # The answer is for another question that the handler no longer asks.
             self._given.pop(name, None)
             self._kept.pop(name, None)
         self._questions[name] = question
@@ -146,19 +146,19 @@ class Round:
 
     @property
     def is_task(self) -> bool:
-        """True if its request was answered with a task."""
+        """True if the request was answered with a task."""
         return self._departure is not None
 
     def become_task(self) -> bool:
-        """Continue as a task if possible. Return True if the operation is a task now."""
+        """Continue as a task if possible. Return True if the operation is now a task."""
         if self._departure is None and self.on_task is not None:
             self.on_task()
         return self._departure is not None
 
     def depart(self, body: JSONObject, follower: Follower, outlet: Outlet, tag: JSONObject | None) -> None:
-        """Answer the request with `body` and continue without it.
+        """Answer the request with `body`, and continue without a request.
 
-        Messages of the handler then go to `outlet`.
+        From now on, messages of the handler are sent to `outlet`.
         """
         self._departure, self._follower, self.tag = body, follower, tag
         self.call.outlet = outlet
@@ -174,15 +174,15 @@ class Round:
         return {name: each.asking for name, each in self._pending.items() if not each.answer.done()}
 
     def requests(self) -> JSONObject:
-        """Pending questions in wire form, by key."""
+        """Pending questions in protocol format, by key."""
         return {
             name: _request(asking, self._problems.get(name, "")) for name, asking in self.questions().items()
         }
 
     def accept(self, answers: dict[str, Any]) -> None:
-        """Accept answers to pending questions; other answers are ignored.
+        """Accept answers to pending questions. Other answers are ignored.
 
-        Raises: ValueError with the first invalid answer; none is accepted then.
+        Raises: ValueError for the first invalid answer; none is accepted then.
         """
         fitting = {}
         for name, asking in self.questions().items():
@@ -195,10 +195,7 @@ class Round:
             self.resolve(name, answer)
 
     def resolve(self, name: str, answer: Any) -> None:
-        """Set the decoded answer to one question, or its error.
-
-        Ignored if the question is no longer pending.
-        """
+        """Set the answer to one question, or its error. Ignored if the question is no longer pending."""
         pending = self._pending.get(name)
         if pending is None or pending.answer.done():
             return
@@ -210,14 +207,11 @@ class Round:
     async def follow(self, outer: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
         """Run or resume the operation for a request.
 
-        Return its result, or None if the client has questions to answer.
-
-        If the operation continues without the request, the result is the body given to `depart`.
-
-        Raises: exceptions of the handler; CancelledError if the request was ended, which also ends the
-        handler.
+        Return its result, or None if the client has questions to answer. If the operation continues without
+        the request, return the `body` that was given to `depart`. Raises: exceptions of the handler;
+        CancelledError if the request was ended, which also ends the handler.
         """
-        # Answers of an earlier request that no question asked for are dropped.
+        # Drop answers of an earlier request that belong to no question.
         self._given = self._kept | answers
         self._adopt(outer)
         if self._task is None:
@@ -241,7 +235,7 @@ class Round:
     def speak_under(self, outer: Call) -> None:
         """Report to another request of the same round, because the first one was cancelled.
 
-        No effect once the operation is a task, which reports to its follower.
+        No effect after the operation has become a task, which reports to its follower.
         """
         if self._departure is None:
             self._adopt(outer)
@@ -257,11 +251,11 @@ class Round:
         }
 
     def weigh(self) -> int:
-        """Return the approximate bytes of client data that the operation holds."""
+        """Return the approximate size in bytes of the client data that the operation keeps."""
         return len(codec.encode_part([self.call.params, self._given, self._kept]))
 
     def end(self, reason: str) -> None:
-        """End the handler; its result is discarded."""
+        """End the handler. Its result is ignored."""
         self._is_abandoned = True
         self.call.end(reason)
 
@@ -274,7 +268,7 @@ class Round:
             self.call.task = None
 
     def _measure(self, outer: Call) -> None:
-        """Copy the outcome and timings of the handler to the request that is about to be answered."""
+        """Copy the outcome and the times of the handler to the request that is answered now."""
         call = self.call
         outer.outcome = call.outcome
         outer.began, outer.handled, outer.waits = max(outer.began, call.began), call.handled, call.waits
@@ -288,15 +282,15 @@ class Round:
         if self._follower is not None:
             self._follower.ended(task)
         if not task.cancelled():
-            # Retrieve the exception here, because no request may ask for it later.
+            # Mark the exception as retrieved, because no request may ask for it.
             task.exception()
-        # Release the operation and its data, which the call and the task would keep in memory.
+        # Free the operation and its data. The call and the task would keep them in memory.
         self.call.round = None
         if self._is_abandoned:
             self._task = None
 
     def _adopt(self, outer: Call) -> None:
-        """Serve this request from now on."""
+        """Make this request the one that the operation serves."""
         self._request, call = outer, self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
         call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
@@ -310,7 +304,9 @@ class Round:
             self._answer_from_request(name)
 
     def _answer_from_request(self, name: str) -> None:
-        """Answer a pending question if the request has a valid answer; an invalid one is asked for again."""
+        """Answer a pending question from the request. If the answer is invalid, the question is asked
+        again.
+        """
         pending = self._pending[name]
         if pending.answer.done():
             return
@@ -368,8 +364,8 @@ class _Setting(Struct, frozen=True):
 class Rounds:
     """Parked operations of all servers of a core.
 
-    `secrets` returns the keys of `requestState`: the first one signs, each of them verifies. `mark` is the id
-    of this replica, which states contain. `claims` is None without replicas.
+    `secrets` returns the keys for `requestState`: the first one signs, and all of them verify. `mark` is the
+    id of this replica, which states contain. `claims` is None without replicas.
     """
 
     def __init__(
@@ -384,7 +380,7 @@ class Rounds:
         self.answered = AnsweredRounds()
         self._parked: dict[str, Round] = {}
         self.size = 0
-        """Bytes of client data of the parked operations."""
+        """Size in bytes of the client data in parked operations."""
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -396,7 +392,7 @@ class Rounds:
 
     @staticmethod
     def may_need(call: Call) -> bool:
-        """Return True if a request could take more than one round, or is a later round."""
+        """Return True if a request may need more than one round, or is a later round itself."""
         if not call.terms.revision.is_stateless or call.method not in CALLS:
             return False
         params, terms = call.params, call.terms
@@ -418,13 +414,10 @@ class Rounds:
     ) -> JSONObject:
         """Return the result of this round.
 
-        If the handler has open questions, park it for at most `parked_s` seconds.
-
-        `confirm` makes a result durable before it is sent; None if that is not needed. A request that repeats
-        an earlier one joins it or gets its result.
-
-        Raises: RemoteProtocolError (-32602) for invalid answers or an invalid state; exceptions of the
-        handler.
+        If the handler has open questions, it is parked for at most `parked_s` seconds. `confirm` stores a
+        result before it is sent; None if that is not needed. A request that repeats an earlier one waits for
+        it or gets its result. Raises: RemoteProtocolError (-32602) for invalid answers or an invalid state;
+        exceptions of the handler.
         """
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):
@@ -436,7 +429,7 @@ class Rounds:
             return await self._continue(first, call, answers, setting)
         token = call.params["requestState"]
         state = unseal(token, self._secrets(), bound, time.time())
-        # The binding includes the identity of the caller.
+        # The bound data include the identity of the caller.
         key, given, name = digest([bound, token]), digest(answers), digest([bound, state.round])
         while (earlier := self.answered.find(key, given, name)) is not None and earlier.is_abandoned:
             await earlier.ended()
@@ -459,7 +452,7 @@ class Rounds:
     ) -> JSONObject:
         """Run a round that was not answered before.
 
-        Raises: StorageError if other replicas cannot be asked whether they ran it; else as `run`.
+        Raises: StorageError if other replicas cannot be asked whether they ran it; otherwise as `run`.
         """
         claimed = await self._claim(state, str(call.params["requestState"]))
         try:
@@ -473,18 +466,17 @@ class Rounds:
             raise
         answered.asks_again = body.get("resultType") == "input_required"
         if claimed and self._claims is not None:
-            with suppress(StorageError):  # the key of the claim stays until the state expires
+            with suppress(StorageError):  # the claim stays until the state expires
                 await (self._claims.ask if answered.asks_again else self._claims.end)(claimed)
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
-        """Claim a round among replicas. Return the name of the claim; empty without replicas.
+        """Claim a round among replicas, and return the name of the claim. Empty without replicas.
 
-        A parked operation needs a claim as well: while this replica is cut off from the engine, another one
-        may run the round.
-
-        Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if the replica that ran
-        the round has ended; StorageError if another replica runs it, or if that is unknown.
+        A parked operation needs a claim, too, because another replica may run the round while this one cannot
+        reach the engine. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if
+        the replica that ran the round has ended; StorageError if another replica runs it, or if that is
+        unknown.
         """
         if self._claims is None:
             return ""
@@ -510,7 +502,7 @@ class Rounds:
 
     @staticmethod
     async def run_departing(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
-        """Run an operation that continues without its request at once. Return the body given to `depart`.
+        """Run an operation that continues without its request. Return the `body` given to `depart`.
 
         Raises: exceptions of the handler.
         """
@@ -547,7 +539,7 @@ class Rounds:
 
 
 def _request(asking: ClientQuestion[Any], problem: str) -> JSONObject:
-    """Return a question in wire form. Its message ends with the reason why it is asked again."""
+    """Return a question in protocol format. If it is asked again, its message ends with the reason."""
     params = asking.params
     if problem and isinstance(params.get("message"), str):
         params = params | {"message": f"{params['message']}\n\nThe last answer was not accepted: {problem}"}

@@ -1,4 +1,4 @@
-"""State of an asynchronous call as JSON, and its news since the last look of each listener."""
+"""State of an asynchronous call as JSON, with the changes since a listener last asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 KINDS = frozenset({"stdout", "stderr", "progress"})
-"""Kinds of news that a listener may choose. The state of the job is always included."""
+"""Kinds of changes that a listener may choose. The state of the job is always included."""
 
 
 def state_of(job: Job) -> str:
@@ -24,7 +24,7 @@ def state_of(job: Job) -> str:
 
 
 def brief(job: Job) -> JSONObject:
-    """Return the current state of a job as in a list of jobs."""
+    """Return the current state of a job, as in a list of jobs."""
     latest = _feed(job).latest
     return gateway_dialect.places(job.id) | {
         "status": state_of(job),
@@ -42,7 +42,7 @@ def brief(job: Job) -> JSONObject:
 
 
 def facts(job: Job, most: int) -> JSONObject:
-    """Return details of a job: its result, if any, and up to `most` characters of the end of each stream."""
+    """Return details of a job: its result, and up to `most` characters from the end of each stream."""
     stdout, stderr = _feed(job).ends(most)
     body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:
@@ -55,10 +55,10 @@ def facts(job: Job, most: int) -> JSONObject:
 
 
 class JobReader:
-    """Reader of a job's news for one listener.
+    """Reads the changes of one job for one listener. Use it on the core's loop.
 
-    Its cost depends neither on how fast the job writes nor on how slow the listener is. Used on the core's
-    loop. Leaving its block closes it.
+    A job that writes fast or a listener that is slow causes no extra cost. The end of the block closes the
+    reader.
     """
 
     def __init__(self, job: Job, kinds: Collection[str] = KINDS) -> None:
@@ -81,11 +81,11 @@ class JobReader:
 
     @property
     def has_told_all(self) -> bool:
-        """True if the last look showed the end of the job, or if no more news of it arrives here."""
+        """True if `news` has returned the end of the job, or if no more changes can arrive here."""
         return self._job.is_lost or (self._job.is_over and self._told == state_of(self._job))
 
     def news(self) -> list[JSONObject]:
-        """Return the news since the last look, one kind per object; the end of the job is last."""
+        """Return the changes since the last call, each kind in its own object. The end of the job is last."""
         self._mark_seen()
         name: JSONObject = {"job_id": self._job.id}
         state, news = state_of(self._job), self._look()
@@ -94,7 +94,7 @@ class JobReader:
             events.append(name | {"progress": news.progress.share} | _progress_message(news))
         events += [name | {kind: text} for kind, text in self._texts(news)]
         if state != self._told:
-            # Only the end is last: the start is reported before any output.
+            # Only the end comes last. The start is reported before any output.
             events = (
                 [*events, name | self._end()] if self._job.is_over else [self._begun(name, state), *events]
             )
@@ -102,7 +102,7 @@ class JobReader:
         return events
 
     def event(self) -> JSONObject:
-        """Return the current state and the output since the last look."""
+        """Return the current state, and the output since the last call."""
         self._mark_seen()
         state, news = state_of(self._job), self._look()
         body: JSONObject = {"job_id": self._job.id, "status": state}
@@ -151,13 +151,13 @@ class JobReader:
         self._stirred.clear()
 
     def _moved(self) -> None:
-        """The state of the job changed, not only its output."""
+        """Note that the state of the job changed, and not only its output."""
         if self._job.is_over or self._job.is_lost:
             self._over.set()
         self._stir()
 
     def _stir(self) -> None:
-        """Wake the listener, from any thread. Repeated calls before its next look have no effect."""
+        """Wake the listener. May be called on any thread, and several times before the listener reads."""
         if self._is_stirred:
             return
         self._is_stirred = True
@@ -182,7 +182,7 @@ def _progress_message(news: FeedUpdate) -> JSONObject:
 
 
 def _share(job: Job) -> float:
-    """Return the completed share, from 0 to 1; 0 if it is unknown."""
+    """Return the completed fraction, from 0 to 1. 0 if it is unknown."""
     if gateway_dialect.state(job.status, True) == "succeeded":
         return 1.0
     latest = _feed(job).latest

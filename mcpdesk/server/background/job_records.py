@@ -1,8 +1,8 @@
 """Stored jobs of one server, for its next start and for other replicas.
 
 In a single process, a job is written when it is created, started and finished, and nothing waits for the
-disk. With replicas, a job counts as started or finished only after it is written. So a client's knowledge
-stays true if the replica that sent it dies.
+disk. With replicas, a job counts as started or finished only after that was written. What a client was told
+therefore stays true if the replica dies.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from mcpdesk.storage.shared.engine_jobs import EngineJobTable
 
 RESULT_BYTES = 4 << 20
-"""Maximum bytes of a stored result. Of a larger one only the other data of the job are stored."""
+"""Maximum size in bytes of a stored result. A larger result is left out."""
 TAIL = 16 << 10
-"""Maximum characters of each stream of a running job that other replicas can show."""
+"""Maximum number of characters of each stream that other replicas can show of a running job."""
 RETRY_S = 0.5
-"""Pause between two attempts to write the end of a job."""
+"""Seconds between two attempts to write the end of a job."""
 POLL_S = 0.5
-"""Interval of checking a job of another replica."""
+"""Seconds between two checks of a job on another replica."""
 MOST_HOLDERS = 4
-"""Maximum number of replicas that run a job one after another. A job that crashes every replica must end."""
+"""Maximum number of replicas that run a job one after another. A job may crash every replica that runs it."""
 INTERRUPTED = "interrupted: the server ended while the job ran, and has started again since"
 LEFT = "interrupted: the machine that ran the job ended"
 
@@ -61,12 +61,12 @@ class JobRecords:
         self._table, self._holder, self._server = table, holder, server
         self._store, self._complain = store, complain
         self._changed: dict[str, Job | None] = {}
-        """Jobs to write, by id; None to delete the stored job."""
+        """Jobs to write, by id. None means that the stored job must be deleted."""
         self._writing_aio: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     def note(self, job: Job, is_forgotten: bool) -> None:
-        """Write a job soon, or delete its stored copy."""
+        """Write a job soon, or delete the stored job."""
         self._changed[job.id] = None if is_forgotten else job
         self.write_soon()
 
@@ -76,7 +76,7 @@ class JobRecords:
             self._writing_aio = asyncio.get_running_loop().create_task(self._write())
 
     async def close(self, running: Iterable[Job]) -> None:
-        """Write the remaining changes and the progress of running jobs, because the core stops."""
+        """Write the pending changes and the progress of running jobs, because the core stops."""
         for job in running:
             self.note(job, False)
         while self._writing_aio is not None:
@@ -116,10 +116,10 @@ class JobRecords:
             self._refused(await self._table.write(rows, gone))
 
     def _not_written(self, changed: dict[str, Job | None]) -> None:
-        """The jobs could not be written."""
+        """Note that the jobs could not be written."""
 
     def _refused(self, identifiers: set[str]) -> None:
-        """Other replicas have taken over these jobs."""
+        """Note that other replicas have taken over these jobs."""
 
     def _row(self, job: Job) -> JobRow:
         return JobRow(job.id, self._holder, _record(job))
@@ -175,8 +175,9 @@ class SharedJobRecords(JobRecords):
         away: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        """`repeat` runs a job of another replica again, if possible; `end_elsewhere` asks the replica that
-        runs a job to end it; `away` returns the reason why nothing can be written now, or an empty string."""
+        """`repeat` runs a job of another replica again, if possible. `end_elsewhere` asks another replica to
+        end a job that it runs. `away` returns the reason why nothing can be written now, or "".
+        """
         super().__init__(table, holder, server, store, complain)
         self._shared_table = table
         self._repeat, self._end_elsewhere, self._away, self._clock = repeat, end_elsewhere, away, clock
@@ -184,25 +185,25 @@ class SharedJobRecords(JobRecords):
         """Output size of each running job at the last write."""
 
     def note(self, job: Job, is_forgotten: bool) -> None:
-        """Write a job soon, or delete its stored copy."""
+        """Write a job soon, or delete the stored job."""
         if is_forgotten:
             self._sizes.pop(job.id, None)
         super().note(job, is_forgotten)
 
     def check(self) -> None:
-        """Raises: StorageError while nothing can be written."""
+        """Raise StorageError if nothing can be written now."""
         if reason := self._away():
             raise StorageError(reason)
 
     async def begun(self, job: Job) -> None:
-        """Write a new job before its client is notified. Raises: StorageError; the job is not kept then."""
+        """Write a new job before its client is notified. Raises: StorageError; the job is then dropped."""
         self._changed.pop(job.id, None)
         await self._write_now({job.id: job})
 
     async def conclude(self, final: Job) -> bool:
-        """Write the end of a job; retry until that succeeds.
+        """Write the end of a job, and retry until that succeeds.
 
-        Return False if another replica has taken it over.
+        Return False if another replica has taken over the job.
         """
         while True:
             try:
@@ -214,7 +215,7 @@ class SharedJobRecords(JobRecords):
                 await asyncio.sleep(RETRY_S)
 
     async def find(self, identifier: str, owner: str) -> Job | None:
-        """Return the last written state of a job of any replica, or None. Raises: StorageError."""
+        """Return the last written state of a job on any replica, or None. Raises: StorageError."""
         return (await self.found([identifier], owner))[0]
 
     async def found(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
@@ -265,19 +266,20 @@ class SharedJobRecords(JobRecords):
         own = {job.id: job for job in self._own() if not job.is_over}
         written = await self._shared_table.running()
         for identifier, job in own.items():
-            # The engine lost the record, or another replica has taken over the job. Writing it shows which.
+            # The engine lost the record, or another replica took over the job. Writing it shows which is
+            # true.
             if identifier not in written or self._sizes.get(identifier) != _size(job):
                 self.note(job, False)
         lost = [each for each in written if each not in own and each not in self._changed]
         lost = [each for each in lost if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost):
-            # A job without an earlier holder was refused when it was created, and its client knows.
+            # Without an earlier holder, the job was refused when it was created, and its client knows that.
             await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
         for row in await self._table.claim() if may_take_over else ():
             await self._take_over(row, may_repeat=True)
 
     def restate(self) -> None:
-        """Write all jobs again, because the engine is back and may have lost its data."""
+        """Write all jobs again, because the engine may have lost its data."""
         for job in self._own():
             self.note(job, False)
 
@@ -322,7 +324,7 @@ def _size(job: Job) -> int:
 
 
 def _record(job: Job, tail: int = 0) -> JobRecord:
-    """Return the record of a job with the last `tail` characters of its output; 0 means all of it."""
+    """Return the record of a job with the last `tail` characters of its output. 0 means all of it."""
     feed = job.feed
     stdout, stderr = ("", "") if feed is None else feed.tails()
     latest = None if feed is None else feed.latest

@@ -1,4 +1,4 @@
-"""Calls that continue as a job after their response, with the handler in a separate task."""
+"""Calls that continue as a job after their response. Each handler runs in a task of its own."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse
 
 TURN_S = 0.002
-"""Maximum time for which a job may occupy the loop with reports alone."""
+"""Seconds for which the reports of a job may occupy the loop without a pause."""
 DROPPED = "the result exceeds the limit of stored results"
 
 
 def job_owner(principal: Principal) -> str:
-    """Return the owner mark of a caller's jobs. It never equals the owner of a protocol task."""
+    """Return the owner of a caller's jobs. It never equals the owner of a protocol task."""
     return f"call:{principal.identity}"
 
 
 def session_mark(session: str) -> str:
-    """Return the mark of jobs started in an HTTP session: a digest, so that the session id is not stored."""
+    """Return the id of an HTTP session for its jobs. It is a digest, so that the session id is not stored."""
     return hashlib.sha256(session.encode()).hexdigest() if session else ""
 
 
 def job_roots(server: Server) -> tuple[Path, ...]:
     """Return the folders that may contain files of the server's jobs.
 
-    File names are relative to the first one.
+    File names are relative to the first folder.
     """
     folder = () if server.folder is None else (server.folder,)
     hosted = server.hosted
@@ -61,14 +61,14 @@ def job_roots(server: Server) -> tuple[Path, ...]:
 
 
 def output_chars(server: Server) -> int:
-    """Return the maximum characters of a program's output in one response."""
+    """Return the maximum number of characters of a program's output in one response."""
     return ToolOptions().output_chars if server.hosted is None else server.hosted.options.output_chars
 
 
 async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFile, ...]:
-    """Return the file with the full output if the result of a call has only part of it, else nothing.
+    """Return the file with the full output if the result has only a part of it. Else return nothing.
 
-    Only files written by this program count, whatever path a result names.
+    Only files that this program wrote count, whatever path a result names.
     """
     structured, hosted = body.get("structuredContent"), server.hosted
     named = structured.get("output_file") if isinstance(structured, dict) else None
@@ -83,7 +83,7 @@ async def store_output(
 ) -> Job | None:
     """Store the full output of a call that was answered at once, as a finished job.
 
-    Return None if the result has all of the output, or if no more jobs can be stored.
+    Return None if the result has the whole output, or if no more jobs can be stored.
     """
     files = await recorded_output(server, body)
     if not files:
@@ -118,7 +118,7 @@ async def store_output(
 
 
 class _Turns(NullOutlet):
-    """Outlet for messages of a job. A handler that reports constantly yields to other tasks."""
+    """Outlet for the messages of a job. A handler that reports constantly must let other tasks run."""
 
     must_drain = True
 
@@ -126,14 +126,14 @@ class _Turns(NullOutlet):
         self._turned = time.monotonic()
 
     async def drain(self) -> None:
-        """Yield to the loop if the job has occupied it for long enough."""
+        """Let other tasks run if the job has occupied the loop for `TURN_S` seconds."""
         if time.monotonic() - self._turned > TURN_S:
             await asyncio.sleep(0)
             self._turned = time.monotonic()
 
 
 class JobWork:
-    """One call of a tool that continues after its response, from queue to end."""
+    """One tool call that continues after its response, from the queue to its end."""
 
     def __init__(
         self,
@@ -144,13 +144,13 @@ class JobWork:
         run: Callable[[Call], Awaitable[ToolOutcome]],
         refuse: Refuse,
     ) -> None:
-        """`run` runs the tool for a call; `refuse` converts exceptions to protocol errors."""
+        """`run` runs the tool for a call. `refuse` converts exceptions to protocol errors."""
         params: JSONObject = {"name": tool.name, "arguments": arguments}
         if isinstance(first.params.get("_meta"), dict):
             params["_meta"] = first.params["_meta"]
         self._server, self._tool = server, tool
         self._run_tool, self._refuse = run, refuse
-        # Its request is already answered: it has no stream for reports, and no client that could be asked.
+        # The request is already answered. It has no stream for reports, and its client cannot be asked.
         self._call = Call(
             first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
         )
@@ -159,7 +159,7 @@ class JobWork:
         self._call.span = first.span
 
     async def begin(self, store: JobStore) -> Job:
-        """Create a job for the call; it runs when a slot is free.
+        """Create a job for the call. It runs when a slot is free.
 
         Raises: Refusal if no more jobs can be stored.
         """
@@ -189,10 +189,10 @@ class JobWork:
         return job
 
     def start(self, job: Job, store: JobStore) -> None:
-        """Schedule the job; it runs when a slot is free."""
+        """Queue the job. It runs when a slot is free."""
         call, job.stop = self._call, self._call.end
         call.feed = job.feed
-        # Set before its first step, because it may be ended before that.
+        # Set before the first step, because the job may be ended before that.
         turn = store.turn(job.server, self._server.limits.jobs_at_once)
         call.task = store.run(job, self._run(job, store, turn))
 
@@ -218,17 +218,17 @@ class JobWork:
             if ended.failures:
                 raise unfit_error(self._tool, ended)
             await self._complete(job, store, ended.body)
-        except Exception as error:  # any exception must end the job, because nothing else would
+        except Exception as error:  # nothing else would end the job
             self._fail(job, store, await self._refuse(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
         if job.is_settled:
-            return  # it was cancelled, but ran to its end nevertheless
+            return  # it was cancelled but ran to its end
         assert job.feed is not None
         structured = body.get("structuredContent")
         stdout, stderr, exit_code = gateway_dialect.outputs(body, structured)
         if not job.feed.size:
-            # Output written during the run is known already. Otherwise the output is taken from the result.
+            # Output written during the run is already known. Without it, the output comes from the result.
             job.feed.stdout(stdout)
             job.feed.stderr(stderr)
         paths = job.feed.files

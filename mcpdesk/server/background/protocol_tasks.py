@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse, TaskWork
 
 KEPT = ("name", "arguments", "_meta")
-"""Parameters of a call that are stored to run it again."""
+"""Parameters of a call that are stored, so that it can run again."""
 ELSEWHERE = "another machine has the task: ask again, over HTTP"
-"""Error for a task that was taken over, or that belongs to a replica that cannot be asked."""
+"""Error for a task that another replica has, if that replica cannot be asked."""
 
 
 class ProtocolTasks:
-    """Turns calls into tasks and answers requests about them.
+    """Creates tasks from calls, and answers requests about tasks.
 
-    `refuse` converts exceptions of handlers to errors.
+    `refuse` converts exceptions of handlers to protocol errors.
     """
 
     def __init__(self, server: Server, services: Services, offers: OfferListing, refuse: Refuse) -> None:
@@ -47,17 +47,17 @@ class ProtocolTasks:
         self._services = services
         self._jobs = services.jobs
         self._unconfirmed: dict[str, Job] = {}
-        """Tasks that are not written to storage yet, by id."""
+        """Tasks that are not stored yet, by id."""
         self._offers = offers
         self._refuse = refuse
         self._works: dict[str, TaskWork] = {}
 
     def share(self, whole: ProtocolTasks) -> None:
-        """Share the running tasks with `whole`, which serves the same server as a whole."""
+        """Use the running tasks of `whole`, which serves the same server with all tools."""
         self._works = whole._works
 
     def is_asked_for(self, call: Call, tool: Tool) -> bool:
-        """Return True if a caller of the core design requests a task and the server offers tasks.
+        """Return True if the caller asks for a task and the server offers tasks. For the core design.
 
         Raises: RemoteProtocolError (-32601) for a tool without task support, (-32602) for an invalid
         lifetime.
@@ -74,7 +74,7 @@ class ProtocolTasks:
     def prepare(self, call: Call, tool: Tool) -> None:
         """Allow a call to become a task, at once or when its handler asks for it.
 
-        Raises: RemoteProtocolError if the caller lacks what the tool requires.
+        Raises: RemoteProtocolError if the caller lacks a capability that the tool needs.
         """
         revision, operation = call.terms.revision, call.round
         if revision.is_stateless:
@@ -92,9 +92,9 @@ class ProtocolTasks:
             raise _not_found(f"{tool.name} can only be called as a task")
 
     async def confirm(self, body: JSONObject) -> JSONObject:
-        """Return the response `body` after its new task, if any, is written to storage that replicas share.
+        """Wait until the new task in a response, if any, is stored for all replicas. Return the response.
 
-        Raises: StorageError; the task is dropped then.
+        Raises: StorageError; the task is then dropped.
         """
         begun = body["task"] if isinstance(body.get("task"), dict) else body
         job = self._unconfirmed.pop(str(begun.get("taskId")), None)
@@ -103,7 +103,7 @@ class ProtocolTasks:
         return body
 
     def repeat(self, job: Job, call: Call, run: Callable[[Call], Awaitable[JSONObject]]) -> None:
-        """Run the call of a task again that another replica started."""
+        """Run the call of a task again after another replica started it."""
         from mcpdesk.server.asks.rounds import Round
         from mcpdesk.server.background.task_work import TaskWork
 
@@ -120,7 +120,7 @@ class ProtocolTasks:
         self._jobs.run(job, follow())
 
     async def get(self, call: Call) -> JSONObject:
-        """Return the state of a task; in the extension, its result or error, too."""
+        """Return the state of a task. In the extension it includes the result or error."""
         job = await self._known(call)
         return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job)
 
@@ -186,7 +186,7 @@ class ProtocolTasks:
         return body | {"nextCursor": _cursor(page[-1])} if len(page) < len(rest) else body
 
     async def watched(self, call: Call, asked: JSONObject) -> list[Job]:
-        """Return the existing tasks among the ids that a subscription names.
+        """Return the existing tasks among the ids in a subscription.
 
         Raises: RemoteProtocolError for invalid ids (-32602) and without the extension (-32021); StorageError.
         """
@@ -205,11 +205,11 @@ class ProtocolTasks:
         return [job for job in found.values() if job is not None]
 
     def watch(self, jobs: Sequence[Job], tell: Callable[[JSONObject], None]) -> WatchedTasks:
-        """Return a context manager that reports each change of the tasks to `tell`."""
+        """Return a context manager that calls `tell` with each change of the tasks."""
         return WatchedTasks(jobs, self._jobs, self._records, lambda job: tell(self.detailed(job)))
 
     def detailed(self, job: Job) -> JSONObject:
-        """Return a task in the form of the extension, with its result, error and pending questions."""
+        """Return a task in the format of the extension, with its result, error and pending questions."""
         work = self._works.get(job.id)
         requests: JSONObject = work.requests if work is not None else codec.decode(job.asked or b"{}")
         return task_shapes.detailed(job, job.ending.result, job.ending.error, requests)
@@ -218,7 +218,7 @@ class ProtocolTasks:
         from mcpdesk.server.asks.rounds import Round
 
         assert isinstance(call.round, Round)
-        if call.job is not None:  # taken over from another replica
+        if call.job is not None:  # another replica had it before
             self._follow(call.job, call.round)
             return
         limits = self._server.limits
@@ -254,7 +254,7 @@ class ProtocolTasks:
 
     @property
     def _records(self) -> SharedJobRecords | None:
-        """Stored tasks shared by the replicas, or None without replicas."""
+        """Stored tasks that the replicas share. None without replicas."""
         records_of = self._services.records_of
         return None if records_of is None else records_of(self._server.name)
 
@@ -266,7 +266,7 @@ class ProtocolTasks:
         is_stateless, owner = call.terms.revision.is_stateless, call.owner
         if is_stateless and not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension(call.method)
-        # Tasks without an owner belong to the extension, where knowing the id is sufficient.
+        # A task without an owner belongs to the extension, where knowing its id is enough.
         is_known = is_stateless or bool(owner)
         job = self._jobs.get(call.params["taskId"], self._server.name, owner) if is_known else None
         if job is None and is_known and self._records is not None:

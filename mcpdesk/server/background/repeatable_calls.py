@@ -1,7 +1,7 @@
-"""Calls stored so that another replica can run them again: caller, tool and arguments.
+"""Stored calls (caller, tool and arguments), so that another replica can run them again.
 
-Arguments are stored unmasked, including secrets. Headers of the request and earlier answers of its client are
-not stored; a repeated call asks again.
+Arguments are stored without masks, even if they contain secrets. Headers and earlier answers of the client
+are not stored; a call that runs again asks again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 MOST_BYTES = 256 << 10
-"""Maximum bytes of a stored call; a larger one is not repeated."""
+"""Maximum size in bytes of a stored call. A larger call is not run again."""
 RESTARTED = "started again: the machine that ran it stopped"
 
 
 class RepeatableCall(Struct, frozen=True, omit_defaults=True):
-    """Call of a tool that may run again."""
+    """Tool call that may run again."""
 
     params: dict[str, Any]
     revision: str
@@ -37,7 +37,7 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
     """True if the caller uses the gateway dialect."""
 
     def call(self, outlet: Outlet) -> Call:
-        """Return the call without its original request."""
+        """Return the call. It has no original request."""
         terms = Terms(BY_NAME[self.revision], self.capabilities, self.client, self.log_level)
         call = Call("again", "tools/call", self.params, terms, outlet, self.transport, self.client)
         call.principal = self.principal
@@ -46,7 +46,7 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
 
 
 def packed(call: Call, params: dict[str, Any]) -> bytes:
-    """Encode a call with these parameters; empty if it is too large to be repeated."""
+    """Encode a call with these parameters. Empty if it is too large to run again."""
     terms = call.terms
     found = RepeatableCall(
         params,
@@ -63,7 +63,7 @@ def packed(call: Call, params: dict[str, Any]) -> bytes:
 
 
 def unpacked(request: bytes) -> RepeatableCall | None:
-    """Decode a stored call; None if another version of the program wrote it."""
+    """Decode a stored call. None if another version of the program wrote it."""
     try:
         found = msgspec.msgpack.decode(request, type=RepeatableCall)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Connection between a handler that runs as a task and its job."""
+"""Link between a handler that runs as a task, and the job that stores its state."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
 
 BEAT_S = 5.0
-"""Interval of keep-alive messages to a request that waits for a task."""
+"""Seconds between two keep-alive messages to a request that waits for a task."""
 Refuse = Callable[[Call, Exception], Awaitable[ProtocolError]]
-"""Converts an exception of hosted code to the error in the response."""
+"""Function that converts an exception of hosted code to the error in the response."""
 
 
 class TaskWork:
-    """Follows one handler: its questions and its outcome become the state of its job."""
+    """Follows one handler. Its questions and its result become the state of its job."""
 
     def __init__(
         self, job: Job, round_: Round, store: JobStore, refuse: Refuse, over: Callable[[], object]
@@ -44,19 +44,19 @@ class TaskWork:
         self._is_core = not self._call.terms.revision.is_stateless
         self._told = job.status
         self._asked: set[str] = set()
-        """Keys of questions that a waiting client of the core design is being asked."""
+        """Keys of questions that a waiting client is being asked. For the core design."""
         self._outlet = TaskOutlet(self._push)
         self._failing_aio: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Answer the request that created the task, and continue without it."""
+        """Answer the request that created the task. The handler continues without it."""
         body = task_shapes.created(self.job, self._call.terms)
         follower = Follower(self.asked, self.said, self.ended)
         if self._is_core:
             self.job.listen(self._announce)
             self._round.depart(body, follower, self._outlet, task_shapes.related(self.job.id))
         else:
-            # Tasks of the extension have neither progress nor log messages.
+            # In the extension, tasks send neither progress nor log messages.
             self._call.progress_token = None
             self._round.depart(body, follower, NULL_OUTLET, None)
         self.asked()
@@ -99,7 +99,7 @@ class TaskWork:
         self.fail(await self._refuse(self._call, error))
 
     async def attend(self, call: Call, limit_s: float) -> None:
-        """Wait until the task is over. The stream of the request carries the questions to the client."""
+        """Wait until the task has ended. Questions go to the client on the stream of this request."""
         changed = asyncio.Event()
         asking: dict[str, asyncio.Task[None]] = {}
         with ExitStack() as stack:
@@ -110,7 +110,7 @@ class TaskWork:
                     changed.clear()
                     questions = self._round.questions()
                     for name in asking.keys() - questions.keys():
-                        asking.pop(name).cancel()  # the handler waits for it no longer
+                        asking.pop(name).cancel()  # the handler no longer waits for it
                     for name, question in questions.items():
                         if name not in self._asked:
                             asking[name] = self._ask(call, name, question, limit_s)
@@ -133,7 +133,7 @@ class TaskWork:
         return task
 
     async def _answered(self, call: Call, name: str, question: ClientQuestion[Any], limit_s: float) -> None:
-        """Ask on the stream of a request, and pass the answer to the handler."""
+        """Ask a question on the stream of a request, and give the answer to the handler."""
         meta = {"_meta": task_shapes.related(self.job.id)}
         assert call.requests is not None
         try:
@@ -163,13 +163,13 @@ class TaskWork:
         self._store.finish(self.job, TaskStatus.FAILED, JobEnding(error=error), error.message)
 
     def _push(self, message: bytes) -> None:
-        """Send a message outside of any request, if the client is still connected."""
+        """Send a message that belongs to no request, if the client is still connected."""
         requests = self._call.requests
         if requests is not None and requests.push is not None:
             requests.push(message)
 
     def _announce(self) -> None:
-        """Notify a client of the core design of a status change."""
+        """Notify the client that the status changed. For the core design."""
         if self.job.status is self._told:
             return
         self._told = self.job.status
@@ -182,11 +182,9 @@ def _first_text(body: JSONObject) -> str:
 
 
 class TaskOutlet:
-    """Outlet of a task's handler. Its request is already answered, so it has no stream of its own.
+    """Outlet for the handler of a task. Its request is answered, so it has no stream of its own.
 
-    Source: MCP basic/utilities/tasks of 2025-11-25.
-
-    `push` sends messages that belong to no request.
+    `push` sends messages that belong to no request. Source: MCP basic/utilities/tasks of 2025-11-25.
     """
 
     may_send = must_drain = True
@@ -196,24 +194,24 @@ class TaskOutlet:
         self._waiting: list[Outlet] = []
 
     def send(self, message: bytes) -> None:
-        """Send the message on exactly one stream."""
+        """Send a message on exactly one stream."""
         if self._waiting:
             self._waiting[-1].send(message)
         else:
             self._push(message)
 
     async def drain(self) -> None:
-        """Wait until the receiving stream has room."""
+        """Wait until the stream in use can accept more."""
         if self._waiting:
             await self._waiting[-1].drain()
         else:
             await asyncio.sleep(0)
 
     async def reserve(self, size: int) -> None:
-        """Does nothing: the result is stored with the task, and the request that fetches it reserves."""
+        """Do nothing. The request that fetches the result reserves memory for it."""
 
     def keep_alive(self) -> None:
-        """Does nothing: requests that wait for the task send their own keep-alive messages."""
+        """Do nothing. Requests that wait for the task send keep-alive messages themselves."""
 
     async def close_stream(self, retry_ms: int) -> bool:
         """Return False, because no connection can be closed."""
@@ -225,7 +223,7 @@ class TaskOutlet:
 
     @contextmanager
     def through(self, outlet: Outlet) -> Iterator[None]:
-        """Send on the stream of a request while it waits for the result, if the stream accepts messages."""
+        """Use the stream of a request while the request waits for the result, if it accepts messages."""
         if not outlet.may_send:
             yield
             return

@@ -1,4 +1,4 @@
-"""Tasks that a listener watches, whether they run here or on another replica."""
+"""Tasks that a listener watches. They may run here or on another replica."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.job_records import SharedJobRecords
 
 LOOK_S = 0.5
-"""Interval of checking tasks of other replicas."""
+"""Seconds between two checks of tasks on other replicas."""
 
 
 class WatchedTasks:
-    """Reports the state of tasks when its block starts, and after each change."""
+    """Reports the state of tasks at the start of the block, and after each change."""
 
     def __init__(
         self,
@@ -27,10 +27,10 @@ class WatchedTasks:
         records: SharedJobRecords | None,
         tell: Callable[[Job], None],
     ) -> None:
-        """`jobs` that are not in the store are copies of the entries in `records`."""
+        """Jobs that are not in the store must be copies of entries in `records`."""
         self._jobs, self._store, self._records, self._tell = jobs, store, records, tell
         self._elsewhere: dict[str, Job] = {}
-        """Tasks of other replicas, in their last reported state."""
+        """Tasks of other replicas, in the state that was reported last."""
         self._stack = ExitStack()
         self._looking_aio: asyncio.Task[None] | None = None
 
@@ -49,7 +49,7 @@ class WatchedTasks:
 
     def _changed(self, job: Job) -> None:
         if job.is_lost:
-            self._look_at(job)  # another replica has taken it over
+            self._look_at(job)  # another replica took it over
         else:
             self._tell(job)
 
@@ -67,7 +67,7 @@ class WatchedTasks:
             try:
                 found = await records.found([each.id for each in told], told[0].owner)
             except StorageError:
-                continue  # they are reported when the engine is back
+                continue  # reported when the engine is back
             for before, now in zip(told, found, strict=True):
                 if now is not None and _seen(now) != _seen(before):
                     self._tell(now)

@@ -1,4 +1,4 @@
-"""Current line of a running call: the author's line that it awaits, through coroutines, tasks and threads."""
+"""Source line that a running call awaits. It is found through coroutines, tasks and threads."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Any
 from mcpdesk.server.calls.worker_threads import LOOP_TASKS, WORKERS
 
 DEEPEST = 200
-"""Maximum depth of coroutines that are followed, each awaited by the previous one."""
+"""Maximum number of coroutines that are followed, each awaited by the one before."""
 _THREAD = re.compile(rb"hread 0x0*([0-9a-f]+)[^\n]*\n((?:  File [^\n]*\n)*)")
 _LINE = re.compile(r'  File "(.*)", line (\d+) in ')
 
 _FOLLOWED = (Future, TaskGroup, dict, list, set, tuple)
 """Types that may contain tasks."""
 _LEVELS = 4
-"""Maximum nesting depth of tasks in them."""
+"""Maximum depth to which these are searched."""
 Place = tuple[str, int]
 """File and line number, counted from 1."""
 
@@ -32,7 +32,7 @@ Place = tuple[str, int]
 def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
     """Return the innermost line of the folder that a task awaits: `tools/slow.py:14 · await fetch(url)`.
 
-    Empty if the call does not run, or runs no code of the folder. Safe on any thread.
+    Empty if the call does not run, or runs no code of the folder. May be called on any thread.
     """
     if task is None or folder is None:
         return ""
@@ -46,7 +46,7 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
 
 
 def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
-    """Return the positions of a task in the folder, innermost last. `seen` holds tasks already examined."""
+    """Return the lines of the folder in which a task is, innermost last. `seen` has examined tasks."""
     frames, waiting = _awaited(task.get_coro())
     places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
     if thread_id := WORKERS.thread_of(task):
@@ -64,7 +64,7 @@ def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> li
 
 
 def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
-    """Return the frames of a coroutine and of the coroutines it awaits, and the final awaited object."""
+    """Return the frames of a coroutine and of those it awaits, and the object awaited last."""
     frames = list[FrameType]()
     for _ in range(DEEPEST):
         if isinstance(waiting, CoroutineType):
@@ -73,13 +73,13 @@ def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
             frame, waiting = waiting.gi_frame, waiting.gi_yieldfrom
         else:
             break
-        if frame is not None:  # else it ended at this moment
+        if frame is not None:  # otherwise it has just ended
             frames.append(frame)
     return frames, waiting
 
 
 def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
-    """Return local variables of the innermost asyncio frames, such as a task group or awaited futures."""
+    """Return local variables of the innermost asyncio frames, for example a task group or futures."""
     inner = takewhile(
         lambda frame: frame.f_globals.get("__name__", "").startswith("asyncio."), reversed(frames)
     )
@@ -87,7 +87,7 @@ def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
 
 
 def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
-    """Yield the tasks that an object waits for: behind a future, in gathered futures, in a task group."""
+    """Yield the tasks that an object waits for, in a future, in gathered futures or in a task group."""
     level = list(roots)
     for _ in range(_LEVELS):
         below = list[Any]()
@@ -101,7 +101,7 @@ def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
 
 
 def _in_thread(thread_id: int) -> Iterator[Place]:
-    """Yield the positions of a thread, innermost last. `faulthandler` is the only public API for that."""
+    """Yield the lines in which a thread is, innermost last. Only `faulthandler` has a public API for this."""
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

@@ -1,6 +1,6 @@
 """Counts, outcomes and durations of calls, by tool and by peer.
 
-Labels are names of registered tools and limited in number; text from a caller never becomes a label.
+Labels are names of registered tools, and their number is limited. Text from a caller never becomes a label.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Final
 from mcpdesk.protocol.phases import DURATION_BOUNDS
 
 MOST_TOOLS: Final = 1_000
-"""Maximum number of tools counted separately per server; the others are counted together."""
+"""Maximum number of tools with separate counts for each server. All other tools share one count."""
 OTHER: Final = "(other)"
 KEPT = 64
-"""Number of recent durations stored per peer. It is small because there may be thousands of peers."""
+"""Number of recent durations that are stored for each peer. There may be thousands of peers."""
 
 
 class OutcomeKind(IntEnum):
-    """Outcome of a tool call."""
+    """How a tool call ended."""
 
     OK = 0
     TOOL_ERROR = 1
     """The tool reported a failure, or returned an invalid result."""
     CRASH = 2
-    """Its handler raised an unexpected exception."""
+    """The handler raised an unexpected exception."""
     TIMEOUT = 3
     INVALID_ARGUMENTS = 4
     REFUSED = 5
-    """The call may not run now: a policy, plan mode, a missing approval, or the server stops."""
+    """The call may not run now: because of a policy, plan mode or a missing approval, or the server stops."""
     CANCELLED = 6
 
 
 class ToolFigure:
-    """Figures of one tool. Used on the core's loop."""
+    """Counts of one tool. Use it on the core's loop."""
 
     __slots__ = ("counts", "outcomes", "total_s")
 
@@ -50,7 +50,7 @@ class ToolFigure:
     def count(self, outcome: OutcomeKind, began: float | None) -> None:
         """Count a finished call.
 
-        `began` is the monotonic time at which its handler began, None if it never did.
+        `began` is the monotonic time when its handler started. None if it did not start.
         """
         self.outcomes[outcome] += 1
         if began is not None:
@@ -79,13 +79,13 @@ class ToolFigures:
 
 
 class Latency:
-    """Durations in seconds of the last `KEPT` calls, and the sum of all."""
+    """Durations in seconds of the last `KEPT` calls, and the total of all."""
 
     __slots__ = ("_latest", "count", "total_s")
 
     def __init__(self) -> None:
         self._latest = array("f")
-        """Recent durations. Reduced to `KEPT` whenever there are twice as many."""
+        """Recent durations. When there are twice as many as `KEPT`, the older half is dropped."""
         self.count = 0
         """Number of calls."""
         self.total_s = 0.0

@@ -1,4 +1,4 @@
-"""Base class of an observer that follows calls, for example to trace them."""
+"""Base class for an observer of calls, for example for tracing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CallWatch:
-    """Follows calls. Used on the core's loop. Its methods return quickly and never raise."""
+    """Observer of calls. It is called on the core's loop, must return quickly, and must not raise."""
 
     def begin(self, call: Call) -> None:
         """Note that a call begins, and set its `span`."""
@@ -34,10 +34,10 @@ class CallWatch:
         began: float,
         code: int,
     ) -> None:
-        """Note a request that was answered at once, or refused with `code`, without running a handler."""
+        """Note a request that was answered without a handler, or refused with the error `code`."""
 
     def asked(self, question: AskedQuestion) -> None:
-        """Note a question that has ended."""
+        """Note that a question has ended."""
 
     def follow(self, server: Server, call: Call, job: Job) -> None:
         """Note that a call continues as a job."""

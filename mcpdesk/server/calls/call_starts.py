@@ -1,7 +1,7 @@
-"""Pace at which calls begin, so that the loop serves others while many calls come at one time.
+"""Limit for the number of calls that begin together, so that other work on the loop is not delayed.
 
-A handler runs on the loop until it first awaits. Forty that each take 50 ms to make a large result would keep
-the loop for two seconds if all began in one round of it.
+A handler runs on the loop until it first awaits. If forty handlers that each need 50 ms for a large result
+began in one turn of the loop, they would block it for two seconds.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from collections.abc import Callable
 from time import monotonic
 
 ROUND_S = 0.02
-"""Time for which calls may begin at once; after it the loop must serve other work first."""
+"""Seconds in which calls may begin. After that, the loop must first do other work."""
 MOST_AT_ONCE = 64
-"""Maximum number of calls that begin in one round of the loop."""
+"""Maximum number of calls that begin in one turn of the loop."""
 FREE_ROUNDS = 8
-"""Rounds without a new call after a slow round. The loop accepts and answers requests in them."""
+"""Number of turns without a new call after a slow turn. In these, the loop handles requests."""
 
 
 class CallStarts:
-    """Starts calls in the order of their arrival. Used on one loop."""
+    """Starts calls in the order in which they arrive. Use it on one loop."""
 
     def __init__(self, woke: Callable[[], float] = lambda: float("-inf")) -> None:
-        """`woke` returns the monotonic time at which the loop's current round began, if it is observed."""
+        """`woke` returns the monotonic time when the current turn of the loop began, if it is known."""
         self._woke = woke
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._released = 0
-        """Number of calls that may begin but have not begun yet."""
+        """Number of calls that may begin but have not begun."""
         self._turned = float("-inf")
-        """Time at which a waiting call last saw that the loop had served other work."""
+        """Time when a waiting call last saw that the loop had done other work."""
         self._batch = 1
-        """Number of calls that begin in the next round."""
+        """Number of calls that begin in the next turn."""
         self._free_rounds = 0
         self._is_turning = False
 
     def may_begin(self) -> bool:
-        """Return True if a call may begin at once; otherwise it must await `turn`."""
+        """Return True if a call may begin at once. If not, it must await `turn`."""
         if self._waiting or self._released:
             return False
         now = monotonic()
         return now - self._woke() < ROUND_S or now - self._turned < ROUND_S
 
     async def turn(self) -> None:
-        """Wait until the loop has served other work."""
+        """Wait until the loop has done other work."""
         loop = asyncio.get_running_loop()
         released = loop.create_future()
         self._waiting.append(released)
@@ -57,9 +57,9 @@ class CallStarts:
                 self._released -= 1
 
     def _turn(self, loop: asyncio.AbstractEventLoop, before: float) -> None:
-        """Release calls in each round of the loop. Their number doubles while rounds are short.
+        """Let more calls begin in each turn of the loop. Their number doubles while turns are short.
 
-        `before` is the time at which the round began, 0 for a round without a new call.
+        `before` is the time when the turn began. It is 0 for a turn without a new call.
         """
         self._turned = now = monotonic()
         if before and now - before > ROUND_S:

@@ -1,7 +1,4 @@
-"""Questions of handlers to clients and to people, for an observer of the calls.
-
-This module knows nothing of OpenTelemetry.
-"""
+"""Questions of handlers to clients and to people, as an observer of calls receives them."""
 
 from __future__ import annotations
 
@@ -20,17 +17,19 @@ if TYPE_CHECKING:
 
 
 class AskedQuestion(Struct):
-    """One question of a handler to its client or to a person. Times are by `time.monotonic`."""
+    """Question of a handler to its client or to a person. Times are those of `time.monotonic`."""
 
     method: str
-    """`elicitation/create`, `sampling/createMessage`, `roots/list`, or at the desk `question`, `approval`."""
+    """`elicitation/create`, `sampling/createMessage` or `roots/list`; at the desk `question` or
+    `approval`.
+    """
     server: str
     tool: str
     span: CallSpan | None
     began: float
     ended: float = 0.0
     outcome: str = "answered"
-    """`answered`, `accept`, `decline`, `timed out` and so on; never the content of the answer."""
+    """`answered`, `accept`, `decline`, `timed out` and so on. Never the content of the answer."""
     has_failed: bool = False
 
 
@@ -38,7 +37,7 @@ class AskedQuestion(Struct):
 def question_span(
     report: Callable[[AskedQuestion], None] | None, call: Call, method: str, server: str, tool: str
 ) -> Iterator[AskedQuestion]:
-    """Pass a question to `report` when the block ends; the block sets `outcome`."""
+    """Call `report` with a question when the block ends. The block sets its `outcome`."""
     question = AskedQuestion(method, server, tool, call.span, monotonic())
     try:
         yield question

@@ -33,8 +33,8 @@ T = TypeVar("T")
 class CallContext:
     """Properties of a call that `Context` and `SyncContext` share.
 
-    `context` is the return value of `create_context` in `context.py`, `state` the value that its `lifespan`
-    yielded, and `tool` the name of the tool, resource or prompt.
+    `context` is the result of `create_context` in `context.py`. `state` is the value that `lifespan` yielded
+    there. `tool` is the name of the tool, resource or prompt.
     """
 
     __slots__ = ("_call", "_request", "_services", "context", "server", "state", "tool")
@@ -50,7 +50,7 @@ class CallContext:
 
     @property
     def request(self) -> RequestView:
-        """The request as it arrived: headers or environment, peer, claims."""
+        """Request as it arrived: headers or environment, peer, and claims of the token."""
         if self._request is None:
             self._request = _view(self._call, self._services, self.server.access)
         return self._request
@@ -62,12 +62,12 @@ class CallContext:
 
     @property
     def caller(self) -> str:
-        """Identity of the caller, which is the same for all calls of a principal or of a session."""
+        """Identity of the caller. It is the same for all calls of a principal or of a session."""
         return self._call.owner or self._call.peer
 
     @property
     def session(self) -> str:
-        """Session of the call; empty for a client without one."""
+        """Session of the call. Empty if the client has none."""
         return self._call.session
 
     @property
@@ -77,17 +77,17 @@ class CallContext:
 
     @property
     def trace(self) -> Trace:
-        """Trace context of the caller; its members are empty if the caller sent none, or an invalid one."""
+        """Trace context of the caller. Its members are empty if the caller sent none or an invalid one."""
         return self._call.trace
 
     @property
     def client_environment(self) -> Mapping[str, str] | None:
-        """Environment of the client's process, or None if it is that of this process."""
+        """Environment of the client's process. None if the client has the environment of this process."""
         return self._call.environment
 
     @property
     def environment(self) -> dict[str, str]:
-        """Process environment that programs started for this call may receive."""
+        """Environment that programs started for this call may receive."""
         return _environment(self._call, self._services)
 
     @property
@@ -97,7 +97,9 @@ class CallContext:
 
     @property
     def hosted(self) -> ServerState:
-        """State of the server that outlives a call. Raises: HandlerError for a server without a folder."""
+        """State of the server that is kept after a call. Raises: HandlerError for a server without a
+        folder.
+        """
         if self.server.hosted is None:
             raise HandlerError("this server has no folder, so it cannot store state")
         return self.server.hosted
@@ -114,7 +116,7 @@ class CallContext:
 
     @property
     def cancelled(self) -> bool:
-        """True if the caller cancelled or disconnected, or if the time limit was exceeded."""
+        """True if the caller cancelled or disconnected, or the time limit was exceeded."""
         return bool(self._call.stop)
 
     @property
@@ -125,7 +127,9 @@ class CallContext:
 
     @property
     def feed(self) -> CallFeed | None:
-        """Accepts output and files while the tool runs; None if no caller reads them before the result."""
+        """Receiver of output and files while the tool runs. None if no caller reads them before the
+        result.
+        """
         return self._call.feed
 
     @property
@@ -135,7 +139,7 @@ class CallContext:
 
     @property
     def audience(self) -> int:
-        """Number of front ends that could answer a question now."""
+        """Number of front ends at which a person could answer a question now."""
         return self._services.inbox.people
 
     def offers(self, needed: Mapping[str, Any]) -> bool:
@@ -144,18 +148,18 @@ class CallContext:
 
 
 class Context(CallContext):
-    """Context of handlers that are an `async def`. Plain functions get a `SyncContext`."""
+    """Context of a handler that is an `async def`. Plain functions get a `SyncContext`."""
 
     __slots__ = ()
 
     def own_limit(self) -> AbstractContextManager[None]:
-        """Exclude this block from the time limit, for handlers that apply their limit themselves."""
+        """Do not count the block against the time limit. For handlers that apply the limit themselves."""
         return self._services.deadlines.paused(self._call)
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress.
 
-        Does nothing if the caller did not ask for it, or if the value does not increase.
+        Does nothing if the caller did not ask for progress, or if the value is not larger than the last one.
         """
         call, outlet = self._call, self._call.outlet
         if message and call.round is not None:
@@ -164,7 +168,7 @@ class Context(CallContext):
             call.feed.progress(progress, total, message)
         if call.progress_token is None or not self.server.streaming:
             if call.feed is not None and not call.stop:
-                # Nothing is sent, but other tasks must get their turn.
+                # Nothing is sent, but other tasks must be able to run.
                 await outlet.drain()
             return
         if call.stop or not call.progress < progress < math.inf:
@@ -173,7 +177,7 @@ class Context(CallContext):
         params: dict[str, Any] = {"progressToken": call.progress_token, "progress": progress}
         if total is not None and math.isfinite(total):
             params["total"] = total
-        if message:  # 2024-11-05 has no such member, and its clients ignore or show members they do not know
+        if message:  # 2024-11-05 has no such member, and its clients ignore or show unknown members
             params["message"] = message
         if call.round is not None and call.round.tag is not None:
             params["_meta"] = call.round.tag
@@ -182,18 +186,18 @@ class Context(CallContext):
             await outlet.drain()
 
     def produced(self, path: str | Path) -> None:
-        """Register a file made by the tool; it can be downloaded if the tool runs as a job.
+        """Register a file that the tool made. It can be downloaded if the tool runs as a job.
 
-        A relative path is relative to the folder. Files outside the folder and `output_dirs` cannot be
+        A relative path starts at the server folder. Files outside this folder and `output_dirs` cannot be
         downloaded.
         """
         if self._call.feed is not None:
             self._call.feed.produced((self.folder or Path.cwd()) / path)
 
     async def log(self, level: str, data: Any, logger: str = "") -> None:
-        """Log to the desk, and to the caller if it wants messages of this level.
+        """Log to the desk, and to the caller if it asked for messages of this level.
 
-        Raises: RemoteProtocolError with the known levels if the level is unknown.
+        Raises: RemoteProtocolError for an unknown level; it lists the known ones.
         """
         severity = log_level(level)
         text = data if isinstance(data, str) else codec.encode(data).decode()
@@ -206,10 +210,10 @@ class Context(CallContext):
         await self._notify("notifications/message", params)
 
     def log_later(self, logger: str) -> Callable[[str, Any], bool]:
-        """Return a function of level and data that logs to the caller's connection after this call is over.
+        """Return a function that logs to the caller's connection after this call has ended.
 
-        The function returns False if the connection is closed, or if its messages can only belong to
-        requests.
+        It takes a level and data. It returns False if the connection is closed, or if messages on it must
+        belong to a request.
         """
         terms, requests = self._call.terms, self._call.requests
 
@@ -252,10 +256,11 @@ class Context(CallContext):
         return await ask_in_order(pages, self)
 
     async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
-        """Ask the person at the desk, whether or not a desk is open.
+        """Ask the person at the desk, even if no desk is open.
 
-        The wait does not count against the tool's limit, and the caller is kept informed of it. `elsewhere`
-        is the same question, asked through the client: an answer there withdraws this one.
+        The wait does not count against the time limit, and the caller receives keep-alive messages.
+        `elsewhere` is the same question, asked through the client. If it is answered there, this question is
+        withdrawn.
         """
         from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion
@@ -265,7 +270,7 @@ class Context(CallContext):
         )
 
     def keep_asked(self, question: Question) -> None:
-        """Show the outcome of a question that was asked through the client on the desk."""
+        """Record at the desk how a question ended that was asked through the client."""
         self._services.inbox.keep(question)
 
     @overload
@@ -277,27 +282,30 @@ class Context(CallContext):
     async def elicit(
         self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
     ) -> Elicited[Any]:
-        """Ask the client to show its user a form. Return its content, or that it was declined or cancelled.
+        """Ask the client to show a form to its user. Return the content, or that the user declined or
+        cancelled.
 
-        `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model; an accepted answer is an
+        `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model; the content is then an
         instance of it. Its fields are texts, numbers, booleans, dates, choices among texts (`Literal`,
-        `Enum`) or lists of such choices. A flat JSON Schema gives a dict.
+        `Enum`) or lists of such choices. `schema` may also be a flat JSON Schema; the content is then a dict.
 
         Raises: ClientError if the client cannot be asked, refuses, or sends an invalid answer; ValueError
-        with the field that a form of the client's revision cannot show.
+        with the field that the client's revision cannot show in a form.
         """
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.form(message, schema, self._call.terms), key)
 
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Ask the client to let its user open a link. Raises: as `elicit`."""
+        """Ask the client to let its user open a link. Errors are those of `elicit`."""
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
 
     async def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Notify the client that the purpose of a link is fulfilled. Does nothing in most revisions."""
+        """Notify the client that the action behind a link is complete. Most revisions have no such
+        message.
+        """
         if answer.id and not self._call.stop:
             await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
 
@@ -316,9 +324,10 @@ class Context(CallContext):
         tool_choice: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Sampled:
-        """Ask the client's model for a message. A plain text is a message of the user. Raises: ClientError.
+        """Ask the client's model for a message. A text stands for one message of the user. Raises:
+        ClientError.
 
-        Without `preferences` the setting `model` is the hint.
+        Without `preferences`, the setting `model` is used as the hint.
         """
         from mcpdesk.server.asks import question_wording
 
@@ -346,7 +355,7 @@ class Context(CallContext):
     async def _ask_client(self, question: ClientQuestion[T], key: str | None) -> T:
         call = self._call
         question.check(call.terms)
-        # Questions for a person have a time limit of their own; those for a program have the tool's.
+        # A question to a person has its own time limit. A question to a program has that of the tool.
         is_persons = question.kind == "elicitation"
         limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
         with self._services.question_span(call, question.method, self.server.name, self.tool) as asked:
@@ -364,22 +373,22 @@ class Context(CallContext):
             return await call.ask_client(question, limit_s)
 
     def resource_updated(self, uri: str) -> None:
-        """Notify subscribers of a resource that its content changed."""
+        """Notify subscribers that the content of a resource has changed."""
         self._services.subscriptions.resource_updated(self.server.name, uri)
 
     async def become_task(self) -> bool:
-        """Answer the caller with a task and continue. Return True if the call is a task now.
+        """Answer the caller with a task, and continue. Return True if the call is now a task.
 
-        For tools marked `asks_first=True`: questions before this are asked in the call itself. Other tools
-        with task support start as a task if the caller supports tasks.
+        For tools with `asks_first=True`. Questions before this are asked within the call. Other tools with
+        task support start as a task if the caller supports tasks.
         """
         operation = self._call.round
         return operation is not None and operation.become_task()
 
     async def close_stream(self, retry_ms: int = 1000) -> bool:
-        """Close the caller's connection while the call continues; it reconnects after `retry_ms`.
+        """Close the caller's connection and continue the call. The caller reconnects after `retry_ms`.
 
-        Return False, without an effect, if the caller or the transport does not support that.
+        Return False and do nothing if the caller or the transport does not support this.
         """
         return await self._call.outlet.close_stream(retry_ms)
 
@@ -393,19 +402,18 @@ class Context(CallContext):
 
 
 class ToolCall(Struct):
-    """Call of a tool, as `around_call` of `context.py` receives it and passes it on."""
+    """Call of a tool, which `around_call` of `context.py` receives and passes on."""
 
     tool: str
     arguments: dict[str, Any]
-    """Validated arguments; `around_call` may pass on others."""
+    """Validated arguments. `around_call` may pass on different ones."""
     context: Context
 
 
 async def make_context(server: Server, services: Services, call: Call, name: str) -> Context:
-    """Create the context of one call, with the result of `create_context`.
+    """Create the context of one call. This calls `create_context` of the folder.
 
-    Raises: HandlerError with the line in `context.py` that failed, or with the message that it passed to
-    `fail`.
+    Raises: HandlerError with the line in `context.py` that failed, or with the message given to `fail`.
     """
     context = Context(server, services, call, name)
     if server.lifespan is not None:
@@ -429,7 +437,9 @@ def _environment(call: Call, services: Services) -> dict[str, str]:
 
 
 def _view(call: Call, services: Services, access: Access) -> RequestView:
-    """Return the request as hosted code sees it. Code that gets the claims does not get the token."""
+    """Return the request as hosted code may see it. If the code gets the claims, it does not get the
+    token.
+    """
     given = call.opening if call.headers is None else call.headers
     headers = {} if given is None else {name.lower(): value for name, value in given.items()}
     if access.verifier is not None:

@@ -1,7 +1,7 @@
-"""One peer on one channel, in either era: from a frame to its reply, and the calls in flight.
+"""Conversation with one peer: it turns each message into a reply, and has the running calls.
 
-A pipe has one conversation for its lifetime, an HTTP session one per session, a TCP connection one for its
-sessionless requests. This module does not know how frames are transported.
+A pipe has one conversation. An HTTP session has one as well. A TCP connection has one for all requests
+without a session. This module does not depend on the transport.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 class Conversation:
     """State between one peer and one server.
 
-    `push` sends messages that belong to no request (list changes); None if the channel cannot carry them.
+    `push` sends messages that belong to no request, such as list changes. It is None if the channel does not
+    allow this.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Conversation:
         dialect: GatewayDialect | None = None,
         is_heard: Callable[[], bool] | None = None,
     ) -> None:
-        """`dialect` is a dialect that the peer uses besides the standard, or None.
+        """`dialect` is a dialect that the peer uses besides standard MCP, or None.
 
-        `is_heard` returns True if this replica pushes changes to the client; None means always.
+        `is_heard` returns True if this replica must send change notifications to the client. None means that
+        it always must.
         """
         self.dispatcher = dispatcher
         self.session = Session()
@@ -70,64 +72,64 @@ class Conversation:
         self.admission = stateless.Admission()
         self.transport = transport
         self.connection = 0
-        """Number of the connection in the capture; 0 if it is not recorded."""
+        """Number of the connection in the recorder. 0 if it is not recorded."""
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
-        """Headers of the HTTP request that opened a pipe over HTTP; None on other channels."""
+        """Headers of the HTTP request that opened a WebSocket or an event stream. None on other channels."""
         self.environment: Mapping[str, str] | None = None
-        """Environment of the peer's process without secrets, or None if it is that of this process."""
+        """Environment of the peer's process, without secrets. None if the peer has that of this process."""
         self.principal: Principal = OPEN
-        """Principal that opened the conversation; the default for messages without a principal."""
+        """Principal that opened the conversation. It is used for messages without a principal."""
         self.has_own_lists = False
-        """True if lists contain only what the caller may use, because its later requests have no token."""
+        """True if lists contain only items that the caller may use, because later requests have no token."""
         self.calls = 0
-        """Number of tool calls, resource reads and prompt requests, including refused ones."""
+        """Number of tool calls, resource reads and prompt requests, including rejected ones."""
         self.failures = 0
-        """Number of calls answered with an error, or with a result that reports a tool failure."""
+        """Number of calls that ended with a protocol error or a tool error."""
         self.errors = 0
-        """Number of requests of any kind answered with an error."""
+        """Number of requests of any kind that were answered with a protocol error."""
         self.terms = self.session.terms
-        """Terms of the latest request."""
+        """Revision and client data of the latest request."""
         self.latency: Latency | None = None
-        """Latency of finished calls, or None before the first."""
+        """Latency of finished calls. None before the first call has ended."""
         self.tools_listed: int | None = None
         """Fingerprint of the tool list that this client received last, or None."""
         self._push = push
         self._is_heard = is_heard
         self.on_terms: Callable[[Terms], None] | None = None
-        """Called when the peer's name and revision become known or change."""
+        """Function that is called when the name or the revision of the peer becomes known or changes."""
         self.announced: Terms | None = None
         self._is_closed = False
         self.in_flight: dict[Id, Call] = {}
         self._subscriber: Subscriber | None = None
         self._paths: dict[str, str] = {}
-        """Paths of the resources that the client subscribed to, by URI, because they may be removed."""
+        """Paths of subscribed resources by URI. They are needed after a resource was removed."""
         self.requests = ClientRequests(push)
         self.accept_member: Callable[..., Answer] | None = None
-        """Overrides `accept_message` for the members of a batch."""
+        """Function for the members of a batch, used instead of `accept_message`. None for no replacement."""
 
     @property
     def knows_tools(self) -> bool | None:
-        """True if the tools are unchanged since the client listed them; None if it never did."""
+        """True if the tools have not changed since the client listed them. None if it never listed them."""
         return None if self.tools_listed is None else self.tools_listed == self.dispatcher.offers.tools_told()
 
     @property
     def running(self) -> list[Call]:
-        """Calls in flight, oldest first."""
+        """Running calls, oldest first."""
         return list(self.in_flight.values())
 
     @property
     def asked(self) -> list[object]:
-        """Calls that wait for an answer of the client, once per question."""
+        """Calls that wait for answers of the client. A call with several questions occurs several times."""
         return self.requests.waiting
 
     @property
     def may_batch(self) -> bool:
-        """True if the session's revision supports batches."""
+        """True if the revision of the session supports batches."""
         return self.session.is_open and self.session.terms.revision.has_batches
 
     def accept(self, frame: bytes, outlet: Outlet, headers: Mapping[str, str] | None = None) -> Answer:
-        """Accept one frame. A frame that cannot be decoded is answered with an error."""
+        """Handle one frame. A frame that cannot be decoded is answered with an error."""
         try:
             message = codec.decode(frame)
         except ProtocolError as error:
@@ -141,9 +143,9 @@ class Conversation:
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
-        """Accept one decoded message.
+        """Handle one decoded message.
 
-        `headers` are the headers of the HTTP request, None on pipes. `principal` is the sender; None means
+        `headers` are those of the HTTP request, or None on a pipe. `principal` is the sender. None stands for
         the principal that opened the conversation.
         """
         principal = principal or self.principal
@@ -184,13 +186,13 @@ class Conversation:
 
     @property
     def state(self) -> SessionState:
-        """State of the session, for a process that continues it."""
+        """State of the session. Another process needs it to continue the session."""
         return replace(self.session.state, mark=self.requests.mark)
 
     def restore(self, state: SessionState) -> None:
-        """Continue a session of another process.
+        """Continue a session that another process served.
 
-        Raises: RemoteProtocolError if such a session is no longer served.
+        Raises: RemoteProtocolError if this program no longer supports such a session.
         """
         self.session.restore(state)
         self.requests.mark = state.mark
@@ -202,25 +204,25 @@ class Conversation:
             self._hear_changes()
 
     def continue_session(self, mark: str) -> None:
-        """Join a client's session that other processes may have served before."""
+        """Continue a client's session, which other processes may have served before."""
         self.requests.session_mark = mark
         if (hosted := self.dispatcher.server.hosted) is not None:
             hosted.join(self.requests.owner, is_read=False)
 
     def catch_up(self, state: SessionState) -> None:
-        """Apply the state that the client has set at another replica."""
+        """Apply state that the client has set at another replica."""
         self.session.catch_up(state)
         self._note_paths()
         if state.is_ready:
             self._hear_changes()
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Notify the client of a change noted at another replica, if it subscribed to such changes."""
+        """Notify the client of a change at another replica, if the client subscribed to such changes."""
         if self._subscriber is not None:
             self._subscriber.hear(kind, facts)
 
     def close(self, reason: str = "connection closed") -> None:
-        """The channel is closed: drop the subscription, end the calls and release the session's objects."""
+        """Close the conversation: end its calls and subscriptions, and release the objects of its session."""
         self._push = self.on_terms = self.requests.push = None
         self._is_closed = True
         self.accept_member = None
@@ -228,7 +230,7 @@ class Conversation:
             self._dialect.close()
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
-            self._subscriber = None  # breaks a reference cycle, which only a collection would free
+            self._subscriber = None  # breaks a reference cycle, so that memory is freed at once
         for call in self.running:
             call.end(reason)
         state = self.dispatcher.server.hosted
@@ -246,7 +248,7 @@ class Conversation:
         headers: Mapping[str, str] | None,
         principal: Principal,
     ) -> Answer:
-        """Answer a request. Raises: ProtocolError if it can be refused without running a handler."""
+        """Answer a request. Raises: ProtocolError if it is rejected without running a handler."""
         identifier: Id = message["id"]
         if _has_expired(principal, headers):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
@@ -382,7 +384,7 @@ class Conversation:
         return self._run_batch(batch, outlet, headers, principal)
 
     def _is_plain(self, headers: Mapping[str, str] | None) -> bool:
-        """Return True if the batch came by HTTP without a session, in the revision that supports batches."""
+        """Return True if a batch came over HTTP without a session, in the revision that supports batches."""
         if headers is None or self.session.is_open or stateless.is_stateless(None, _version(headers)):
             return False
         return self.session.terms.revision.has_batches
@@ -390,7 +392,7 @@ class Conversation:
     async def _run_batch(
         self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Reply:
-        """Accept all members in order, and await the asynchronous ones concurrently."""
+        """Handle all members in their order. Asynchronous ones run concurrently."""
         if self._is_closed:
             return ACCEPTED
         answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
@@ -411,7 +413,7 @@ class Conversation:
     def refused(
         self, identifier: Id | None, error: ProtocolError, is_stateless: bool, phases: Phases | None = None
     ) -> Reply:
-        """Return the error response. `phases` is None if no handler ran."""
+        """Return the response for an error. `phases` is None if no handler ran."""
         self.errors += 1
         body = codec.error_response(identifier, error)
         return (http_status(error, is_stateless), body, phases or Phases(time.time()))
@@ -424,7 +426,7 @@ class Conversation:
         if before is not None and before.revision is terms.revision and before.client == terms.client:
             return
         if terms.client and self.transport != "memory":
-            # The peer of an in-memory channel is known; other peers name themselves.
+            # The peer of an in-memory channel is known. Other peers send their name.
             self.peer = terms.client
         if self.on_terms is not None:
             self.on_terms(terms)
@@ -448,7 +450,7 @@ class Conversation:
             services.on_session(subscriber)
 
     def _may_hear(self) -> bool:
-        """True if the peer of a pipe may be notified: a server may require a valid token for that."""
+        """Return True if the peer of a pipe may receive notifications. A server may require a valid token."""
         access, principal = self.dispatcher.server.access, self.principal
         may = access.admits(principal) and not _has_expired(principal, None)
         is_let = may or not access.requires_token
@@ -491,7 +493,7 @@ class Conversation:
         return _result(identifier, {})
 
     def _note_paths(self) -> None:
-        """Note the paths of the resources that the client subscribed to, and forget those of others."""
+        """Remember the paths of the subscribed resources, and forget other paths."""
         resources, subscribed = self.dispatcher.server.resources, self.session.subscriptions
         for uri in subscribed - self._paths.keys():
             resource = resources.get(uri)
@@ -501,18 +503,18 @@ class Conversation:
 
 
 def _is_notification(message: object) -> bool:
-    """Return True if an invalid message would be a notification, which is never answered on a pipe."""
+    """Return True if an invalid message would be a notification. On a pipe, these get no answer."""
     if not isinstance(message, dict) or "id" in message:
         return False
     return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
 
 
 _EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID}
-"""Error that replaces the answer of a client whose token has expired."""
+"""Error for a client whose token has expired. It replaces the answer."""
 
 
 def _has_expired(principal: Principal, headers: Mapping[str, str] | None) -> bool:
-    """Return True if the sender's token has expired on a channel where only the connection has one."""
+    """Return True if the sender's token has expired, on a channel where only the connection has a token."""
     return headers is None and principal.expires is not None and principal.has_expired(time.time())
 
 

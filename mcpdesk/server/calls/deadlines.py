@@ -1,8 +1,7 @@
-"""Time limits of hosted code. It may do anything, and still ends as a value or as an ordinary exception.
+"""Time limits for hosted code. Whatever it does, it ends with a value or an ordinary exception.
 
-Its reach is limited: `sys.exit()` in a handler ends that handler only. Its time is limited, too. One timer
-checks all running calls every `SWEEP_S`, so a quick call has no cost, and a slow one may exceed its limit by
-that much.
+`sys.exit()` in a handler ends only that handler. One timer checks all running calls every `SWEEP_S` seconds.
+A fast call therefore costs nothing, and a slow one may exceed its limit by that time.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ SWEEP_S = 0.05
 TIMED_OUT = "timed out"
 STOPPED = "the server is stopping"
 ANSWERED = (TIMED_OUT, STOPPED)
-"""Reasons for ending a call whose caller still waits for a response."""
+"""Reasons for ending a call whose caller still waits for the response."""
 CANCEL_WAIT_S = 0.5
-"""Maximum time that a stop waits for calls that continue although they were ended."""
+"""Maximum seconds for which `stop` waits for calls that continue although they were ended."""
 TURNS = 10
-"""Loop iterations that a response needs from the end of a handler to its connection."""
+"""Number of loop turns from the end of a handler until its response reaches the connection."""
 
 
 T = TypeVar("T")
 
 
 class Deadlines:
-    """Runs hosted code within a time limit. Used on the core's loop only."""
+    """Runs hosted code within a time limit. Use it only on the core's loop."""
 
     def __init__(self) -> None:
         self._calls: dict[int, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Event | None = None
-        """Set when the last call is over; None until the server stops."""
+        """Set when the last call has ended. None until the server stops."""
         self._reports = 0
         """Number of calls whose error is being reported."""
 
@@ -50,11 +49,11 @@ class Deadlines:
         return iter(list(self._calls.values()))
 
     async def run(self, work: Awaitable[T], call: Call, limit_s: float) -> T:
-        """Await hosted code for at most `limit_s` seconds. Time spent waiting for a person does not count.
+        """Await hosted code for at most `limit_s` seconds. Waiting for a person does not count.
 
-        Raises: TimeoutError if the limit is exceeded, ServerStopping if the server stops, both with the
-        traceback of the interrupted code; CancelledError if the call or its task was ended from outside; any
-        other Exception of the hosted code.
+        Raises: TimeoutError if the limit is exceeded, or ServerStopping if the server stops, both with the
+        traceback of the interrupted code; CancelledError if the call or its task was cancelled from outside;
+        any other exception of the hosted code.
         """
         place: TracebackType | None = None
         call.limit_s = limit_s
@@ -67,11 +66,11 @@ class Deadlines:
         RUNNING.set(call.running)
         try:
             output = await work
-        except BaseException as error:  # hosted code may raise anything, `SystemExit` as well
+        except BaseException as error:  # hosted code may raise anything, even `SystemExit`
             if call.stop not in ANSWERED:
                 if isinstance(error, Exception) or _is_ended(call, error):
                     raise
-                # It would end more than this call.
+                # Raised further, it would end more than this call.
                 reason = f"it raised {described(error)}"
                 raise RuntimeError(reason).with_traceback(error.__traceback__) from None
             place = error.__traceback__
@@ -90,12 +89,12 @@ class Deadlines:
         try:
             raise ended.with_traceback(place)
         finally:
-            # A frame that holds its own traceback stays in memory, with all arguments, until a garbage
-            # collection.
+            # A frame that refers to its own traceback stays in memory, with all arguments, until the garbage
+            # collector runs.
             del place, ended
 
     async def report(self, work: Awaitable[T]) -> T:
-        """Await the remaining work of a call whose hosted code has ended; `stop` waits for it."""
+        """Await work of a call after its hosted code has ended. `stop` waits for it."""
         self._reports += 1
         try:
             return await work
@@ -109,7 +108,7 @@ class Deadlines:
             emptied.set()
 
     async def stop(self) -> None:
-        """End every call with a response about the stop, and wait until the responses are sent."""
+        """End every call with a response, and wait until these responses are sent."""
         waiting = [call for call in self if not call.stop]
         if not waiting:
             return
@@ -128,7 +127,7 @@ class Deadlines:
     def paused(self, call: Call, *, is_client: bool = False) -> Iterator[None]:
         """Stop the clock of a call in this block, while it waits for a person or for the client.
 
-        Reentrant.
+        Blocks may be nested.
         """
         if call.waits is None:
             call.waits = Waits()
@@ -163,7 +162,7 @@ def _ended(stop: str, limit_s: float) -> Exception:
 
 
 def _is_ended(call: Call, error: BaseException) -> bool:
-    """Return True if a call, or the task it runs in, was cancelled from outside."""
+    """Return True if a call or its task was cancelled from outside."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()

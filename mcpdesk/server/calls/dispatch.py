@@ -1,4 +1,6 @@
-"""Dispatch of methods to handlers. The only module that converts exceptions of hosted code to responses."""
+"""Dispatch of requests to their handlers. Only this module converts exceptions of hosted code to
+responses.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 class Dispatcher:
     """Answers the requests of one server.
 
-    Conversations pass it requests that the protocol layer has validated.
+    A conversation passes requests to it after the protocol layer has validated them.
     """
 
     def __init__(self, server: Server, services: Services) -> None:
@@ -61,7 +63,7 @@ class Dispatcher:
 
     @made_once
     def methods(self) -> dict[str, Work]:
-        """Handlers of the methods that are not answered at once."""
+        """Handlers of all methods that need one."""
         from mcpdesk.server.calls.handlers import Handlers
         from mcpdesk.server.calls.skill_requests import SkillRequests
 
@@ -83,7 +85,7 @@ class Dispatcher:
         }
 
     def admit(self, method: str, params: JSONObject, revision: Revision) -> Method:
-        """Refuse a request if that is possible without running a handler.
+        """Reject a request if this is possible without running a handler.
 
         Raises: RemoteProtocolError (-32601, -32602).
         """
@@ -113,9 +115,9 @@ class Dispatcher:
         terms: Terms,
         caller: Principal | None = None,
     ) -> bytes:
-        """Return the response to a list method or to `server/discover`, which run no handler.
+        """Return the response to a list method or to `server/discover`. These need no handler.
 
-        With a `caller`, a list contains only items that this caller may use.
+        With a `caller`, a list contains only the items that this caller may use.
         """
         if not row.list_key:
             return self._response(identifier, row.name, self.offers.discover_result(terms.revision), terms)
@@ -139,7 +141,7 @@ class Dispatcher:
             params, terms = call.params, call.terms
             if call.method != "tools/call":
                 call.began = monotonic()
-            # Most requests can neither take several rounds nor become a task. This quick check finds them.
+            # A quick check, because most requests need neither several rounds nor a task.
             if terms.revision.is_stateless:
                 is_plain = not (terms.capabilities or "inputResponses" in params or "requestState" in params)
             else:
@@ -159,11 +161,11 @@ class Dispatcher:
             raise
         except StorageError as error:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)) from error
-        except Exception as error:  # readers and renderers are hosted code, and their values may be invalid
+        except Exception as error:  # readers and renderers are hosted code too, and may return invalid values
             raise await self.refused(call, error) from error
 
     async def _in_rounds(self, call: Call, work: Work) -> JSONObject:
-        """Return the result of a request that may become a task, or may need answers in further requests."""
+        """Return the result of a request that may become a task, or may need several rounds."""
         rounds, deadlines = self.services.rounds, self.services.deadlines
         is_tool = call.method == "tools/call"
         if not call.terms.revision.is_stateless:
@@ -173,7 +175,7 @@ class Dispatcher:
         if not rounds.may_need(call):
             return await work(call)
         if is_tool:
-            # Later rounds resume a running handler, but their headers must be checked as well.
+            # A later round resumes a running handler, but its headers must be checked, too.
             self.tool_calls.admit(call)
         # Long enough for a question to time out, and for its handler to end after that.
         parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
@@ -181,7 +183,7 @@ class Dispatcher:
         return await rounds.run(self.server.name, call, work, deadlines, parked_s, confirm)
 
     async def refused(self, call: Call, error: Exception) -> ProtocolError:
-        """Convert an exception of hosted code to an error and log it; unexpected ones with a traceback."""
+        """Convert an exception of hosted code to an error, and log it. Unexpected ones have a traceback."""
         if isinstance(error, ProtocolError):
             return error
         if isinstance(error, MissingCapability):
@@ -207,7 +209,7 @@ class Dispatcher:
 
 
 def _uncapable(error: MissingCapability, revision: Revision) -> ProtocolError:
-    """Return the error for a handler that needed a capability the client lacks."""
+    """Return the error for a handler that needs a capability that the client lacks."""
     if revision.is_stateless:
         data = {"requiredCapabilities": error.required}
         return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, error.message, data)

@@ -1,4 +1,4 @@
-"""Asynchronous request handlers: resources, completions, prompts and `subscriptions/listen`."""
+"""Asynchronous request handlers for resources, completions, prompts and `subscriptions/listen`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_SUGGESTIONS = 100
-"""Maximum values in one response to `completion/complete`."""
+"""Maximum number of values in a response to `completion/complete`."""
 
 
 class Handlers:
-    """Answers the requests of one server that run the author's code or stay open, other than tool calls."""
+    """Answers requests that run the author's code or stay open, except tool calls."""
 
     def __init__(
         self, server: Server, services: Services, offers: OfferListing, tasks: ProtocolTasks
@@ -48,9 +48,10 @@ class Handlers:
         self._tasks = tasks
 
     async def read_resource(self, call: Call) -> JSONObject:
-        """Return a ReadResourceResult, for a URI or for the path of a resource file.
+        """Read a resource by its URI or by the path of its file.
 
-        Raises: RemoteProtocolError with the revision's code if the resource does not exist or has no content.
+        Raises: RemoteProtocolError, with the code of the revision, if the resource does not exist or has no
+        content.
         """
         uri = call.params["uri"]
         found = find_resource(self._server, uri)
@@ -69,7 +70,7 @@ class Handlers:
         )
 
     async def complete(self, call: Call) -> JSONObject:
-        """Return a CompleteResult; empty if the argument has no suggestions.
+        """Return suggestions for an argument. Empty if it has none.
 
         Raises: RemoteProtocolError (-32602) for an unknown reference or argument, or invalid parameters.
         """
@@ -137,9 +138,8 @@ class Handlers:
     async def listen(self, call: Call) -> JSONObject:
         """Send notifications of changes until the request ends.
 
-        Unknown resources are left out of the acknowledgement.
-
-        Raises: RemoteProtocolError, also if the request names only unknown resources.
+        The acknowledgement leaves out unknown resources. Raises: RemoteProtocolError, also if all resources
+        are unknown.
         """
         asked = call.params["notifications"]
         possible = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.announces(kind)}
@@ -175,9 +175,9 @@ class Handlers:
             async with until_expired(call.principal):
                 await subscriptions.until_closed()
         if call.headers is None:
-            # Pages of the specification disagree on what ends the subscription on a shared channel, so both
-            # are sent. The notification follows the result, because clients treat an earlier cancellation as
-            # a failure.
+            # The specification is inconsistent about what ends the subscription on a shared channel, so both
+            # messages are sent. The notification follows the result, because clients treat an earlier
+            # cancellation as a failure.
             over = codec.notification("notifications/cancelled", {"requestId": call.id})
             asyncio.get_running_loop().call_soon(call.outlet.send, over)
         return {"_meta": tag}
@@ -265,7 +265,7 @@ def _page(found: Iterable[str]) -> JSONObject:
     values = [str(each) for each in islice(found, MOST_SUGGESTIONS + 1)]
     total = len(found) if isinstance(found, Sized) else len(values)
     page: JSONObject = {"values": values[:MOST_SUGGESTIONS], "hasMore": len(values) > MOST_SUGGESTIONS}
-    # An iterator may be endless: only a collection has a known size.
+    # An iterator may be endless. Only a collection has a known size.
     return page if page["hasMore"] and not isinstance(found, Sized) else page | {"total": total}
 
 

@@ -1,6 +1,6 @@
-"""Code that still runs although its call has ended: a function in a thread, or a blocked loop.
+"""Code that still runs although its call has ended: a function in a thread, or code that blocks a loop.
 
-Neither can be interrupted. A call that was cancelled or timed out has only stopped waiting for its code.
+Such code cannot be interrupted. When its call is cancelled or times out, the call only stops waiting for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.job import Job, JobStore
 
 Place = tuple[int, Id]
-"""Connection and id of a call. Two calls may have equal ones, but not the same tuple object."""
+"""Connection and id of a call. Two calls may have equal values, but each has its own tuple object."""
 RUNS = "stopped waiting: its code still runs"
 ENDED = "its code has ended"
 
@@ -33,7 +33,7 @@ class _Left:
 
 
 class LeftCode:
-    """Calls with code that still runs. Safe on any thread."""
+    """Calls whose code still runs. May be used on any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class LeftCode:
             self._calls.setdefault(id(place), _Left(place)).count += 1
 
     def remove(self, place: Place) -> None:
-        """Record that such code has ended. The last one of a call runs its listeners on this thread."""
+        """Note that such code has ended. If it was the last of a call, run the listeners on this thread."""
         with self._lock:
             left = self._calls[id(place)]
             left.count -= 1
@@ -60,7 +60,7 @@ class LeftCode:
         return place is not None and id(place) in self._calls
 
     def when_ended(self, place: Place, listener: Callable[[], None]) -> None:
-        """Call a function once all code of a call has ended; at once if none is left."""
+        """Call a function when all code of a call has ended. If none is left, call it at once."""
         with self._lock:
             left = self._calls.get(id(place))
             if left is not None:
@@ -70,11 +70,11 @@ class LeftCode:
 
 
 LEFT = LeftCode()
-"""The instance of this operating system process."""
+"""Calls of this process whose code still runs."""
 
 
 def note_left_job(place: Place | None, job: Job, store: JobStore) -> None:
-    """Record that the code of a finished job still runs, and later that it has ended."""
+    """Note that the code of a finished job still runs, and later that it has ended."""
     if place is None or not LEFT.has(place):
         return
     store.note_left(job, runs=True)

@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class LoopContext(Context):
-    """A `Context` whose methods may be used on another loop than the core's.
+    """`Context` whose methods may be used on another loop than the core's.
 
-    Methods without `await` block until the core has run them, which is quick.
+    Methods without `await` block until the core has run them, which takes little time.
     """
 
     __slots__ = ("_context", "_core")
@@ -37,9 +37,9 @@ class LoopContext(Context):
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._core))
 
     def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function on the core's loop. Use it for everything in `ctx.server`."""
+        """Call a function on the core's loop. Use this for everything in `ctx.server`."""
         if _is_running(self._core):
-            return function(*arguments)  # waiting for the core would never end
+            return function(*arguments)  # on the core's loop itself, waiting would never end
 
         async def call() -> T:
             return function(*arguments)
@@ -48,7 +48,7 @@ class LoopContext(Context):
 
     @contextmanager
     def own_limit(self) -> Iterator[None]:
-        """Do not count time in this block against the limit: as `Context.own_limit`."""
+        """Do not count the block against the time limit, as `Context.own_limit`."""
         limit = self._context.own_limit()
         self.on_loop(limit.__enter__)
         try:
@@ -128,7 +128,7 @@ class LoopContext(Context):
 def invoke(
     server: Server, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
 ) -> Awaitable[T]:
-    """Call `make` with the context of a handler, on the core's loop or on one of the folder's own."""
+    """Call `make` with the context of a handler, on the core's loop or on a separate loop of the folder."""
     loops = None if server.hosted is None else server.hosted.own_loops
     if loops is None or not loops.is_on or not is_folder_code:
         return make(context)
@@ -136,7 +136,7 @@ def invoke(
 
 
 async def run_on(loops: OwnLoops, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
-    """Run a handler on a loop of its folder: as `OwnLoops.run`."""
+    """Run a handler on a separate loop of its folder, as `OwnLoops.run`."""
     core = asyncio.get_running_loop()
 
     async def handle(thread: LoopThread) -> T:

@@ -20,12 +20,12 @@ from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import SchemaFailure, Validator
 
 LONGEST_NAME = 200
-"""Maximum characters of a name that an error message repeats."""
+"""Maximum length in characters of a name that an error message repeats."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
 class ToolOutcome(Struct, frozen=True):
-    """Outcome of one tool call, independent of revision and dialect."""
+    """Outcome of one tool call. It does not depend on the revision or the dialect."""
 
     body: JSONObject
     """A CallToolResult with all fields."""
@@ -35,12 +35,12 @@ class ToolOutcome(Struct, frozen=True):
 
 
 def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
-    """Return a CallToolResult for a handler's output.
+    """Return a CallToolResult for the output of a handler.
 
-    `check` validates it; None if the tool has no schema.
+    `check` validates the output. None if the tool has no output schema.
     """
     if check is None and type(output) is str:
-        # The most common case, which needs no checks.
+        # The most common case. It needs no checks.
         return {"content": [{"type": "text", "text": output}], "isError": False}
     try:
         return _body(tool, output, check)
@@ -66,20 +66,20 @@ def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
 
 
 def raised(tool_name: str, error: Exception) -> JSONObject:
-    """Return a CallToolResult for an exception. It has no traceback, which belongs to the log."""
+    """Return a CallToolResult for an exception. It contains no traceback, which is only for the log."""
     if isinstance(error, HandlerError):
         return failed(error.message, error.data)
     return failed(f"{tool_name} failed: {described(error)}")
 
 
 def described(error: BaseException) -> str:
-    """Return an exception in one line: its type, and its text if it is not empty."""
+    """Return an exception as one line: its type, and its text if it has one."""
     detail = error_text(error)
     return f"{type(error).__name__}: {detail}" if detail else type(error).__name__
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an exception of hosted code, whose `__str__` may fail."""
+    """Return the text of an exception of hosted code. Its `__str__` may fail."""
     try:
         return str(error)
     except Exception as another:  # `__str__` is hosted code as well
@@ -87,14 +87,14 @@ def error_text(error: BaseException) -> str:
 
 
 def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
-    """Return the outcome of a call with invalid arguments. Its body names the path of each error."""
+    """Return the outcome of a call with invalid arguments. It has the path of each error."""
     lines = [f"- {argument_path(failure.path)}: {failure.message}" for failure in failures]
     body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
     return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))
 
 
 def author_location(error: BaseException, folder: Path | None) -> str:
-    """Return `file:line` of the innermost line in the author's own files; empty if none is in `folder`."""
+    """Return the innermost line in the author's files, as `file:line`. Empty if no line is in `folder`."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(name, line) for name, line in frames if folder is not None and _inside(name, folder)]
     return f"{Path(own[-1][0]).relative_to(folder)}:{own[-1][1]}" if own and folder is not None else ""
@@ -106,14 +106,14 @@ class LogEntry(NamedTuple):
     level: str
     text: str
     where: str
-    """`file:line` in the author's files; empty if it is not known."""
+    """Source line as `file:line`. Empty if it is unknown."""
 
 
 async def log_entry(error: BaseException, folder: Path | None) -> LogEntry:
     """Describe an exception for the log.
 
-    An expected failure, as `fail()` makes it, is its message at level info. Anything else is an error with
-    the traceback that `read_author_lines` gives, which is read on a thread.
+    An expected failure, from `fail()`, is only its message at level info. Any other exception is an error
+    with the traceback from `read_author_lines`, which is read on a worker thread.
     """
     if isinstance(error, HandlerError) and error.is_expected:
         return LogEntry("info", error.message, author_location(error, folder))
@@ -121,11 +121,11 @@ async def log_entry(error: BaseException, folder: Path | None) -> LogEntry:
 
 
 def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
-    """Return the traceback reduced to the author's own files, and `file:line` of the innermost one.
+    """Return the traceback of the author's own files, and the innermost line in them as `file:line`.
 
-    Without a line in `folder`, the traceback is complete and `file:line` empty. A syntax error shows its own
-    line. For a HandlerError raised outside the folder, the text is its message only, because the error is
-    intentional. Reads source files.
+    If no line is in `folder`, the traceback is complete and `file:line` is empty. A syntax error shows its
+    own line. For a HandlerError that was raised outside the folder, the text is only its message, because the
+    error is intended. Reads source files.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if folder is not None and _inside(frame.filename, folder)]
@@ -135,7 +135,7 @@ def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, s
     text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
     if not own:
         return text, ""
-    text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines are readable and do not wrap
+    text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines do not wrap
     return text, author_location(error, folder)
 
 
@@ -157,7 +157,7 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
 
 
 def _unfit(blocks: list[Any]) -> str:
-    """Return the reason why clients would reject one of the content blocks; empty if all are valid."""
+    """Return the reason why clients would reject a content block. Empty if all blocks are valid."""
     for index, block in enumerate(blocks):
         if not content.is_block(block):
             return f"content[{index}] is not a content block"
@@ -175,7 +175,7 @@ def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     plain = _plain(output)
     text = _as_text(plain)
     if check is not None and "null" in text and not isinstance(plain, str):
-        # JSON has neither NaN nor infinity. The values that are sent instead are validated.
+        # JSON has neither NaN nor infinity. The values that replace them are validated.
         plain = codec.decode(text.encode())
     body: JSONObject = {
         "content": [] if plain is None and not is_declared else [content.text(text)],

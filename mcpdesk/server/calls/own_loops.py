@@ -1,7 +1,7 @@
-"""Event loops in separate threads, for the code of a folder that has blocked the core's loop.
+"""Separate event loops for the code of a folder that has blocked the core's loop.
 
 A blocking function cannot be interrupted. On a separate loop it delays neither the core nor other folders,
-and its caller gets a timeout at the limit. A blocked loop gets no new calls: another one is started.
+and its caller gets a timeout. A blocked loop gets no more calls; another loop is started.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from mcpdesk.server.state.lifespan import Lifespan
 T = TypeVar("T")
 
 MOST = 8
-"""Maximum number of loops per folder; all but one of them are blocked."""
+"""Maximum number of loops for one folder. All but one of them are blocked."""
 TURN_S = 0.5
-"""A loop that does not respond within this time is considered blocked."""
+"""Seconds after which a loop that does not respond counts as blocked."""
 CANCEL_WAIT_S = 0.05
-"""Maximum time that a cancelled call waits for the end of its handler."""
+"""Maximum seconds for which a cancelled call waits for the end of its handler."""
 CLOSE_S = 2.0
 
 
 class OwnLoops:
-    """Loops of one folder. Used on the core's loop."""
+    """Separate loops of one folder. Use it on the core's loop."""
 
     def __init__(self, name: str) -> None:
         self.is_on = True
@@ -44,16 +44,14 @@ class OwnLoops:
 
     @property
     def calls(self) -> int:
-        """Number of handlers that have not ended, including those whose call no longer waits."""
+        """Number of running handlers, including those whose call no longer waits."""
         return sum(each.calls for each in self._threads)
 
     async def run(self, handle: Callable[[LoopThread], Coroutine[Any, Any, T]]) -> T:
-        """Run a handler on a loop of the folder and return its result.
+        """Run a handler on a loop of the folder, and return its result.
 
-        `handle` is called on that loop. If the call is cancelled, the handler is cancelled, too; a blocked
-        handler is left running.
-
-        Raises: exceptions of the handler; HandlerError if every loop is blocked.
+        `handle` is called on that loop. If the call is cancelled, the handler is cancelled as well; a blocked
+        handler is left running. Raises: exceptions of the handler; HandlerError if all loops are blocked.
         """
         thread = await self._free()
         return await thread.run(lambda: handle(thread), asyncio.get_running_loop())
@@ -90,23 +88,23 @@ class OwnLoops:
 
 
 class LoopThread:
-    """A loop, its thread, and the `lifespan` of `context.py` that runs there."""
+    """Event loop with its thread, and the `lifespan` of `context.py` on this loop."""
 
     def __init__(self, name: str, threads: list[LoopThread]) -> None:
-        """Add the thread to `threads`, where it stays until it ends."""
+        """Add the thread to `threads`. It removes itself when it ends."""
         self._core = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self._core.create_future()
         self._loop = asyncio.new_event_loop()
         self._lifespan: Lifespan | None = None
         self.calls = 0
-        """Handlers that have not ended, whether or not a call waits for them. Counted on the core's loop."""
+        """Number of running handlers, even if no call waits for them. Only the core's loop changes it."""
         self._is_retired = self._is_closed = False
         self._threads = threads
         threads.append(self)
         threading.Thread(target=self._work, name=f"loop of {name}", daemon=True).start()
 
     async def turns(self) -> bool:
-        """Return True if the loop responds within `TURN_S`."""
+        """Return True if the loop responds within `TURN_S` seconds."""
         turned = self._core.create_future()
         self._loop.call_soon_threadsafe(self._tell_core, _set, turned)
         try:
@@ -126,15 +124,15 @@ class LoopThread:
         async def settle() -> tuple[T | None, BaseException | None]:
             nonlocal has_begun
             has_begun = True
-            if is_abandoned:  # while it waited for its turn on the loop
+            if is_abandoned:  # the call was abandoned before the handler began
                 return None, asyncio.CancelledError()
             try:
                 return await work(), None
-            except BaseException as raised:  # hosted code may raise anything, and the loop continues
+            except BaseException as raised:  # hosted code may raise anything, and the loop must continue
                 return None, raised
 
         def settled(task: asyncio.Task[tuple[T | None, BaseException | None]]) -> None:
-            # A task that is cancelled before its first step runs nothing of `settle`.
+            # If a task is cancelled before its first step, `settle` does not run.
             outcome = (None, asyncio.CancelledError()) if task.cancelled() else task.result()
             self._tell_core(self._ended, result, outcome)
 
@@ -175,7 +173,7 @@ class LoopThread:
         return await self._lifespan.state(server)
 
     def retire(self) -> None:
-        """End the loop once its last handler has ended."""
+        """End the loop after its last handler has ended."""
         self._is_retired = True
         if not self.calls:
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._close()))
@@ -197,7 +195,8 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         try:
             while not self._is_closed:
-                # `sys.exit` in a callback or a task of hosted code ends `run_forever`, as does `loop.stop`.
+                # `sys.exit` in a callback or task of hosted code ends `run_forever`. `loop.stop` does so as
+                # well.
                 with contextlib.suppress(SystemExit, KeyboardInterrupt):
                     self._loop.run_forever()
             left = asyncio.all_tasks(self._loop)

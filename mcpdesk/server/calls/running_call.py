@@ -1,4 +1,4 @@
-"""One request in progress: its caller, its terms, and how to stop it."""
+"""One running request: its caller, its revision and client data, and the way to end it."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
-"""Connection and id of the call that the running code serves, which identifies the call of printed output."""
+"""Connection and id of the call that the current code runs for. It identifies the call of printed output."""
 _OVER_HTTP = "tokens are sent over HTTP, but this call came"
 PIPES = {
     "memory": f"{_OVER_HTTP} from within mcpdesk",
     "stdio": f"over stdio, set {TOKEN_VARIABLE} in the environment of the client",
     "unix": f"{_OVER_HTTP} over a Unix socket",
 }
-"""Advice on passing a token, by transport, for transports that use no HTTP requests."""
+"""Advice on how to pass a token, by transport, for transports without HTTP requests."""
 
 
 class ClientRounds(Protocol):
-    """Rounds or task that a call belongs to, as far as the call uses them."""
+    """Rounds or task of a call, as far as the call uses them."""
 
     on_task: Callable[[], None] | None
-    """Turns the operation into a task on request of the handler; None if impossible or already done."""
+    """Function that turns the operation into a task. None if that is impossible or already done."""
     tag: dict[str, Any] | None
-    """Metadata of every message of the operation once it is a task."""
+    """Metadata of every message, after the operation has become a task."""
 
     @property
     def is_task(self) -> bool:
-        """True if its request was answered with a task."""
+        """True if the request was answered with a task."""
 
     def become_task(self) -> bool:
-        """Continue as a task if possible. Return True if the operation is a task now."""
+        """Continue as a task if possible. Return True if the operation is now a task."""
 
     async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
-        """Return the client's answer, which arrives with one of its next requests."""
+        """Return the answer of the client, which arrives with a later request."""
 
     def say(self, message: str) -> None:
         """Pass on a message of the handler."""
@@ -66,23 +66,25 @@ class ClientRounds(Protocol):
 
 
 LEFT = "its client left"
-"""Reason for ending a call whose client has disconnected; the response contains it."""
+"""Reason for ending the calls of a client that disconnected. The response contains it."""
 
 
 class Waits(Struct):
-    """Seconds that a call waited. A wait for both client and person counts as a wait for the person."""
+    """Seconds for which a call waited. If it waits for client and person at once, this counts for the
+    person.
+    """
 
     client_s: float = 0.0
     person_s: float = 0.0
     clients: int = 0
-    """Number of questions that the client has not answered yet."""
+    """Number of questions that the client has not answered."""
     persons: int = 0
-    """Number of questions that a person has not answered yet."""
+    """Number of questions that a person has not answered."""
     since: float = 0.0
-    """Time up to which the seconds are counted, by `time.monotonic`."""
+    """Monotonic time up to which the seconds are counted."""
 
     def change(self, by: int, *, is_client: bool) -> None:
-        """Record that a question was asked (1) or answered (-1)."""
+        """Note that a question was asked (1) or answered (-1)."""
         self.count()
         if is_client:
             self.clients += by
@@ -105,14 +107,14 @@ class Waits(Struct):
 
 
 class Call(Struct, eq=False):
-    """One request in flight.
+    """One running request.
 
-    `stop` is the reason it was ended from outside, empty if it was not. `headers` belong to the request
-    itself, `opening` to the connection of a pipe over HTTP. `principal` is the caller.
+    `stop` is the reason why it was ended from outside, or empty. `headers` belong to the request itself,
+    `opening` to the connection if it is a pipe over HTTP. `principal` is the caller.
 
-    Questions to the client go through `requests` in the handshake era and through `round` in the stateless
-    one; without either the client cannot be asked. `asks_person` counts its questions that wait at the desk.
-    `feed` receives output while the call runs; None if no caller reads it.
+    Questions to the client use `requests` in revisions with a handshake, and `round` in stateless revisions.
+    Without either, the client cannot be asked. `asks_person` counts questions that wait at the desk. `feed`
+    receives output while the call runs; None if no caller reads it.
     """
 
     id: Id
@@ -126,44 +128,46 @@ class Call(Struct, eq=False):
     started: float = field(default_factory=time.monotonic)
     began: float = 0.0
     handled: float = 0.0
-    """Times at which its handler began and finished, by the clock of `started`."""
+    """Times when the handler began and ended, by the clock of `started`."""
     waits: Waits | None = None
-    """Time it waited for answers, or None if it has not waited."""
+    """Time for which the call waited for answers. None if it has not waited."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
     home: ClientRequests | None = None
-    """Requests of its session, whether or not the client can be asked; None without a session."""
+    """Requests of its session, even if the client cannot be asked. None without a session."""
     environment: Mapping[str, str] | None = None
-    """Environment of its client's process, or None if it is that of this process."""
+    """Environment of the client's process. None if the client has the environment of this process."""
     round: ClientRounds | None = None
     connection: int = 0
-    """Connection of its client, by number in the capture."""
+    """Number of the client's connection in the recorder."""
     feed: CallFeed | None = None
     job: Job | None = None
-    """Job that it continues as after its response."""
+    """Job as which the call continues after its response, or None."""
     deadline: float | None = None
     limit_s: float = 0.0
     pauses: int = 0
     asks_person: int = 0
     left_s: float = 0.0
     running: tuple[int, Id] | None = None
-    """Its `place` once its handler has started, else None. `left_code` identifies calls by this object."""
+    """Value of `place` after the handler has started, else None. `left_code` identifies calls by this
+    object.
+    """
     stop: str = ""
     is_over: bool = False
     outcome: OutcomeKind = OutcomeKind.OK
-    """Outcome of a finished tool call."""
+    """Outcome of a tool call that has ended."""
     code: int = 0
     """Code of the JSON-RPC error in its response, or 0."""
     span: CallSpan | None = None
-    """Its span in a trace, or None if calls are not traced."""
+    """Span in a trace, or None if calls are not traced."""
     dialect: GatewayDialect | None = None
-    """Dialect of its caller, or None for the standard."""
+    """Dialect of the caller. None for standard MCP."""
     wants_job: bool = False
-    """True if its caller asked for an immediate response and a job."""
+    """True if the caller asked for an immediate response and a job."""
     task: asyncio.Task[Any] | None = None
     progress: float = -inf
-    """Last reported progress; the next value must be greater."""
+    """Last progress that was reported. The next value must be larger."""
     progress_token: Id | None = None
     _is_cancelled: bool = False
 
@@ -174,42 +178,42 @@ class Call(Struct, eq=False):
 
     @property
     def owner(self) -> str:
-        """Owner of the objects it creates: its principal or session; empty if their id is sufficient."""
+        """Owner of objects that the call creates: its principal or session. Empty if their id is enough."""
         if self.principal.identity:
             return self.principal.identity
         return "" if self.requests is None else self.requests.owner
 
     @property
     def session(self) -> str:
-        """Session of the request, or empty."""
+        """Session of the request. Empty if it has none."""
         return "" if self.home is None else self.home.owner
 
     @property
     def place(self) -> tuple[int, Id]:
-        """Its position in the capture: connection and id."""
+        """Connection and id, which identify the call in the capture."""
         return self.connection, self.id
 
     @property
     def lasting_connection(self) -> int:
-        """Connection whose end means that the client has left; 0 if the client may use another one."""
+        """Connection whose end means that the client has left. 0 if the client may use another one."""
         return 0 if self.transport == "http" and self.requests is None else self.connection
 
     @property
     def is_desk(self) -> bool:
         """True if the desk itself is the caller.
 
-        Only the desk connects in memory, so a name cannot fake this.
+        Only the desk connects in memory, so no client can pretend to be the desk.
         """
         return self.transport == "memory" and self.peer == "desk"
 
     @property
     def has_failed(self) -> bool:
-        """True if it was answered with an error, or with a result that reports a tool failure."""
+        """True if the call ended with a protocol error or a tool error."""
         return self.code != 0 or self.outcome not in (OutcomeKind.OK, OutcomeKind.CANCELLED)
 
     @property
     def trace(self) -> Trace:
-        """Trace context to pass on, from its metadata or its HTTP request."""
+        """Trace context to pass on. It comes from the metadata or the HTTP headers of the request."""
         if self.span is not None:
             return self.span.trace
         from mcpdesk.protocol.trace import trace_of
@@ -217,7 +221,7 @@ class Call(Struct, eq=False):
         return trace_of(self.params.get("_meta"), self.headers)
 
     async def ask_client(self, asking: ClientQuestion[T], limit_s: float) -> T:
-        """Send a question on the stream of the call, in the handshake era, and return the client's answer.
+        """Send a question on the stream of the call, and return the answer. For revisions with a handshake.
 
         Raises: ClientError if the client cannot be asked, refuses, or does not answer in time.
         """
@@ -234,7 +238,7 @@ class Call(Struct, eq=False):
         return self.waits.client_s + self.waits.person_s
 
     def phases(self) -> Phases:
-        """Return the phases of the call, whose response is ready now."""
+        """Return the times of the phases of the call. Its response is ready now."""
         now, waits = monotonic(), self.waits
         handled = self.handled or now
         began = self.began or handled
@@ -247,7 +251,7 @@ class Call(Struct, eq=False):
         return Phases(time.time(), int(spent * 1e6), int(client * 1e6), int(person * 1e6), shaping)
 
     def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
-        """Refuse a caller whose token is missing or lacks a scope.
+        """Reject a caller without a token, or whose token lacks a scope.
 
         Raises: RemoteProtocolError (-32001, -32003); its data lists the scopes.
         """
@@ -269,7 +273,7 @@ class Call(Struct, eq=False):
             raise RemoteProtocolError(ErrorCode.FORBIDDEN, reason, needed)
 
     def end(self, reason: str) -> None:
-        """Stop the work from outside. The first reason is kept. No effect once the call is over."""
+        """End the call from outside. Only the first reason is kept. No effect after the call has ended."""
         if self.stop:
             return
         self.stop = reason
@@ -278,18 +282,18 @@ class Call(Struct, eq=False):
             self.task.cancel(reason)
 
     def go_on_after_end(self) -> None:
-        """Continue after `end`, to send a response; the reason is cleared."""
+        """Continue after `end`, in order to send a response. The reason is cleared."""
         self.undo_cancellation()
         self.stop = ""
 
     def undo_cancellation(self) -> None:
-        """Undo the cancellation by `end`, effective or not, because the task continues with other calls."""
+        """Undo the cancellation by `end`, because the task continues with other calls."""
         if self._is_cancelled and self.task is not None:
             self._is_cancelled = False
             self.task.uncancel()
 
 
 def progress_token(meta: Mapping[str, Any]) -> Id | None:
-    """Return the progress token in a request's metadata, or None if it is missing or invalid."""
+    """Return the progress token in the metadata of a request. None if it is missing or invalid."""
     token = meta.get("progressToken")
     return token if is_id(token) else None

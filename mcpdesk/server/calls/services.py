@@ -1,4 +1,4 @@
-"""Services of the core that the handlers of a server may use, passed in as values."""
+"""Services of the core that the handlers of a server may use."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class made_once(Generic[T_co]):
-    """Decorator that makes an attribute of a method at first access.
-
-    There is only one value, on all threads.
-    """
+    """Decorator for a property that is computed once, at first access, for all threads."""
 
     def __init__(self, make: Callable[[Any], T_co]) -> None:
         self._make = make
@@ -47,11 +44,11 @@ class made_once(Generic[T_co]):
 Place: TypeAlias = tuple[int, Id]
 """Connection and id of a request."""
 WriteLine: TypeAlias = Callable[[str, str, str, str, str, str, Place | None], None]
-"""Receives a log line of hosted code. The arguments are those of `Services.log`."""
+"""Function that writes a log line of hosted code. Its arguments are those of `Services.log`."""
 
 
 class Services:
-    """Services of one core, shared by all its servers."""
+    """Services of one core. All its servers share them."""
 
     def __init__(
         self,
@@ -62,32 +59,34 @@ class Services:
         environment: Callable[[], dict[str, str]] = dict,
         starts: CallStarts | None = None,
     ) -> None:
-        """`round_keys` returns the keys of `requestState`, see `Rounds`; None creates a private key."""
+        """`round_keys` returns the keys for `requestState`, see `Rounds`. None creates a private key."""
         self._log = log
         self.mask = mask
-        """Masks the arguments of a call that are shown to the person who approves it.
+        """Function that masks the arguments of a call before a person sees them for approval.
 
-        The second argument is their JSON Schema, which may mark values as secret.
+        Its second argument is their JSON Schema, which may mark values as secret.
         """
         self.environment = environment
-        """Returns the process environment without secrets, for `context.py` on pipes and for programs."""
+        """Function that returns the process environment without secrets, for programs and for
+        `context.py`.
+        """
         self.subscriptions = Subscriptions()
         self.on_job: Callable[[Job, bool], None] | None = None
-        """Called with a job that changed, and True if the job was deleted."""
+        """Function that is called with a job that changed, and True if the job was deleted."""
         self.on_session: Callable[[Subscriber], None] | None = None
-        """Called with each client session that opens, except those within this process."""
+        """Function that is called with each new client session, except sessions within this process."""
         self.watch: CallWatch | None = None
-        """Observer of all calls, or None. Set only if a collector is configured."""
+        """Observer of all calls, or None. It is set only if a collector is configured."""
         self.mark = ""
-        """Mark of this replica in the ids of jobs and rounds; empty without replicas."""
+        """Id of this replica in the ids of jobs and rounds. Empty without replicas."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
-        """Returns the stored jobs of a server that replicas share; None without replicas."""
+        """Function that returns the stored jobs of a server that replicas share. None without replicas."""
         self.shared_rounds: EngineRounds | None = None
-        """Rounds that the replicas have answered, or None without replicas."""
+        """Rounds that the replicas have answered. None without replicas."""
         self.shared_ends: SharedEnds | None = None
-        """Store for the ends of jobs, which are written before they take effect; None without replicas."""
+        """Store for the ends of jobs, which are written before they take effect. None without replicas."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
-        """Called with True if an ended call's code still runs, and with False when that has ended."""
+        """Called with True if the code of an ended call still runs, and with False when it has ended."""
         self.starts = starts or CallStarts()
         self._round_keys = round_keys
 
@@ -101,10 +100,10 @@ class Services:
         trace: str = "",
         call: Place | None = None,
     ) -> None:
-        """Log one line, apart from the wire. `where` is `file:line` if known, `trace` the id of the caller's
-        trace.
+        """Log one line. It is not sent to the client.
 
-        `call` is the connection and id of the request that it belongs to, if known.
+        `where` is the source line as `file:line`, `trace` the id of the caller's trace, and `call` the
+        connection and id of the request, each if known.
         """
         self._log(level, source, text, where, server, trace, call)
 
@@ -124,14 +123,14 @@ class Services:
 
     @made_once
     def rounds(self) -> Rounds:
-        """Operations that wait for their client to return."""
+        """Operations that wait until their client returns."""
         from mcpdesk.server.asks.rounds import Rounds
 
         return Rounds(self._round_keys, self.mark, self.shared_rounds)
 
     @made_once
     def jobs(self) -> JobStore:
-        """Calls that continue without their request."""
+        """Calls that continue after their response."""
         from mcpdesk.jobs.job import JobStore
 
         store = JobStore()
@@ -140,13 +139,13 @@ class Services:
         return store
 
     def has_made(self, part: str) -> bool:
-        """Return True if a lazily created service exists; safe on any thread."""
+        """Return True if a service was already created. May be called on any thread."""
         return part in self.__dict__
 
     def question_span(
         self, call: Call, method: str, server: str, tool: str
     ) -> AbstractContextManager[AskedQuestion]:
-        """Report a question to the observer when the block ends; the block sets `outcome`."""
+        """Report a question to the observer when the block ends. The block sets its `outcome`."""
         report = None if self.watch is None else self.watch.asked
         return question_span(report, call, method, server, tool)
 
@@ -171,7 +170,7 @@ class Services:
         self.subscriptions.close()
         if "rounds" in made:
             self.rounds.close()
-        # Jobs end first, because they have no request to answer.
+        # Jobs are ended first, because they have no request to answer.
         ending = [self.jobs.stop()] if "jobs" in made else []
         if "deadlines" in made:
             ending.append(self.deadlines.stop())

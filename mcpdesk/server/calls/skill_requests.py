@@ -1,4 +1,4 @@
-"""Handlers of the requests of the skills extension, except lists.
+"""Handlers for requests of the skills extension, except lists.
 
 Source: io.modelcontextprotocol/skills.
 """

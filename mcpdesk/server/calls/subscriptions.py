@@ -1,4 +1,7 @@
-"""Receivers of change notifications. Listen streams get them with a tag, open sessions without."""
+"""Receivers of change notifications.
+
+These are open sessions and listen streams. On a listen stream, each notification has the id of the stream.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ LIST_CHANGED = {
     "resource": ("resourcesListChanged", "notifications/resources/list_changed"),
     "template": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""Filter key of `subscriptions/listen` and method of the notification, by registry kind."""
+"""For each kind of registry, the filter key of `subscriptions/listen` and the method of the notification."""
 
 UPDATED = "notifications/resources/updated"
 LIST, RESOURCE, LOG = "list-changed", "resource-updated", "log"
@@ -30,7 +33,10 @@ RELAYED = (LIST, RESOURCE, LOG)
 
 
 class Subscriber(Struct, eq=False):
-    """One receiver: an open session (`listen_id` is None; it gets every list change) or one listen stream."""
+    """One receiver: an open session, which gets every list change, or a listen stream.
+
+    For a session, `listen_id` is None.
+    """
 
     server: str
     send: Callable[[bytes], None]
@@ -38,14 +44,14 @@ class Subscriber(Struct, eq=False):
     wanted: frozenset[str] = frozenset(key for key, _ in LIST_CHANGED.values())
     listen_id: Id | None = None
     mode: str = ""
-    """Mode in which the receiver sees the server."""
+    """Mode in which the receiver uses the server."""
     peer: Callable[[], str] | None = None
-    """Returns the display name of the client of an open session; None for listen streams."""
+    """Function that returns the name of the client of an open session. None for listen streams."""
     log_level: Callable[[], int | None] | None = None
-    """Returns the minimum level of messages that an open session wants; None means no messages."""
+    """Function that returns the lowest level of log messages that an open session wants, or None for none."""
 
     is_heard: Callable[[], bool] | None = None
-    """Returns True if this replica notifies the receiver, False if another one does. None means always."""
+    """Function that returns True if this replica must notify the receiver. None means that it always must."""
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Send a notification of this or another replica, if it concerns this receiver."""
@@ -62,7 +68,7 @@ class Subscriber(Struct, eq=False):
             self.log(facts["level"], facts["logger"], facts["data"])
 
     def log(self, level: str, logger: str, data: Any) -> None:
-        """Send a log message without a request to an open session, if it wants messages of this level."""
+        """Send a log message to an open session, if it wants messages of this level."""
         wanted = None if self.log_level is None else self.log_level()
         if wanted is not None and severity_of(level) >= wanted:
             params = {"level": level, "logger": logger, "data": data}
@@ -76,7 +82,7 @@ class Subscriptions:
         self._subscribers: dict[int, Subscriber] = {}
         self._closed = asyncio.Event()
         self.relay: Callable[[str, Mapping[str, Any]], object] | None = None
-        """Forwards notifications to the other replicas; None without replicas."""
+        """Function that sends notifications to the other replicas. None without replicas."""
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -86,7 +92,7 @@ class Subscriptions:
         self._subscribers[id(subscriber)] = subscriber
 
     def remove(self, subscriber: Subscriber) -> None:
-        """Stop notifying a receiver. No effect if it was removed already."""
+        """Stop notifying a receiver. Ignored if it was already removed."""
         self._subscribers.pop(id(subscriber), None)
 
     async def until_closed(self) -> None:
@@ -98,26 +104,26 @@ class Subscriptions:
         self._closed.set()
 
     def list_changed(self, server: str, kind: str, mode: str = "") -> None:
-        """Notify of a changed registry of `server`, as seen in `mode`."""
+        """Notify receivers of a changed list of `server`, as seen in `mode`."""
         self._tell(LIST, {"server": server, "kind": kind, "mode": mode})
 
     def resource_updated(self, server: str, uri: str) -> None:
-        """Notify of a changed resource."""
+        """Notify receivers of a changed resource."""
         self._tell(RESOURCE, {"server": server, "uri": uri})
 
     def log(self, server: str, level: str, logger: str, data: Any) -> list[str]:
-        """Log to every open session of a server. Return the names of the clients served here."""
+        """Log to every open session of a server. Return the names of the notified clients."""
         self._tell(LOG, {"server": server, "level": level, "logger": logger, "data": data})
         return [each.peer() for each in self._of(server) if each.peer is not None]
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Notify receivers of this replica of a change at another one."""
+        """Notify receivers at this replica of a change at another replica."""
         for subscriber in self._of(facts["server"]):
             subscriber.hear(kind, facts)
 
     def _tell(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self.relay is not None:
-            self.relay(kind, facts)  # published first, so that bus positions of sessions include it
+            self.relay(kind, facts)  # first, so that positions of sessions on the bus include it
         self.hear(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:
@@ -128,13 +134,13 @@ class Subscriptions:
 
 
 def check_count(resources: int, most: int) -> None:
-    """Refuse subscriptions to more than `most` resources. Raises: RemoteProtocolError (-32602)."""
+    """Reject subscriptions to more than `most` resources. Raises: RemoteProtocolError (-32602)."""
     if resources > most:
         raise invalid_params(f"no more than {most} resources can be subscribed to (max_subscriptions)")
 
 
 def resource_not_found(uri: str, revision: Revision) -> RemoteProtocolError:
-    """Return the error for an unknown resource, with the error code of the revision."""
+    """Return the error for an unknown resource, with the code of the revision."""
     return RemoteProtocolError(revision.resource_not_found, f"Resource not found: {uri[:200]}", {"uri": uri})
 
 

@@ -1,4 +1,4 @@
-"""Context of handlers that are plain functions: the methods of `Context`, called without `await`."""
+"""Context of a handler that is a plain function: the methods of `Context`, called without `await`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 class SyncContext(CallContext):
     """Context of a plain function. Its methods block until the core has run them.
 
-    After the call was cancelled or timed out they raise `asyncio.CancelledError`, which ends the function
-    unless it catches that. A long computation without such calls should check `ctx.cancelled` regularly.
+    After the call was cancelled or timed out, they raise `asyncio.CancelledError`. This ends the function,
+    unless it catches the exception. A long computation should check `ctx.cancelled` regularly.
     """
 
     __slots__ = ("_context", "_thread")
@@ -42,7 +42,7 @@ class SyncContext(CallContext):
         return self._thread.is_abandoned or super().cancelled
 
     def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function on the core's loop. Use it for everything in `ctx.server`."""
+        """Call a function on the core's loop. Use this for everything in `ctx.server`."""
         if isinstance(self._context, LoopContext):
             return self._context.on_loop(function, *arguments)
 
@@ -126,9 +126,9 @@ class SyncContext(CallContext):
 
 
 def awaitable(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """Wrap a plain function as a coroutine function that runs it in a thread, with a `SyncContext`.
+    """Wrap a plain function in a coroutine function. It runs the function in a thread, with a `SyncContext`.
 
-    A wrapper of an `async def` is called directly.
+    If the function is itself a wrapper of an `async def`, it is called directly.
     """
     if inspect.iscoroutinefunction(inspect.unwrap(function)):
         return _wrapped(function)

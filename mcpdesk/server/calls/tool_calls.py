@@ -1,8 +1,7 @@
-"""Implementation of `tools/call` for every transport, era and dialect.
+"""Implementation of `tools/call` for all transports, revisions and dialects.
 
-Facts about a tool that do not depend on a call are in its plan; differences between calls are branches here.
-Calls with questions, protocol tasks and gateway jobs all run `ToolCalls.outcome`, the only place where calls
-are counted.
+A plan contains what is known about a tool before a call. Calls with questions, protocol tasks and gateway
+jobs all use `ToolCalls.outcome`. Only this method counts calls.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ if TYPE_CHECKING:
 
 
 class ToolPlan(Struct, frozen=True):
-    """Facts about a tool that hold until the tool, or the rules about which tools may run, change."""
+    """Facts about a tool. They are valid until the tool or the approval rules change."""
 
     tool: Tool
     check_input: Validator | None
-    """Validator of the arguments, or None if the tool cannot be called because a schema does not compile."""
+    """Validator of the arguments. None if the tool cannot be called because a schema does not compile."""
     check_output: Validator | None
     """Validator of the output, or None if the tool has no output schema."""
     problem: str
-    """Reason the tool cannot be called; empty if it can."""
+    """Reason why the tool cannot be called. Empty if it can."""
     is_free: bool
     """True if no policy or plan-mode check is needed."""
     figure: ToolFigure
@@ -59,19 +58,19 @@ class ToolPlan(Struct, frozen=True):
 
 
 class ToolPlans:
-    """Plans of one server's tools, created at the first call of each."""
+    """Plans of one server's tools. A plan is created at the first call of its tool."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._plans: dict[str, ToolPlan] = {}
         self._tools = server.tools.items
         self._rules = -1
-        """Tools that the plans were made of, and the version of the rules at that time."""
+        """Version of the approval rules for which the plans were created."""
         self._validators: dict[str, tuple[Tool, Validator, Validator | None]] = {}
-        """Compiled schemas. They survive changes of the rules and of other tools."""
+        """Compiled schemas. They remain when the rules or other tools change."""
 
     def find(self, name: str) -> ToolPlan | None:
-        """Return the plan of a tool, or None if the tool does not exist."""
+        """Return the plan of a tool. None if the tool does not exist."""
         server = self._server
         rules = 0 if server.hosted is None else server.hosted.rules
         if self._tools is not server.tools.items or self._rules != rules:
@@ -80,7 +79,7 @@ class ToolPlans:
         return self._plans.get(name) or self._make(name)
 
     def validators(self, tool: Tool) -> tuple[Validator, Validator | None]:
-        """Return the validators of a tool's input and output; safe on any thread.
+        """Return the validators of a tool's input and output. May be called on any thread.
 
         Raises: SchemaError if a schema does not compile.
         """
@@ -140,7 +139,7 @@ class ToolCalls:
         return call.dialect.result(plan.tool, ended, shaped, kept)
 
     def failure(self, call: Call, message: str) -> JSONObject:
-        """Return a CallToolResult that reports an error in the original result."""
+        """Return a CallToolResult with an error, in the caller's revision and dialect."""
         failed = outcomes.failed(message)
         if call.dialect is None:
             return failed
@@ -165,16 +164,16 @@ class ToolCalls:
         if not isinstance(arguments, dict):
             raise invalid_params("arguments must be an object")
         if CLAIMS in arguments:
-            # Claims come only from a verified token; a client cannot set them.
+            # Claims come only from a verified token. A client must not set them.
             arguments = {name: value for name, value in arguments.items() if name != CLAIMS}
         if tool.mirrored and call.headers is not None and call.terms.revision.is_stateless:
             check_parameters(tool.mirrored, arguments, call.headers)
         return plan, arguments
 
     def check(self, name: str, arguments: Any) -> list[SchemaFailure]:
-        """Return the schema violations of arguments; safe on any thread.
+        """Return the schema violations of arguments. May be called on any thread.
 
-        An unknown tool is a violation, too.
+        An unknown tool is a violation as well.
         """
         tool = self._server.tools.get(name)
         if tool is None:
@@ -185,7 +184,7 @@ class ToolCalls:
             return [SchemaFailure((), str(error))]
 
     async def outcome(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """Refuse or run one tool call, and count it. Return None if it continues as a job.
+        """Reject or run one tool call, and count it. Return None if it continues as a job.
 
         Raises: Refusal, MissingCapability, CancelledError.
         """
@@ -221,12 +220,14 @@ class ToolCalls:
             self._services.note_left(call, plan.tool.name, self._server.name)
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
-            told = text.replace("\n- ", " ", 1)  # move the first reason to the first line
+            told = text.replace("\n- ", " ", 1)  # the first reason belongs in the first line
             self._services.log("notice", name, told, "", self._server.name, call.trace.id, call.place)
         return ended
 
     async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """Return the outcome of a call that plan mode, a policy or a stopping server forbids, else None."""
+        """Return the outcome of a call that plan mode, a policy or a stopping server forbids. None if
+        allowed.
+        """
         state = self._server.hosted
         if state is None:
             return None
@@ -240,7 +241,7 @@ class ToolCalls:
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """Return the outcome of a call that a person did not approve; None if the call may begin."""
+        """Return the outcome of a call that a person did not approve. None if the call may begin."""
         state, tool = self._server.hosted, plan.tool
         assert state is not None
         if call.is_desk or not state.approvals.asks_about(tool.name):
@@ -249,20 +250,20 @@ class ToolCalls:
 
         server, services, approvals = self._server, self._services, state.approvals
         try:
-            if call.wants_job:  # its caller gets a response at once; a person is asked in the job
+            if call.wants_job:  # the caller gets a response at once; the job asks a person
                 reason = await approval_questions.unasked(server, services, call, tool, approvals) or ""
             else:
                 reason = await approval_questions.unapproved(
                     server, services, call, tool, arguments, approvals
                 )
-                # The rules may have changed while a person was asked.
+                # The rules may have changed while the person was asked.
                 reason = reason or state.refusal(tool, call.session, arguments)
         except HandlerError as error:
             reason = error.message
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _handled(self, call: Call, plan: ToolPlan, arguments: JSONObject, began: float) -> ToolOutcome:
-        """Run hosted code and return its outcome, whatever it does."""
+        """Run hosted code and return its outcome. It may raise anything."""
         tool, server = plan.tool, self._server
         limit_s = tool.timeout_s
         if limit_s is None:
@@ -288,7 +289,7 @@ class ToolCalls:
             raise
         except BadArgument as error:
             return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
-        except ServerStopping as error:  # not a failure of the handler
+        except ServerStopping as error:  # the handler did not fail
             told = (tool.name, error.message, "", server.name, call.trace.id, call.place)
             self._services.log("notice", *told)
             return ToolOutcome(outcomes.raised(tool.name, error), OutcomeKind.TOOL_ERROR)
@@ -323,7 +324,7 @@ class ToolCalls:
         )
 
     def repeat(self, job: Job) -> bool:
-        """Run a job of another replica again. Return False if that is impossible."""
+        """Run a job of another replica again. Return False if this is impossible."""
         from mcpdesk.jobs.feed import CallFeed
         from mcpdesk.jobs.job import NOT_ENDED
         from mcpdesk.protocol.outlet import NULL_OUTLET
@@ -347,7 +348,7 @@ class ToolCalls:
         return True
 
     def _job_work(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> JobWork:
-        """Return the work of a call that continues without its request."""
+        """Return the work of a call that continues after its response."""
         from mcpdesk.server.background.job_work import JobWork
 
         async def run(own: Call) -> ToolOutcome:

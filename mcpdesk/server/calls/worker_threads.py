@@ -1,6 +1,6 @@
-"""Threads for plain functions of authors, so that one that blocks does not delay other work.
+"""Threads for the plain functions of authors, so that a blocking function does not delay other work.
 
-The threads are daemons: a blocked thread does not keep the process from ending.
+They are daemon threads. A blocked thread does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mcpdesk.server.calls.running_call import RUNNING
 T = TypeVar("T")
 
 MOST = 64
-"""Default of the setting `max_threads`: functions that may run at the same time."""
+"""Default of the setting `max_threads`: the number of functions that may run at the same time."""
 QUEUE_S = 5.0
-"""Maximum time that a function waits for a thread."""
+"""Maximum seconds for which a function waits for a thread."""
 IDLE_S = 10.0
-"""Time after which an idle thread ends."""
+"""Seconds after which an idle thread ends."""
 
 
 class ThreadedCall:
-    """One function that runs in a thread, or waits for one. The loop that waits for it may abandon it."""
+    """One function that runs in a thread or waits for one. The loop that waits for it may abandon it."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.result: asyncio.Future[Any] = loop.create_future()
@@ -37,26 +37,26 @@ class ThreadedCall:
         self.task = asyncio.current_task(loop)
         """Task that waits for the result."""
         self.thread_id = 0
-        """Id of the thread it runs in; 0 before it starts."""
+        """Id of the thread. 0 before the function starts."""
         self._function = function
         self._loop = loop
         self._context = copy_context()
         self._lock = threading.Lock()
         self._reason: str | None = None
-        """Reason for dropping the result, or None while the caller waits."""
+        """Reason for dropping the result. None while the caller waits."""
         self._awaited: futures.Future[Any] | None = None
         self._place = RUNNING.get()
         self._is_left = self._is_over = False
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the result is dropped."""
+        """True if the result will be dropped."""
         return self._reason is not None
 
     def abandon(self, reason: str) -> None:
-        """Drop the result.
+        """Drop the result. Call it on the loop.
 
-        Later requests of the function to the loop raise CancelledError. Call it on the loop.
+        Later requests of the function to the loop raise CancelledError.
         """
         with self._lock:
             self._reason = reason
@@ -65,14 +65,14 @@ class ThreadedCall:
             awaited.cancel()
 
     def leave(self) -> None:
-        """Record that the call has ended while its function may still run. Call it on the loop."""
+        """Note that the call has ended, although its function may still run. Call it on the loop."""
         with self._lock:
             self._is_left = self._place is not None and self.has_begun and not self._is_over
         if self._is_left and self._place is not None:
             LEFT.add(self._place)
 
     def wait_for(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the loop and wait for its result. Call it in the thread.
+        """Run a coroutine on the loop, and wait for its result. Call it in the thread.
 
         Raises: CancelledError after the call was cancelled or timed out.
         """
@@ -89,7 +89,7 @@ class ThreadedCall:
             self._awaited = None
 
     def run(self) -> None:
-        """Run the function and pass on its outcome. Call it in the thread."""
+        """Run the function, and pass on its result or exception. Call it in the thread."""
         with self._lock:
             if self.is_abandoned:
                 return
@@ -97,13 +97,13 @@ class ThreadedCall:
         self.thread_id = threading.get_ident()
         try:
             value, error = self._context.run(self._function), None
-        except BaseException as raised:  # hosted code may raise anything, and the thread continues
+        except BaseException as raised:  # hosted code may raise anything, and the thread must continue
             value, error = None, raised
         with self._lock:
             self._is_over = True
         try:
             self._loop.call_soon_threadsafe(self._set_result, value, error)
-        except RuntimeError:  # the loop is closed, and nothing else changes this call
+        except RuntimeError:  # the loop is closed, so nothing else uses this call
             self._note_end()
 
     def _note_end(self) -> None:
@@ -117,14 +117,14 @@ class ThreadedCall:
             return
         if error is None:
             self.result.set_result(value)
-        elif isinstance(error, StopIteration):  # futures do not accept it
+        elif isinstance(error, StopIteration):  # a future does not accept it
             self.result.set_exception(RuntimeError("it raised StopIteration"))
         else:
             self.result.set_exception(error)
 
 
 class WorkerThreads:
-    """Runs functions in at most `most` threads. Usable from any loop."""
+    """Runs functions in at most `most` threads. May be used on any loop."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
@@ -133,12 +133,12 @@ class WorkerThreads:
         self._running: set[ThreadedCall] = set()
         self._threads = 0
         self._spare = 0
-        """Idle threads minus calls that wait for one."""
+        """Number of idle threads, minus the number of calls that wait for a thread."""
 
     async def run(self, call: ThreadedCall) -> Any:
-        """Run a function and return its result. If the wait is cancelled, a late result is dropped.
+        """Run a function and return its result. If the wait is cancelled, the result is dropped.
 
-        Raises: ServerFailure if no thread becomes free.
+        Raises: ServerFailure if no thread becomes free in time.
         """
         self._hand_over(call)
         try:
@@ -155,15 +155,15 @@ class WorkerThreads:
             raise
 
     def thread_of(self, task: asyncio.Task[Any]) -> int:
-        """Return the thread that runs a function for which a task waits; 0 if none does.
+        """Return the thread that runs a function for which a task waits. 0 if there is none.
 
-        Safe on any thread.
+        May be called on any thread.
         """
         calls = (each for each in self._running.copy() if each.task is task and not each.is_abandoned)
         return next((each.thread_id for each in calls), 0)
 
     def _blocked(self) -> int:
-        """Return the number of threads occupied by functions whose call has ended."""
+        """Return the number of threads whose function still runs although its call has ended."""
         return sum(each.is_abandoned for each in list(self._running))
 
     def _exhausted(self) -> str:
@@ -190,11 +190,11 @@ class WorkerThreads:
             self._running.discard(call)
             with self._lock:
                 self._spare += 1
-            del call  # release it while this thread waits
+            del call  # freed while this thread waits
             call = self._next()
 
     def _next(self) -> ThreadedCall | None:
-        """Return the next function to run, or None if this thread may end."""
+        """Return the next function to run. None if this thread may end."""
         while True:
             try:
                 return self._waiting.get(timeout=IDLE_S)
@@ -209,4 +209,4 @@ class WorkerThreads:
 LOOP_TASKS: WeakKeyDictionary[asyncio.Task[Any], asyncio.Task[Any]] = WeakKeyDictionary()
 """Task of a handler on another loop, by the task that waits for it."""
 WORKERS = WorkerThreads()
-"""Shared instance of this process."""
+"""Threads of this process."""

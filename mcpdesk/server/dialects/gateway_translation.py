@@ -1,4 +1,4 @@
-"""Translation of the gateway dialect: requests to standard messages, and results from standard ones.
+"""Translation between the gateway dialect and standard MCP, for requests and results.
 
 All other code treats the peer like any other. Each conversation has its own dialect object.
 """
@@ -21,34 +21,34 @@ from mcpdesk.server.offer.tool import Tool
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
 PACE_S = 0.05
-"""Interval of reports about a job to a listening client. News in between are sent together."""
+"""Seconds between two reports about a job to a listening client. Changes in this time are sent together."""
 
 
 class GatewayDialect:
-    """Translator for one peer, which may use the standard as well."""
+    """Translator for one peer. The peer may also send standard messages."""
 
     revision = gateway_dialect.REVISION
-    """Revision used without a handshake, which the dialect does not require."""
+    """Revision that is used without a handshake. The dialect does not require one."""
 
     def __init__(self, push: Callable[[bytes], None] | None) -> None:
-        """`push` sends messages about jobs, which belong to no request; None if the peer expects none."""
+        """`push` sends messages about jobs, which belong to no request. None if the peer expects none."""
         self._push = push
         self._reporting: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """The peer has disconnected: stop reporting its jobs, which continue."""
+        """Stop to report jobs, because the peer has disconnected. The jobs continue."""
         self._push = None
         for task in self._reporting:
             task.cancel()
 
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
-        """Return the response to a status request, or None if the method is another one."""
+        """Return the response to a status request. None if it is another method."""
         if method not in gateway_dialect.STATUS_METHODS:
             return None
         return {"status": "ok", "name": name, "version": version}
 
     def standard(self, message: JSONObject) -> JSONObject:
-        """Convert a request of the handshake era to a standard one. Raises: RemoteProtocolError (-32602)."""
+        """Convert a request to a standard one. Raises: RemoteProtocolError (-32602)."""
         return gateway_dialect.translated(message)
 
     def wants_job(self, params: JSONObject) -> bool:
@@ -59,7 +59,7 @@ class GatewayDialect:
         return gateway_dialect.mode(params) == gateway_dialect.ASYNC
 
     def opens(self, answer: bytes) -> bool:
-        """Send the handshake response, followed by `notifications/initialized`.
+        """Send the response to the handshake, and then `notifications/initialized`.
 
         Return False if it was not sent.
         """
@@ -74,9 +74,8 @@ class GatewayDialect:
     ) -> JSONObject:
         """Return the result of a call. `shaped` is the result for a standard peer.
 
-        `kept` is the job that stores the full output if `shaped` has only a part of it, else None.
-
-        Raises: RemoteProtocolError (-32000) for a failed call, (-32602) for invalid arguments.
+        `kept` is the job with the full output, if `shaped` has only a part of it. Raises: RemoteProtocolError
+        (-32000) for a failed call, (-32602) for invalid arguments.
         """
         if ended.failures:
             raise unfit_error(tool, ended)
@@ -89,9 +88,9 @@ class GatewayDialect:
         return gateway_dialect.superset(shaped, structured) | more
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
-        """Report the progress of a job to a peer that expects it, after the response to its call."""
+        """Report the progress of a job after the response to its call, if the peer expects this."""
         if self._push is not None:
-            # The response is sent in this iteration of the loop.
+            # The response is sent in this turn of the loop.
             asyncio.get_running_loop().call_soon(self._begin_report, job, token, outlet)
 
     def _begin_report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
@@ -102,7 +101,7 @@ class GatewayDialect:
         task.add_done_callback(self._reporting.discard)
 
     async def _report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
-        """Report on a job until it is over. A peer that is too slow misses intermediate states."""
+        """Report on a job until it has ended. A slow peer misses intermediate states."""
         tag: dict[str, Any] = {} if token is None else {"progressToken": token}
         with JobReader(job) as reader:
             while True:
@@ -116,6 +115,6 @@ class GatewayDialect:
 
 
 def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
-    """Return the error (-32602) that lists each schema violation of the arguments."""
+    """Return the error (-32602) that lists all schema violations of the arguments."""
     where = [{"path": outcomes.argument_path(each.path), "message": each.message} for each in ended.failures]
     return invalid_params(ended.body["content"][0]["text"], {"tool": tool.name, "failures": where})
