@@ -5,6 +5,7 @@ from __future__ import annotations
 FEATURES: dict[str, frozenset[str]] = {
     "contract": frozenset({"commands", "agreed_definitions"}),
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),
+    "load": frozenset({"commands"}),
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
     "tap": frozenset({"commands", "record_relay", "live_captures", "live_link"}),

@@ -1,52 +1,39 @@
-"""`mcpdesk test` runs test cases of a server. `mcpdesk load` measures it under load."""
+"""The command `test`."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpdesk import private_files
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import capture_output
 from mcpdesk.cli.printing import (
     OK,
     TOOL_ERROR,
     JUnitCase,
-    aligned,
     junit_report,
     print_json,
     print_line,
     print_message,
-    print_text,
     report,
     shows_colour,
     write_report,
 )
-from mcpdesk.cli.reach import agreement, ask_input, reach_options, server_folder, with_hint
-from mcpdesk.cli.requests import fitted, parse_arguments
-from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
-from mcpdesk.errors import CallError, DeskError, DeskUserError
+from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.started_server import connect_and_run, started_server, transports_of
+from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.plain_text import clean
 from mcpdesk.testing.case_files import CASES, find_cases
-from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from mcpdesk.testing.case_run import CaseResult
     from mcpdesk.testing.connected_server import ConnectedServer
-
-    Opening: TypeAlias = AbstractAsyncContextManager[ConnectedServer]
 
 EXAMPLES = """\b
 Examples:
@@ -70,16 +57,6 @@ Answers, in the order of the questions: question and answer, elicitation, sampli
 
 Exit codes: 0 all passed, 1 some failed, 2 a case file or the folder cannot be used, 3 cannot connect.
 """
-LOAD_EXAMPLES = """\b
-Examples:
-  mcpdesk load sample_servers/hello greet name=Ada
-  mcpdesk load sample_servers/hello greet name=Ada --rate 200 --for 10 --over memory,stdio,http
-  mcpdesk load https://example.com/mcp search query=tea --rate 5 --max-p99 800
-
-Exit codes: 0 all calls were answered, 1 some failed or p99 is above --max-p99, 2 usage, 3 cannot connect.
-"""
-TRANSPORTS = ("memory", "stdio", "http")
-"""Transports to a folder. `memory` hosts it in this process."""
 LOOK_MS = 500
 """Milliseconds between two checks for saved files if no file notification arrives."""
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
@@ -112,7 +89,7 @@ def test_command(
     --over names another transport.
     """
     folder = Path(target).expanduser()
-    ways = _transports(over, folder.is_dir())
+    ways = transports_of(over, folder.is_dir())
     if folder.is_dir() and reach._replace(revision="").is_remote:
         hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
@@ -127,18 +104,6 @@ def test_command(
             raise DeskUserError("--json and --watch cannot be used together.", "Omit one of them.")
         return _watched(lambda: _run_all(target, ways, place, only, junit, reach, told()), {folder, place})
     return _run_all(target, ways, place, only, junit, reach, told())
-
-
-def _transports(over: str, is_folder: bool) -> list[str]:
-    """Parse `--over`. Raises: DeskUserError for an unknown transport."""
-    ways = list(dict.fromkeys(over.split(",")))
-    if not set(ways) <= set(TRANSPORTS):
-        raise DeskUserError(
-            f"--over: {over!r} is not a transport for a folder.", f"Allowed: {', '.join(TRANSPORTS)}."
-        )
-    if not is_folder and ways != ["memory"]:
-        raise DeskUserError("--over is for a folder.", "Omit it for other servers.")
-    return ways if is_folder else [""]
 
 
 def _watched(run: Callable[[], int], places: set[Path]) -> int:
@@ -193,9 +158,9 @@ def _run_all(
 
     for way in ways:
         told.way = way if len(ways) > 1 else ""
-        with _server(way, target, reach) as (opening, output_fd):
+        with started_server(way, target, reach) as (opening, output_fd):
             told.output_fd = output_fd
-            _run(opening, run)
+            connect_and_run(opening, run)
     if told.as_json:
         print_json(told.facts())
     else:
@@ -203,49 +168,6 @@ def _run_all(
     if junit is not None:
         write_report(junit, junit_report("mcpdesk test", told.junit))
     return TOOL_ERROR if told.failed else OK
-
-
-@contextmanager
-def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]]:
-    """Yield a server to connect to, and the descriptor for results.
-
-    Raises: DeskError if a folder cannot be hosted.
-    """
-    from mcpdesk.settings import resolve
-    from mcpdesk.testing.connected_server import ProgramLog, connected, hosted, isolated_host, stdio_target
-
-    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
-        if way in ("memory", "http"):
-            host = isolated_host(server_folder(target), Path(state), http=way == "http")
-            with capture_output(host, "wire") as claimed:
-                yield hosted(host, reach), claimed.stdout_fd
-            return
-        if way == "stdio":
-            found: RemoteTarget | FolderTarget = stdio_target(
-                server_folder(target), Path(state), reach.mode, reach.token
-            )
-            reach = reach._replace(mode="", token=None)  # the command has them
-        else:
-            found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
-        assert not isinstance(found, FolderTarget)
-        settings, logged = resolve({}, os.environ).settings, ProgramLog()
-        events = ProgramEvents(logged.log, logged.stray)
-        place = ClientPlace(settings.state_dir, settings.api_key_header)
-        transport = target_transport(found, reach, place, events)
-        yield connected(transport, logged, reach.revision), 1
-
-
-def _run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -> None:
-    """Connect and run `work`. Raises: DeskUserError if the server cannot be reached."""
-
-    async def run() -> None:
-        async with opening as server:
-            await work(server)
-
-    try:
-        asyncio.run(run())
-    except CallError as error:
-        raise with_hint(error) from None
 
 
 class _Report:
@@ -312,115 +234,3 @@ def _coloured(line: str, is_coloured: bool, colour: str = "") -> str:
     begin = f"    {line.lstrip()[:2]}" if line.startswith("    ") else line
     chosen = colour or _COLOURS.get(begin, "")
     return click.style(line, fg=chosen) if is_coloured and chosen else line
-
-
-@click.command(name="load", epilog=LOAD_EXAMPLES, short_help="Call a tool at a steady rate, and measure.")
-@click.argument("target", shell_complete=completion.folder)
-@click.argument("tool")
-@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
-@click.option("--rate", type=click.FloatRange(0, 100_000, min_open=True), default=50.0, show_default=True,
-              help="Calls a second.")  # fmt: skip
-@click.option("--for", "seconds", type=click.FloatRange(0, 86_400, min_open=True), default=5.0,
-              show_default=True, metavar="SECONDS", help="Duration.")  # fmt: skip
-@click.option(
-    "--max-p99", type=click.FloatRange(0), metavar="MS", help="Fail if the 99th percentile is higher."
-)
-@click.option("--over", default="memory", metavar="A,B", help="For a folder: memory, stdio, http; several.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@reach_options
-def load_command(
-    target: str,
-    tool: str,
-    arguments: tuple[str, ...],
-    rate: float,
-    seconds: float,
-    max_p99: float | None,
-    over: str,
-    as_json: bool,
-    reach: Reach,
-) -> int:
-    """Call TOOL of TARGET, any server, at a steady rate, and print the times.
-
-    Each time is counted from the moment its call was due, so that a server that falls behind is noticed. A
-    folder is hosted with its own fresh state, even if the desk hosts it. For a folder in memory or over HTTP
-    the phases of the calls are shown. The last run of the same call is shown for comparison.
-    """
-    from mcpdesk.testing.load_run import LoadPlan, as_facts, run_load
-
-    is_folder = Path(target).expanduser().is_dir()
-    if is_folder and reach._replace(revision="").is_remote:
-        hint = "With a folder, use --mode, --token-env and --revision only."
-        raise DeskUserError("These flags are for servers that are not a folder.", hint)
-    given, texts = parse_arguments(arguments)
-    found = dict[str, dict[str, Any]]()
-
-    for way in _transports(over, is_folder):
-
-        async def run(server: ConnectedServer, way: str = way) -> None:
-            tools = server.connection.tools
-            schema = tools.get(tool, {}).get("inputSchema", {})
-            plan = LoadPlan(tool, fitted(given, texts, schema), rate, seconds)
-            found[way] = as_facts(await run_load(server.connection, plan), server.phases(tool))
-
-        with _server(way, target, reach) as (opening, _):
-            _run(opening, run)
-    kept = _LastRuns()
-    is_bad = False
-    for way, facts in found.items():
-        key = json.dumps([target, tool, sorted(arguments), way, rate])
-        before = kept.replace(key, facts)
-        is_late = max_p99 is not None and (facts["p99_ms"] is None or facts["p99_ms"] > max_p99)
-        is_bad = is_bad or is_late or bool(facts["failed"])
-        if as_json:
-            facts["before"] = before
-        else:
-            name = f"{tool} over {way}" if way else tool
-            print_text("\n".join(_load_lines(name, facts, before, max_p99 if is_late else None)))
-    if as_json:
-        print_json(found if len(found) > 1 else next(iter(found.values())))
-    return TOOL_ERROR if is_bad else OK
-
-
-def _load_lines(
-    name: str, facts: dict[str, Any], before: dict[str, Any] | None, missed: float | None
-) -> Iterator[str]:
-    yield f"{name}: {facts['calls']:,} calls in {facts['seconds']:.1f} s, {facts['failed']:,} failed"
-    columns = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
-    rows: list[tuple[str, ...]] = [("", *(each.removesuffix("_ms") for each in columns))]
-    for title, values in (("now", facts), ("the run before", before)):
-        if values is not None:
-            rows.append(
-                (title, *("–" if values[each] is None else f"{values[each]:.2f} ms" for each in columns))
-            )
-    yield from aligned(rows, "  ")
-    if facts["phases_ms"]:
-        spent = (f"{kind} {each:.3f} ms" for kind, each in facts["phases_ms"].items())
-        yield f"  on average: {' · '.join(spent)}"
-    for error, count in facts["errors"].items():
-        yield f"  {count:,} times: {clean(error, newlines=False)}"
-    if missed is not None:
-        yield f"  p99 is above {missed:g} ms"
-
-
-class _LastRuns:
-    """Results of the latest runs, in a file in the user's state folder."""
-
-    MOST = 200
-
-    def __init__(self) -> None:
-        from mcpdesk.settings import resolve
-
-        self._path = resolve({}, os.environ).settings.state_dir / "load.json"
-
-    def replace(self, key: str, facts: dict[str, Any]) -> dict[str, Any] | None:
-        """Store a run as the latest of its kind. Return the previous one, or None."""
-        kept = dict[str, Any]()
-        with suppress(OSError, ValueError):
-            found = json.loads(self._path.read_bytes())
-            kept = found if isinstance(found, dict) else {}
-        before = kept.pop(key, None)
-        kept[key] = facts
-        newest = dict(list(kept.items())[-self.MOST :])
-        with suppress(OSError):
-            private_files.write(self._path, json.dumps(newest).encode())
-        return before if isinstance(before, dict) and before.keys() == facts.keys() else None

@@ -7,7 +7,6 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.settings import BY_NAME as SETTINGS_BY_NAME
 from mcpdesk.testing.case_files import Case
 from mcpdesk.testing.case_run import CaseResult, ScriptedAnswers, run_case
-from mcpdesk.testing.load_run import mean_phases
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.version import __version__
 
@@ -44,8 +42,8 @@ class ConnectedServer:
         self, connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
     ) -> None:
         self.connection, self.answers = connection, answers
-        self.phases: Callable[[str], dict[str, float]] = lambda tool: {}
-        """Returns the mean time of a tool's calls in milliseconds, by phase; empty if unknown."""
+        self.host: Host | None = None
+        """Host of the server's folder, if it is hosted in this process."""
         self._logged = logged
 
     async def run(self, case: Case) -> CaseResult:
@@ -112,7 +110,7 @@ async def hosted(host: Host, reach: Reach = NO_REACH) -> AsyncIterator[Connected
             connection = connect_to_endpoint(endpoint, principal, answers.handlers(), revision=revision)
         try:
             server = await _opened(connection, answers, logged)
-            server.phases = partial(mean_phases, host)
+            server.host = host
             yield server
         finally:
             await connection.close()

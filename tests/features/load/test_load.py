@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.process
 
-HELLO = Path(__file__).parent.parent.parent / "sample_servers" / "hello"
+HELLO = Path(__file__).parents[3] / "sample_servers" / "hello"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 TOOLS = '''
 import asyncio

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpdesk.bridge.client import connect_to_server
-from mcpdesk.testing.load_run import LoadPlan, run_load
+from mcpdesk.features.load.load_run import LoadPlan, run_load
 from tests.support.served import make_server
 
 

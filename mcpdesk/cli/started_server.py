@@ -1,0 +1,82 @@
+"""Servers that `mcpdesk test` and `mcpdesk load` start, or connect to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from mcpdesk.cli.core_process import capture_output
+from mcpdesk.cli.reach import agreement, ask_input, server_folder, with_hint
+from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
+from mcpdesk.errors import CallError, DeskUserError
+from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from mcpdesk.testing.connected_server import ConnectedServer
+
+    Opening: TypeAlias = AbstractAsyncContextManager[ConnectedServer]
+
+TRANSPORTS = ("memory", "stdio", "http")
+"""Transports to a folder. `memory` hosts it in this process."""
+
+
+def transports_of(over: str, is_folder: bool) -> list[str]:
+    """Parse `--over`. Raises: DeskUserError for an unknown transport."""
+    ways = list(dict.fromkeys(over.split(",")))
+    if not set(ways) <= set(TRANSPORTS):
+        raise DeskUserError(
+            f"--over: {over!r} is not a transport for a folder.", f"Allowed: {', '.join(TRANSPORTS)}."
+        )
+    if not is_folder and ways != ["memory"]:
+        raise DeskUserError("--over is for a folder.", "Omit it for other servers.")
+    return ways if is_folder else [""]
+
+
+@contextmanager
+def started_server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]]:
+    """Yield a server to connect to, and the descriptor for results.
+
+    Raises: DeskError if a folder cannot be hosted.
+    """
+    from mcpdesk.settings import resolve
+    from mcpdesk.testing.connected_server import ProgramLog, connected, hosted, isolated_host, stdio_target
+
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
+        if way in ("memory", "http"):
+            host = isolated_host(server_folder(target), Path(state), http=way == "http")
+            with capture_output(host, "wire") as claimed:
+                yield hosted(host, reach), claimed.stdout_fd
+            return
+        if way == "stdio":
+            found: RemoteTarget | FolderTarget = stdio_target(
+                server_folder(target), Path(state), reach.mode, reach.token
+            )
+            reach = reach._replace(mode="", token=None)  # the command has them
+        else:
+            found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+        assert not isinstance(found, FolderTarget)
+        settings, logged = resolve({}, os.environ).settings, ProgramLog()
+        events = ProgramEvents(logged.log, logged.stray)
+        place = ClientPlace(settings.state_dir, settings.api_key_header)
+        transport = target_transport(found, reach, place, events)
+        yield connected(transport, logged, reach.revision), 1
+
+
+def connect_and_run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -> None:
+    """Connect and run `work`. Raises: DeskUserError if the server cannot be reached."""
+
+    async def run() -> None:
+        async with opening as server:
+            await work(server)
+
+    try:
+        asyncio.run(run())
+    except CallError as error:
+        raise with_hint(error) from None

@@ -1,0 +1,147 @@
+"""The command `load`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcpdesk import private_files
+from mcpdesk.cli import completion
+from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_text
+from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.requests import fitted, parse_arguments
+from mcpdesk.cli.started_server import connect_and_run, started_server, transports_of
+from mcpdesk.errors import DeskUserError
+from mcpdesk.plain_text import clean
+from mcpdesk.upstream.target_transport import Reach
+
+if TYPE_CHECKING:
+    from mcpdesk.testing.connected_server import ConnectedServer
+
+LOAD_EXAMPLES = """\b
+Examples:
+  mcpdesk load sample_servers/hello greet name=Ada
+  mcpdesk load sample_servers/hello greet name=Ada --rate 200 --for 10 --over memory,stdio,http
+  mcpdesk load https://example.com/mcp search query=tea --rate 5 --max-p99 800
+
+Exit codes: 0 all calls were answered, 1 some failed or p99 is above --max-p99, 2 usage, 3 cannot connect.
+"""
+
+
+@click.command(name="load", epilog=LOAD_EXAMPLES, short_help="Call a tool at a steady rate, and measure.")
+@click.argument("target", shell_complete=completion.folder)
+@click.argument("tool")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
+@click.option("--rate", type=click.FloatRange(0, 100_000, min_open=True), default=50.0, show_default=True,
+              help="Calls a second.")  # fmt: skip
+@click.option("--for", "seconds", type=click.FloatRange(0, 86_400, min_open=True), default=5.0,
+              show_default=True, metavar="SECONDS", help="Duration.")  # fmt: skip
+@click.option(
+    "--max-p99", type=click.FloatRange(0), metavar="MS", help="Fail if the 99th percentile is higher."
+)
+@click.option("--over", default="memory", metavar="A,B", help="For a folder: memory, stdio, http; several.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@reach_options
+def load_command(
+    target: str,
+    tool: str,
+    arguments: tuple[str, ...],
+    rate: float,
+    seconds: float,
+    max_p99: float | None,
+    over: str,
+    as_json: bool,
+    reach: Reach,
+) -> int:
+    """Call TOOL of TARGET, any server, at a steady rate, and print the times.
+
+    Each time is counted from the moment its call was due, so that a server that falls behind is noticed. A
+    folder is hosted with its own fresh state, even if the desk hosts it. For a folder in memory or over HTTP
+    the phases of the calls are shown. The last run of the same call is shown for comparison.
+    """
+    from mcpdesk.features.load.load_run import LoadPlan, as_facts, mean_phases, run_load
+
+    is_folder = Path(target).expanduser().is_dir()
+    if is_folder and reach._replace(revision="").is_remote:
+        hint = "With a folder, use --mode, --token-env and --revision only."
+        raise DeskUserError("These flags are for servers that are not a folder.", hint)
+    given, texts = parse_arguments(arguments)
+    found = dict[str, dict[str, Any]]()
+
+    for way in transports_of(over, is_folder):
+
+        async def run(server: ConnectedServer, way: str = way) -> None:
+            tools = server.connection.tools
+            schema = tools.get(tool, {}).get("inputSchema", {})
+            plan = LoadPlan(tool, fitted(given, texts, schema), rate, seconds)
+            result = await run_load(server.connection, plan)
+            found[way] = as_facts(result, {} if server.host is None else mean_phases(server.host, tool))
+
+        with started_server(way, target, reach) as (opening, _):
+            connect_and_run(opening, run)
+    kept = _LastRuns()
+    is_bad = False
+    for way, facts in found.items():
+        key = json.dumps([target, tool, sorted(arguments), way, rate])
+        before = kept.replace(key, facts)
+        is_late = max_p99 is not None and (facts["p99_ms"] is None or facts["p99_ms"] > max_p99)
+        is_bad = is_bad or is_late or bool(facts["failed"])
+        if as_json:
+            facts["before"] = before
+        else:
+            name = f"{tool} over {way}" if way else tool
+            print_text("\n".join(_load_lines(name, facts, before, max_p99 if is_late else None)))
+    if as_json:
+        print_json(found if len(found) > 1 else next(iter(found.values())))
+    return TOOL_ERROR if is_bad else OK
+
+
+def _load_lines(
+    name: str, facts: dict[str, Any], before: dict[str, Any] | None, missed: float | None
+) -> Iterator[str]:
+    yield f"{name}: {facts['calls']:,} calls in {facts['seconds']:.1f} s, {facts['failed']:,} failed"
+    columns = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
+    rows: list[tuple[str, ...]] = [("", *(each.removesuffix("_ms") for each in columns))]
+    for title, values in (("now", facts), ("the run before", before)):
+        if values is not None:
+            rows.append(
+                (title, *("–" if values[each] is None else f"{values[each]:.2f} ms" for each in columns))
+            )
+    yield from aligned(rows, "  ")
+    if facts["phases_ms"]:
+        spent = (f"{kind} {each:.3f} ms" for kind, each in facts["phases_ms"].items())
+        yield f"  on average: {' · '.join(spent)}"
+    for error, count in facts["errors"].items():
+        yield f"  {count:,} times: {clean(error, newlines=False)}"
+    if missed is not None:
+        yield f"  p99 is above {missed:g} ms"
+
+
+class _LastRuns:
+    """Results of the latest runs, in a file in the user's state folder."""
+
+    MOST = 200
+
+    def __init__(self) -> None:
+        from mcpdesk.settings import resolve
+
+        self._path = resolve({}, os.environ).settings.state_dir / "load.json"
+
+    def replace(self, key: str, facts: dict[str, Any]) -> dict[str, Any] | None:
+        """Store a run as the latest of its kind. Return the previous one, or None."""
+        kept = dict[str, Any]()
+        with suppress(OSError, ValueError):
+            found = json.loads(self._path.read_bytes())
+            kept = found if isinstance(found, dict) else {}
+        before = kept.pop(key, None)
+        kept[key] = facts
+        newest = dict(list(kept.items())[-self.MOST :])
+        with suppress(OSError):
+            private_files.write(self._path, json.dumps(newest).encode())
+        return before if isinstance(before, dict) and before.keys() == facts.keys() else None
