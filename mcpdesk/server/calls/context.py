@@ -249,7 +249,7 @@ class Context(CallContext):
 
         The setting `ask_order` decides whether the desk or the calling client shows it.
 
-        Raises: HandlerError if nobody can answer: no desk is open, and the client cannot be asked.
+        Raises: HandlerError if no person can answer: no desk is open, and the client cannot be asked.
         """
         from mcpdesk.server.asks.person_questions import ask_in_order
 

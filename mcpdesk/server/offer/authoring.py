@@ -1,6 +1,6 @@
-"""Decorators for authors' functions. They store what type hints cannot express, and do nothing else.
+"""Decorators for the functions of authors. They only store their arguments, as a note on the function.
 
-This module knows nothing of folders or schemas. The loader of a file reads the stored note with `note_of`.
+The loader of a file reads this note with `note_of`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 Function = TypeVar("Function", bound=Callable[..., Any])
 Icons = Iterable[str | dict[str, Any]]
 Suggestions = Iterable[str] | Callable[..., Any]
-"""A list of texts, or a function of `(value)`, `(value, arguments)` or `(value, arguments, ctx)`."""
+"""List of texts, or function of `(value)`, `(value, arguments)` or `(value, arguments, ctx)`."""
 TaskSupport = Literal["forbidden", "optional", "required"]
 NOTE = "__mcpdesk__"
 _FIELDS = {"timeout": "timeout_s", "offered": "is_offered"}
-"""Fields of a note whose name differs from the keyword, by keyword."""
+"""Fields of a note that have another name than the keyword, by keyword."""
 _HINTS = {
     "read_only": "readOnlyHint",
     "destructive": "destructiveHint",
@@ -31,7 +31,7 @@ _HINTS = {
 
 
 class ItemKeywords(TypedDict, total=False):
-    """Keywords of every decorator."""
+    """Keywords that all decorators have."""
 
     name: str
     title: str
@@ -39,10 +39,13 @@ class ItemKeywords(TypedDict, total=False):
     icons: Icons
     meta: Mapping[str, Any]
     requires_env: str | Iterable[str]
-    """Environment variables without which the item is not offered."""
+    """Environment variables that must be set for the item to be offered."""
     offered: bool
-    """False: the item is hidden until a handler calls `ctx.server.tools.offer(name)`; `.withdraw(name)` hides
-    it again. Clients are notified of both. Resources, templates and prompts have similar registries."""
+    """If False, the item is hidden until a handler calls `ctx.server.tools.offer(name)`.
+
+    `.withdraw(name)` hides it again. Clients are notified of both. Resources, templates and prompts have
+    similar registries.
+    """
 
 
 class ToolKeywords(ItemKeywords, total=False):
@@ -50,21 +53,25 @@ class ToolKeywords(ItemKeywords, total=False):
 
     annotations: Mapping[str, Any]
     read_only: bool | None
-    """This keyword and the next three become the tool's hints of the same names; None omits the hint."""
+    """Hint of the same name for clients, like the next three keywords. None omits the hint."""
     destructive: bool | None
     idempotent: bool | None
     open_world: bool | None
     timeout: float | None
-    """Time limit of a call in seconds; None uses the server's setting."""
+    """Time limit of a call in seconds. None uses the server's setting."""
     task: TaskSupport
-    """Whether a call may, must or cannot outlive its request as a task."""
+    """Whether a call may, must or cannot continue as a task after its request."""
     asks_first: bool
-    """True: a call becomes a task at `await ctx.become_task()`; questions before that belong to the call."""
+    """If True, a call becomes a task at `await ctx.become_task()`. Questions before that belong to
+    the call.
+    """
     resume: bool
-    """True: if the machine that runs a job or task of this tool dies, another one runs it again with the same
-    arguments. Only for tools that may safely run twice."""
+    """If True, another machine runs a job or task of this tool again if its machine dies.
+
+    The arguments are the same. Only for tools that may safely run twice.
+    """
     requires_jwt: bool
-    """True: callers without a verified token are refused. `ctx.claims` has the claims of the token."""
+    """If True, callers without a verified token are rejected. `ctx.claims` has the claims of the token."""
     scopes: str | Iterable[str]
     """Scopes that the token must have."""
     runs_programs: bool
@@ -77,7 +84,7 @@ class ResourceKeywords(ItemKeywords, total=False):
     mime_type: str
     annotations: Mapping[str, Any]
     complete: Mapping[str, Suggestions] | Suggestions | None
-    """Suggestions by variable; for a template with one variable also without its name."""
+    """Suggestions by variable. If the template has one variable, its name may be left out."""
 
 
 class PromptKeywords(ItemKeywords, total=False):
@@ -88,7 +95,9 @@ class PromptKeywords(ItemKeywords, total=False):
 
 
 class Note(Struct, frozen=True):
-    """Arguments of a decorator. `kind` is `tool`, `resource` or `prompt`; the keywords explain the fields."""
+    """Arguments of a decorator. `kind` is `tool`, `resource` or `prompt`. The keyword classes explain the
+    fields.
+    """
 
     kind: str
     name: str = ""
@@ -104,7 +113,7 @@ class Note(Struct, frozen=True):
     complete: Any = None
     timeout_s: float | None = None
     task: str = ""
-    """`optional` or `required`; empty if a call is never a task."""
+    """`optional` or `required`. Empty if a call is never a task."""
     asks_first: bool = False
     resume: bool = False
     requires_jwt: bool = False
@@ -115,7 +124,7 @@ class Note(Struct, frozen=True):
 
 
 def note_of(function: object) -> Note | None:
-    """Return the note that a decorator stored on a function, or None."""
+    """Return the note that a decorator stored on a function. None if it has no decorator."""
     note = getattr(function, NOTE, None)
     return note if isinstance(note, Note) else None
 
@@ -125,16 +134,16 @@ def tool(function: Function, /) -> Function: ...
 @overload
 def tool(**keywords: Unpack[ToolKeywords]) -> Callable[[Function], Function]: ...
 def tool(function: Any = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
-    """Offer a function as a tool; `@tool` and `@tool(...)` both work."""
+    """Offer a function as a tool. Both `@tool` and `@tool(...)` work."""
     decorate = _noting("tool", keywords, ToolKeywords)
     return decorate if function is None else decorate(function)
 
 
 def resource(uri: str, **keywords: Unpack[ResourceKeywords]) -> Callable[[Function], Function]:
-    """Offer a function as the resource at `uri`, or as a template if `uri` has `{variables}`.
+    """Offer a function as the resource at `uri`. If `uri` has `{variables}`, offer it as a template.
 
-    The function gets the variables as parameters of the same names; it may also have the parameters `uri` and
-    `ctx`. It returns None if the resource does not exist.
+    The function gets the variables as parameters with the same names. It may also have the parameters `uri`
+    and `ctx`. It returns None if the resource does not exist.
     """
     return _noting("resource", keywords, ResourceKeywords, uri)
 
@@ -150,17 +159,17 @@ def prompt(function: Any = None, /, **keywords: Unpack[PromptKeywords]) -> Any:
 
 
 def fail(message: str, **data: Any) -> NoReturn:
-    """End a handler early.
+    """End a handler early with an error.
 
-    The caller gets an error result with this text and `data` as structured content.
+    The caller gets a tool error with this text, and `data` as structured content.
     """
     raise HandlerError(str(message), data or None)
 
 
 def refuse(message: str, code: int = ErrorCode.INTERNAL_ERROR, data: Any = None) -> NoReturn:
-    """End a handler with a JSON-RPC error instead of a result. Use `fail` for errors that a model can act on.
+    """End a handler with a JSON-RPC error. Use `fail` for errors that a model can act on.
 
-    Raises: ValueError if the code is reserved by the protocol (-32099 to -32000) or not a valid number.
+    Raises: ValueError if the protocol reserves the code (-32099 to -32000) or it is not a valid number.
     """
     if not isinstance(code, int) or abs(code) >= 2**53:
         raise ValueError(f"{code!r} is not an error code; use a whole number")
@@ -175,7 +184,7 @@ def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:
 
 
 def header(name: str) -> Meta:
-    """Return metadata for an argument that clients repeat in an HTTP header.
+    """Return metadata for an argument that clients must repeat in an HTTP header.
 
     `Annotated[str, header("Region")]` uses the header `Mcp-Param-Region`.
     """

@@ -1,4 +1,6 @@
-"""Items of a server as wire objects. List results are encoded once per revision and registry version."""
+"""Items of a server as protocol objects. A list is encoded once for each revision and version of the
+items.
+"""
 
 from __future__ import annotations
 
@@ -23,40 +25,42 @@ from mcpdesk.server.offer.skill_entry import SkillEntry
 from mcpdesk.server.offer.tool import Tool
 
 MOST_PAGES = 256
-"""Maximum number of encoded pages kept; all of them are dropped when one more is needed."""
+"""Maximum number of encoded pages that are cached. If one more is needed, all are dropped."""
 T = TypeVar("T")
 
 
 class OfferListing:
-    """List side of one server: capabilities, identity, pages."""
+    """Lists, capabilities and identity of one server."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._pages: dict[tuple[str, str, str | None, frozenset[str] | bool], tuple[int, bytes]] = {}
         self.identities: dict[str, JSONObject] = {}
         self._initial: dict[str, tuple[tuple[object, ...], bytes]] = {}
-        """Encoded result of `initialize` by revision, with the values it was built from."""
+        """Encoded result of `initialize` by revision, with the values from which it was built."""
         self._tasks_of = -1
-        """Version of the tools when `_has_task_tool` was computed."""
+        """Version of the tools for which `_has_task_tool` was computed."""
         self._has_task_tool = False
         self._told_of = -1, 0
-        """Version of the tools, and the fingerprint of their definitions."""
+        """Version of the tools, and fingerprint of their definitions."""
 
     def forget(self) -> None:
-        """Clear all caches, because the server's identity changed."""
+        """Clear all caches, because the identity of the server has changed."""
         self._pages.clear()
         self.identities.clear()
         self._initial.clear()
 
     def implementation(self, revision: Revision) -> JSONObject:
-        """Return the server's identity in the form of a revision."""
+        """Return the identity of the server in the format of a revision."""
         kept = self.identities.get(revision.name)
         if kept is None:
             kept = self.identities[revision.name] = self._identity(revision)
         return kept
 
     def is_offered(self, capability: str) -> bool:
-        """Return True if a capability is advertised, or would be if the revision had a name for it."""
+        """Return True if a capability is announced, or would be announced if the revision had a name
+        for it.
+        """
         if capability == "completions":
             return any(each.completers for each in (*self._server.prompts, *self._server.templates))
         if capability == "tasks":
@@ -98,11 +102,11 @@ class OfferListing:
         return offered
 
     def announces(self, kind: str) -> bool:
-        """Return True if clients are notified of changes to the list of such items."""
+        """Return True if clients are notified of changes to this kind of list."""
         return kind != "tool" or self.is_offered("tools")
 
     def initialize_result(self, revision: Revision) -> bytes:
-        """Return the encoded InitializeResult; it is rebuilt after any change of its parts."""
+        """Return the encoded InitializeResult. It is built again after a change of its parts."""
         server = self._server
         registries = (server.tools, server.prompts, server.templates, server.skills)
         versions = tuple(each.version for each in registries)
@@ -120,7 +124,7 @@ class OfferListing:
         return encoded
 
     def discover_result(self, revision: Revision) -> JSONObject:
-        """Return the DiscoverResult, before it is shaped."""
+        """Return the DiscoverResult before it is adapted to the revision."""
         body: JSONObject = {
             "supportedVersions": list(SERVED_NAMES),
             "capabilities": self.capabilities(revision),
@@ -132,8 +136,8 @@ class OfferListing:
     ) -> bytes:
         """Return the encoded result of a list method.
 
-        With a `caller` it has only items that the caller may use.
-        Raises: RemoteProtocolError (-32602) for an invalid cursor.
+        With a `caller`, it contains only the items that the caller may use. Raises: RemoteProtocolError
+        (-32602) for an invalid cursor.
         """
         registry = self._registry(method)
         rights = True if caller is None else False if caller.claims is None else caller.scopes
@@ -154,7 +158,7 @@ class OfferListing:
         return [item for item in registry if not isinstance(item, Tool) or _may_call(item, caller)]
 
     def tools_told(self) -> int:
-        """Return a fingerprint of all tool definitions; it does not depend on their code."""
+        """Return a fingerprint of all tool definitions. It does not depend on the tools' code."""
         tools = self._server.tools
         if self._told_of[0] != tools.version:
             to_wire = WIRE["tools"]
@@ -273,7 +277,7 @@ WIRE: dict[str, Callable[[Any], JSONObject]] = {
     "prompts": prompt_wire,
     "skills": skill_wire,
 }
-"""Functions that build the items of a list, by key of the list in its result."""
+"""Functions that create the objects of a list, by the name of the list in the result."""
 
 
 def _resource_fields(item: Resource | ResourceTemplate) -> JSONObject:
@@ -296,7 +300,7 @@ def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
 def page_of(
     items: list[T], key: Callable[[T], str], cursor: str | None, size: int
 ) -> tuple[list[T], JSONObject]:
-    """Return a page of a list, and the cursor of the next page, if any, as a member of the result.
+    """Return a page of a list, and a member with the cursor of the next page, if there is one.
 
     Raises: RemoteProtocolError (-32602) for an invalid cursor.
     """
@@ -309,7 +313,7 @@ def page_of(
 
 
 def _cursor(offset: int, last: str, following: str) -> str:
-    """Return a cursor: the end of a page and the neighbouring items, as items may change between pages."""
+    """Return a cursor with the end of a page and the items next to it. Items may change between pages."""
     return base64.urlsafe_b64encode(orjson.dumps([offset, last, following])).decode("ascii")
 
 
@@ -330,5 +334,5 @@ def _offset(cursor: str | None, keys: list[str]) -> int:
         return keys.index(last) + 1
     if following in keys:
         return keys.index(following)
-    # Both were removed, so later items moved up. Listing an item twice is better than missing one.
+    # Both items were removed, so later items moved up. Listing an item twice is better than missing one.
     return min(max(offset - 1, 0), len(keys))

@@ -1,4 +1,4 @@
-"""Prompts: definition and conversion to messages."""
+"""Prompts: their definition, and conversion of their results to messages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from mcpdesk.server.offer.registry import Item
 from mcpdesk.server.offer.resources import Completer
 
 Renderer = Callable[[dict[str, str], Any], Awaitable[Any]]
-"""Takes arguments and a context. Returns a str (one user message) or a list of texts and wire messages."""
+"""Function that takes arguments and a context. It returns a text (one user message) or a list.
+
+The list contains texts and message objects.
+"""
 ROLES = ("user", "assistant")
 
 
 class PromptArgument(Struct, frozen=True):
-    """One argument; values are strings."""
+    """Argument of a prompt. Its values are texts."""
 
     name: str
     description: str = ""
@@ -32,13 +35,13 @@ class Prompt(Item, frozen=True):
     renderer: Renderer
     arguments: tuple[PromptArgument, ...] = ()
     completers: Mapping[str, Completer] = field(default_factory=dict)
-    """Functions that suggest values, by argument."""
+    """Functions that suggest values, by name of the argument."""
 
 
 def messages_of(name: str, rendered: Any) -> list[JSONObject]:
-    """Return the result of a renderer as wire messages; a text becomes a user message.
+    """Convert the result of a prompt to message objects. A text becomes a user message.
 
-    Raises: ProtocolError (-32603) with the number of the invalid message.
+    Raises: ProtocolError (-32603) with the number of an invalid message.
     """
     listed = [rendered] if isinstance(rendered, str | dict) else rendered
     if not isinstance(listed, list | tuple):

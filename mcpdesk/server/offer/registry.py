@@ -1,4 +1,4 @@
-"""Items that a server offers: ordered collections that notify listeners of changes."""
+"""Items that a server offers, in ordered collections that notify listeners of changes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from msgspec import Struct, field
 
 LONGEST_NAME = 100
 MOST_COMPARED = 300
-"""Maximum characters and items for a similarity search, which takes milliseconds beyond these."""
+"""Maximum number of characters, and of items, in a search for similar names. It takes milliseconds above
+this.
+"""
 
 
 _OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
-"""Fields that equality ignores: functions and source. The fingerprint represents the code."""
+"""Fields that are not compared: functions and the source line. The fingerprint stands for the code."""
 
 
 class Item(Struct, frozen=True, eq=False, kw_only=True):
-    """Definition of an item. Equality compares its content and the fingerprint of its code."""
+    """Definition of an item. Two items are equal if their content and the fingerprint of their code are."""
 
     title: str = ""
     description: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
     is_offered: bool = True
-    """False: the item is known, but is served only after a handler offers it."""
+    """If False, the item is known but not offered until a handler offers it."""
     source: str = ""
-    """`tools/user_profile.py:9`, or `built-in`."""
+    """Source line such as `tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""
-    """Value that changes with the code of the item, so that a reload detects the change."""
+    """Value that changes with the item's code. A reload compares it."""
 
     @property
     def is_folder_code(self) -> bool:
-        """True for a function in a Python file of the server's folder."""
+        """True if the item comes from a Python file in the server's folder."""
         return self.source.rpartition(":")[0].endswith(".py")
 
     def __eq__(self, other: object) -> bool:
@@ -52,23 +54,25 @@ T = TypeVar("T", bound=Item)
 
 
 class Unavailable(Struct, frozen=True):
-    """Item that is left out, with a reason. `serving` is True if an older version of it is still served."""
+    """Item that is not offered, with the reason. `serving` is True if its previous version is still
+    offered.
+    """
 
     name: str
     reason: str
     source: str
     serving: bool = False
     is_fit: bool = False
-    """True if the item itself is valid, but lacks something it needs, such as a variable or a program."""
+    """True if the item is valid but lacks a requirement, such as a variable or a program."""
     is_logged: bool = False
-    """True if the log has its traceback already, which ends with the reason."""
+    """True if its traceback is already in the log. The traceback ends with the reason."""
 
 
 class Registry(Generic[T]):
-    """Items of one kind, in serving order. `key` returns an item's unique name.
+    """Items of one kind, in the order in which they are offered. `key` returns the unique name of an item.
 
-    `version` increases with every change. `changed` has the names of items that the last change of the served
-    items added or altered; the first load does not count as a change.
+    `version` increases with every change. `changed` has the names of items that were added or altered by the
+    last change. The first load does not count as a change.
     """
 
     def __init__(self, kind: str, key: Callable[[T], str]) -> None:
@@ -79,7 +83,7 @@ class Registry(Generic[T]):
         self.key = key
         self._known: dict[str, T] = {}
         self.items: dict[str, T] = {}
-        """Served items, by name. Every change, even of code alone, creates a new dictionary."""
+        """Offered items by name. Every change, even of code alone, creates a new dictionary."""
         self._chosen: dict[str, bool] = {}
         self._listeners: list[Callable[[str], None]] = []
 
@@ -90,11 +94,11 @@ class Registry(Generic[T]):
         return len(self.items)
 
     def get(self, name: str) -> T | None:
-        """Return the item of that name, or None."""
+        """Return the item with that name, or None."""
         return self.items.get(name)
 
     def suggestion(self, name: str) -> str:
-        """Return `; did you mean ret-bytes?` if an unknown name is similar to a served one, else ""."""
+        """Return text such as `; did you mean ret-bytes?` if a similar name is offered, else ""."""
         if len(name) > LONGEST_NAME:
             return ""
         plain = name.replace("_", "-").casefold()
@@ -110,9 +114,9 @@ class Registry(Generic[T]):
         self._listeners.append(listener)
 
     def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
-        """Replace all items. Return True if the served items changed.
+        """Replace all items. Return True if the offered items have changed.
 
-        Raises: ValueError if two items share a name; nothing is replaced then.
+        Raises: ValueError if two items have the same name; nothing is replaced then.
         """
         fresh: dict[str, T] = {}
         for item in items:
@@ -124,14 +128,14 @@ class Registry(Generic[T]):
         return self._serve(tuple(unavailable))
 
     def offer(self, name: str) -> bool:
-        """Serve a known item from now on, also after a reload. Return True if it was not served before.
+        """Offer a known item from now on, even after a reload. Return True if it was not offered before.
 
         Raises: LookupError if the name is unknown.
         """
         return self._choose(name, True)
 
     def withdraw(self, name: str) -> bool:
-        """Stop serving a known item until it is offered again. Return True if it was served.
+        """Hide a known item until it is offered again. Return True if it was offered.
 
         Raises: LookupError if the name is unknown.
         """
@@ -150,7 +154,7 @@ class Registry(Generic[T]):
         )
 
     def _put(self, fresh: dict[str, T], refused: tuple[Unavailable, ...]) -> bool:
-        """Serve exactly these items. Return True if that changed the served items."""
+        """Offer exactly these items. Return True if the offered items have changed."""
         is_first = self.version == 0
         altered = frozenset(name for name, item in fresh.items() if self.items.get(name) != item)
         served_changed = bool(altered) or fresh.keys() != self.items.keys() or list(fresh) != list(self.items)
@@ -167,15 +171,15 @@ class Registry(Generic[T]):
 
 
 class Selection(Registry[T]):
-    """Named items of `whole`, in its order. Follows every change of it.
+    """Some items of `whole`, selected by name, in the same order. It follows all changes of `whole`.
 
-    Offering or withdrawing an item here applies to the whole registry.
+    Offering or hiding an item here applies to the whole registry.
     """
 
     def __init__(self, whole: Registry[T], names: Iterable[str] = ()) -> None:
         super().__init__(whole.kind, whole.key)
         self.names = frozenset(names)
-        """Names that may be served; a change takes effect with the next `follow`."""
+        """Names of the items that may be offered. A change takes effect with the next `follow`."""
         self._whole = whole
         whole.subscribe(self._changed)
         self.follow()
@@ -184,21 +188,21 @@ class Selection(Registry[T]):
         self.follow()
 
     def follow(self) -> bool:
-        """Serve the named items that the whole registry serves now.
+        """Offer the selected items that the whole registry offers now.
 
-        Return True if that changed the served items.
+        Return True if the offered items have changed.
         """
         fresh = {name: item for item in self._whole if (name := self.key(item)) in self.names}
         return self._put(fresh, tuple(each for each in self._whole.unavailable if each.name in self.names))
 
     def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
-        """Raises: TypeError, always, because the whole registry defines the items."""
+        """Raise TypeError, because only the whole registry defines items."""
         raise TypeError(f"a selection can only contain {self.kind}s of its registry")
 
     def offer(self, name: str) -> bool:
-        """Serve a known item from now on, here only if it is named. Raises: LookupError."""
+        """Offer a known item from now on, here only if it is selected. Raises: LookupError."""
         return self._whole.offer(name)
 
     def withdraw(self, name: str) -> bool:
-        """Stop serving a known item. Raises: LookupError."""
+        """Hide a known item. Raises: LookupError."""
         return self._whole.withdraw(name)

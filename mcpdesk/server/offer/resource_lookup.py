@@ -1,8 +1,8 @@
-"""Lookup of resources and templates by URI, or by the path of a resource's file.
+"""Search for resources and templates by URI, or by the path of a resource's file.
 
-Accepted paths are relative to the server folder (`resources/x.md`, `./resources/x.md`), absolute, or absolute
-as a `file:` URI. They are compared as text with the paths of registered resources. A path from a client is
-never opened, so no file outside the folder can be read.
+A path may be relative to the server folder (`resources/x.md`, `./resources/x.md`), absolute, or a `file:`
+URI. It is only compared, as text, with the paths of registered resources. A path from a client is never
+opened, so no file outside the folder can be read.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from mcpdesk.server.offer.resources import Reader
 from mcpdesk.server.offer.server import Server
 
 HERE = ("", "localhost")
-"""Hosts of `file:` URIs that mean this machine."""
+"""Hosts in a `file:` URI that stand for this machine."""
 
 
 class FoundResource(NamedTuple):
-    """Resource to read, with its variables if it matched a template."""
+    """Resource to read. If it matched a template, it has the variables."""
 
     reader: Reader
     uri: str
-    """URI in the resource list, or the client's URI for a template."""
+    """URI in the list of resources. For a template, the URI that the client sent."""
     variables: dict[str, str]
     mime_type: str
     is_folder_code: bool
 
 
 def find_resource(server: Server, uri: str) -> FoundResource | None:
-    """Return the resource of a URI or a path; None if it is unknown.
+    """Return the resource with a URI or a path. None if it is unknown.
 
-    An absolute path must start with the server folder as the server knows it, with links resolved.
+    An absolute path must start with the path of the server folder, with symbolic links resolved.
     """
     resource = server.resources.get(uri)
     if resource is None and (paths := _paths_of(uri)):
@@ -49,20 +49,20 @@ def find_resource(server: Server, uri: str) -> FoundResource | None:
 
 
 def uris_at(text: str, paths: Mapping[str, str], server: Server) -> set[str]:
-    """Return the URIs of removed resources that a client names by path. `paths` has their paths, by URI."""
+    """Return the URIs of removed resources that a client names by path. `paths` has their paths by URI."""
     meant = _paths_of(text)
     return {uri for uri, path in paths.items() if meant and _is_at(path, meant, server)}
 
 
 def _is_at(path: str, paths: set[str], server: Server) -> bool:
-    """Return True if the path of a resource in the server folder is one of the paths; False for no path."""
+    """Return True if `path`, the path of a resource, is one of the paths. False for an empty path."""
     if not path:
         return False
     return path in paths or (server.folder is not None and f"{server.folder.as_posix()}/{path}" in paths)
 
 
 def _paths_of(uri: str) -> set[str]:
-    """Return normalized paths that a client may mean; empty if the URI is not a path."""
+    """Return the paths that a client may mean, in a normal form. Empty if the URI is not a path."""
     scheme, colon, _ = uri.partition(":")
     if colon and scheme.lower() == "file":
         try:
@@ -76,6 +76,6 @@ def _paths_of(uri: str) -> set[str]:
         return set()
     else:
         paths = {uri, unquote(uri)}
-    # A path that ends in a slash names a folder.
+    # A path that ends with a slash is a folder.
     files = (path for path in paths if path and not path.endswith(("/", "/.")))
     return {posixpath.normpath(path).replace("//", "/", 1) for path in files}

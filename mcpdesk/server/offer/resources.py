@@ -1,4 +1,4 @@
-"""Resources and resource templates: definitions and readers."""
+"""Resources and resource templates: their definitions, and functions that read them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from msgspec import field
 from mcpdesk.server.offer.registry import Item
 
 Completer = Callable[[str, dict[str, str], Any], Awaitable[Iterable[str]]]
-"""Takes the typed text, the arguments already given and a `Context`. Returns suggestions, best first."""
+"""Function that takes the typed text, the other arguments and a `Context`. It returns suggestions, best
+first.
+"""
 Reader = Callable[[str, dict[str, str], Any], Awaitable[Any]]
-"""Takes a URI, the template variables (empty for a plain resource) and a `Context`. Returns str, bytes, a
-value for JSON or a list of wire content objects; None if the resource does not exist."""
+"""Function that takes a URI, the variables of the template (empty for a resource) and a `Context`.
+
+It returns text, bytes, a value for JSON, or a list of content objects. None if the resource does not exist.
+"""
 
 
 class Resource(Item, frozen=True):
-    """One resource at a fixed URI."""
+    """Resource with a fixed URI."""
 
     uri: str
     name: str
@@ -25,13 +29,15 @@ class Resource(Item, frozen=True):
     mime_type: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
     size: int | None = None
-    """Size in bytes, or None if it is unknown without reading."""
+    """Size in bytes. None if it is unknown before reading."""
     path: str = ""
-    """Path relative to the server folder, which is accepted as a URI, too; empty for dynamic resources."""
+    """Path relative to the server folder. Clients may use it like a URI. Empty if the resource has no
+    file.
+    """
 
 
 class ResourceTemplate(Item, frozen=True):
-    """Family of resources with an RFC 6570 URI template."""
+    """Resources whose URIs match an RFC 6570 template."""
 
     uri_template: str
     name: str

@@ -1,4 +1,4 @@
-"""Servers: an identity and the items it offers. Knows nothing of folders, transports or the wire."""
+"""Servers: their identity, and the items they offer."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ class Limits(Struct, frozen=True):
     """Maximum items per page of a list result."""
     max_tasks: int = 1000
     task_ttl_s: float | None = 3600.0
-    """Lifetime of a task from its creation, and the maximum that a client may request; None is unlimited."""
+    """Lifetime of a task in seconds, which is also the maximum for clients. None means no limit."""
     job_timeout_s: float = 3600.0
-    """Maximum run time of an asynchronous call or a task whose tool has no limit of its own."""
+    """Maximum seconds that an asynchronous call or a task may run, if its tool has no limit of its own."""
     job_ttl_s: float = 3600.0
-    """Time for which an asynchronous call is kept after its end."""
+    """Seconds for which an asynchronous call is kept after it has ended."""
     jobs_at_once: int = 16
-    """Maximum number of asynchronous calls that run at a time; others are queued."""
+    """Maximum number of asynchronous calls that run at the same time. Others are queued."""
     output_dirs: tuple[Path, ...] = (Path("/tmp"),)
-    """Folders besides the server's own whose files such calls may offer for download."""
+    """Folders, besides the server's own, from which files of such calls may be downloaded."""
     in_flight: int = 1024
-    """Maximum requests in flight per connection or session."""
+    """Maximum number of running requests on one connection or session."""
     large_bytes: int = 256 << 20
-    """Maximum total bytes of large requests in flight on pipes and sockets."""
+    """Maximum total size in bytes of the large requests on pipes and sockets that are running."""
     subscriptions: int = 1000
-    """Maximum resources that one connection, session or listen stream may subscribe to."""
+    """Maximum number of resources to which a connection, session or listen stream may subscribe."""
 
 
 class RequestView(Struct, frozen=True):
-    """Request as `context.py` sees it; the same shape on every transport."""
+    """Request as `context.py` receives it. It has the same form on every transport."""
 
     method: str
     transport: str
-    """`memory`, `http`, `websocket`, `sse`, `stdio`, `unix`."""
+    """`memory`, `http`, `websocket`, `sse`, `stdio` or `unix`."""
     peer: str
     headers: Mapping[str, str] = field(default_factory=dict)
-    """HTTP headers with lower-case names; empty on pipes."""
+    """HTTP headers with names in lower case. Empty on pipes."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment of the client's process on stdio, of this process on other pipes; empty on HTTP."""
+    """Environment of the client's process on stdio, and of this process on other pipes. Empty over HTTP."""
     claims: Mapping[str, Any] | None = None
 
 
 class Server(Struct, eq=False):
-    """Identity and registries of one server. Used on the core's thread only."""
+    """Identity and items of one server. Use it only on the core's thread."""
 
     name: str
     version: str = "0.0.0"
@@ -71,30 +71,32 @@ class Server(Struct, eq=False):
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     public_name: str = ""
-    """Name in reverse-DNS form, for cards and registries; empty if its author set none."""
+    """Name in reverse-DNS form, for cards and registries. Empty if the author set none."""
     repository: str = ""
     """URL of the source repository."""
     folder: Path | None = None
     hosted: ServerState | None = None
-    """State that outlives a call (state file, programs, plans), or None for a server without a folder."""
+    """State that is kept between calls (state file, programs, plans). None for a server without a folder."""
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
-    """False: the tools capability is not advertised, and no tool can be called."""
+    """If False, the server does not announce tools, and no tool can be called."""
     streaming: bool = True
-    """False: no progress is sent, on any transport."""
+    """If False, the server sends no progress on any transport."""
     access: Access = NOTHING_ASKED
-    """Authentication that it requires of callers, and the verification of their tokens."""
+    """Authentication that callers need, and verification of their tokens."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
-    """`create_context` of `context.py`: called once per request; its return value is `ctx.context`."""
+    """`create_context` of `context.py`. It is called for each request, and its result is `ctx.context`."""
     lifespan: Lifespan | None = None
-    """`lifespan` of `context.py`; the value it yields is `ctx.state`."""
+    """`lifespan` of `context.py`. The value that it yields is `ctx.state`."""
     around_call: Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]] | None = None
-    """`around_call` of `context.py`: takes a tool call and a function that runs it; returns the result."""
+    """`around_call` of `context.py`. It takes a tool call and a function that runs it, and returns the
+    result.
+    """
     problems: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
-    """Notes about functions of its folder that are not offered, because another file imports them."""
+    """Notes about functions in its folder that are not offered because another file imports them."""
     withheld: str = ""
-    """Reason the server is disabled; empty if it is served."""
+    """Reason why the server is disabled. Empty if it is served."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))
     resources: Registry[Resource] = field(default_factory=lambda: Registry("resource", lambda item: item.uri))
     templates: Registry[ResourceTemplate] = field(
@@ -103,15 +105,15 @@ class Server(Struct, eq=False):
     prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
     skills: Registry[SkillEntry] = field(default_factory=lambda: Registry("skill", lambda item: item.uri))
     tool_figures: ToolFigures = field(default_factory=ToolFigures)
-    """Outcomes of its tools' calls, in any mode and over any transport."""
+    """Outcomes of the calls to its tools, in all modes and over all transports."""
     mode: str = ""
-    """Mode of this view; empty for the whole server."""
+    """Mode of this view. Empty for the server with all tools."""
     modes: tuple[str, ...] = ()
     """Modes that the server has."""
 
     @property
     def requires_jwt(self) -> bool:
-        """True if callers need a verified token for everything."""
+        """True if callers need a verified token for every request."""
         return self.access.requires_token
 
     @property
@@ -121,7 +123,7 @@ class Server(Struct, eq=False):
 
     @property
     def runs_programs(self) -> bool:
-        """True if any tool can start programs. TCP callers need the key then."""
+        """True if any tool can start programs. Callers over TCP then need the API key."""
         return any(tool.runs_programs for tool in self.tools)
 
     @property
@@ -139,7 +141,7 @@ class Server(Struct, eq=False):
         )
 
     def seen_in(self, mode: str, tools: Registry[Tool]) -> Server:
-        """Return a view of this server with other tools; `keep_up` updates it."""
+        """Return a view of this server with other tools. `keep_up` updates it."""
         view = Server(self.name, tools=tools, mode=mode)
         view.keep_up(self)
         return view

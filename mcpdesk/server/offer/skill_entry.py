@@ -10,7 +10,7 @@ from mcpdesk.server.offer.registry import Item
 
 
 class ListedFile(Struct, frozen=True):
-    """File of a skill, as it was when the entry was made."""
+    """File of a skill, as it was when the list was made."""
 
     uri: str
     digest: str
@@ -19,7 +19,7 @@ class ListedFile(Struct, frozen=True):
 
 
 class SkillEntry(Item, frozen=True):
-    """One skill. `uri` is the URI of its SKILL.md, `frontmatter` the frontmatter of that file as JSON."""
+    """Skill in the list. `uri` is the URI of its SKILL.md, `frontmatter` the front matter of that file."""
 
     uri: str
     name: str

@@ -1,4 +1,4 @@
-"""Tools: definition and invocation. Knows nothing of folders, the wire or the caller."""
+"""Tools: their definition, and the way they are called."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CLAIMS = "__jwt"
-"""Name under which handlers that take all arguments as one object find the claims of the caller's token."""
+"""Key of the token's claims in the arguments of a handler that takes all arguments as one object."""
 Handler = Callable[[dict[str, Any], Any], Awaitable[Any]]
-"""Takes validated arguments and a `Context`. Returns any output, a `ToolResult`, or content blocks."""
+"""Function that takes validated arguments and a `Context`.
+
+It returns any output, a `ToolResult`, or content blocks.
+"""
 
 
 class ToolResult(Struct, Generic[T], frozen=True):
-    """Explicit result, for handlers that define exactly what the peer receives.
+    """Result of a handler that defines exactly what the client receives.
 
-    A handler annotated `-> ToolResult[Weather]` declares the output schema of `Weather`.
+    The return annotation `-> ToolResult[Weather]` makes the schema of `Weather` the output schema.
     """
 
     content: tuple[dict[str, Any], ...] = ()
-    """Content blocks as wire objects; `mcpdesk.protocol.content` creates them."""
+    """Content blocks as protocol objects. `mcpdesk.protocol.content` creates them."""
     structured: T | None = None
     """Structured content, or None."""
     is_error: bool = False
@@ -34,7 +37,7 @@ class ToolResult(Struct, Generic[T], frozen=True):
 
 
 class Tool(Item, frozen=True):
-    """One tool. Equality ignores the handler; the fingerprint represents its code."""
+    """One tool. When tools are compared, the fingerprint stands for the code of the handler."""
 
     name: str
     handler: Handler
@@ -42,20 +45,25 @@ class Tool(Item, frozen=True):
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
-    """Time limit in seconds; None uses the server's setting."""
+    """Time limit in seconds. None uses the server's setting."""
     runs_programs: bool = False
-    """True for tools that start programs, such as Bash. With such a tool, TCP callers need the key."""
+    """True for a tool that starts programs, such as Bash. Callers over TCP then need the API key."""
     while_planning: bool | tuple[str, ...] = False
-    """True: plan mode allows the tool although it is not read-only. A tuple lists values of its argument
-    `action` that change nothing, and that plan mode allows."""
+    """If True, plan mode allows the tool although it is not read-only.
+
+    A tuple lists the values of the argument `action` that change nothing, and that plan mode therefore
+    allows.
+    """
     requires_jwt: bool = False
     scopes: tuple[str, ...] = ()
     """Scopes that the caller's token must have."""
     task: str = ""
-    """`optional` or `required` if a call may or must be a task; empty if it never is."""
+    """`optional` or `required` if a call may or must be a task. Empty if it never is."""
     asks_first: bool = False
-    """True: a call with task support becomes a task when the handler asks for it, not at its start."""
+    """If True, a call with task support becomes a task when the handler asks for it, instead of at
+    its start.
+    """
     resume: bool = False
-    """True if a job or task may run again on another replica when the replica that ran it dies."""
+    """True if a job or task may run again on another replica after its replica has died."""
     mirrored: tuple[Mirrored, ...] = ()
-    """Arguments that HTTP headers repeat in the stateless era."""
+    """Arguments that HTTP headers repeat in stateless revisions."""

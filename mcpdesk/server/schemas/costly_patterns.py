@@ -1,7 +1,8 @@
-"""Bounded checks of the costly patterns of a schema, in place of the validator's own `pattern` keyword.
+"""Checks of costly regular expressions in a schema, with a limit on the number of steps.
 
-The validator takes a text whose check reached the step limit for one that does not match. Under `not`, `if`
-or `patternProperties` that would accept the value, so such a value is refused as a whole.
+They replace the `pattern` keyword of the validator. For the validator, a check that reaches the limit looks
+like a text that does not match. Under `not`, `if` or `patternProperties` this would accept the value, so such
+a value is rejected as a whole.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from mcpdesk.protocol.patterns import (
 
 
 class PatternBudget:
-    """Cost left for the patterns in one check of a value, and the first limit that it exceeded."""
+    """Steps that remain for the patterns in one check of a value, and the first limit that was exceeded."""
 
     def __init__(self) -> None:
         self.left = MAX_COST
         self.problem = ""
-        """The first limit that was exceeded; empty if the result of the check is reliable."""
+        """Text about the first limit that was exceeded. Empty if the result of the check is reliable."""
 
     def problem_of(self, pattern: Pattern, text: str) -> str:
-        """Return the reason why a text is not accepted; empty if it matches."""
+        """Return the reason why a text is rejected. Empty if it matches."""
         length, longest = len(text), pattern.tier.longest
         if length <= longest:
             self.left -= TEXT_COST + pattern.tier.cost(length)
@@ -57,7 +58,7 @@ _budget: ContextVar[PatternBudget] = ContextVar("pattern budget")
 
 @contextmanager
 def pattern_budget() -> Iterator[PatternBudget]:
-    """Limit the checks of `BoundedPattern` in this block."""
+    """Limit the steps of all `BoundedPattern` checks in the block."""
     budget = PatternBudget()
     token = _budget.set(budget)
     try:
@@ -67,7 +68,7 @@ def pattern_budget() -> Iterator[PatternBudget]:
 
 
 class BoundedPattern:
-    """The keyword `pattern` for schemas with costly patterns. Checks run in a `pattern_budget`."""
+    """Keyword `pattern` for schemas with costly patterns. It must run within `pattern_budget`."""
 
     def __init__(self, parent_schema: dict[str, Any], value: Any, schema_path: list[str | int]) -> None:
         pattern = compiled(value)
@@ -76,20 +77,20 @@ class BoundedPattern:
         self._pattern = pattern
 
     def validate(self, instance: Any) -> None:
-        """Raises: ValueError if a text does not match, or if that is unknown."""
+        """Raise ValueError if a text does not match, or if this cannot be determined."""
         if isinstance(instance, str) and (problem := _budget.get().problem_of(self._pattern, instance)):
             raise ValueError(problem)
 
 
 def check_long_patterns(schema: dict[str, Any]) -> None:
-    """Raises: ValueError for a long pattern that only the backtracking engine supports, or none."""
+    """Reject a long pattern that only the backtracking engine supports, or no engine. Raises: ValueError."""
     for source in _sources(schema):
         if len(source) > MAX_BACKTRACKING_PATTERN and compiled(source) is None:
             raise ValueError(_too_large(source))
 
 
 def costly_names(schema: dict[str, Any]) -> list[Pattern]:
-    """Return the costly patterns for names of members in a schema whose patterns are valid."""
+    """Return the costly patterns for member names in a schema. All its patterns must be valid."""
     found = dict.fromkeys(source for node in _objects(schema) for source in _names(node))
     return [
         pattern for source in found if (pattern := compiled(source)) is not None and pattern.tier is not TINY
@@ -129,7 +130,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_names(value: Any, patterns: list[Pattern]) -> str:
-    """Return the limit that the names of all members in a value exceed, or an empty string."""
+    """Return the limit that the member names in a value exceed. Empty if they are within all limits."""
     budget = PatternBudget()
     for node in _objects(value) if patterns else ():
         for name in node:

@@ -1,8 +1,8 @@
-"""Conversion of type hints to self-contained JSON Schema.
+"""Conversion of type hints to JSON Schema.
 
-msgspec generates the schemas. This module adds the texts in `Annotated`, the descriptions in docstrings,
-the author's order of the values of a `Literal` or an enum, and the bounds in annotations of pydantic
-(`Field`) and `annotated_types`. Their attributes are read without importing these libraries.
+msgspec generates the schemas. This module adds texts in `Annotated`, descriptions from docstrings, the
+author's order of the values in a `Literal` or an enum, and bounds in annotations of pydantic (`Field`) and
+`annotated_types`. It reads the attributes of these annotations without importing the libraries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOUNDS = {
     "le": "maximum",
     "multiple_of": "multipleOf",
 }
-"""JSON Schema keywords for attributes of other libraries' annotations that bound a number."""
+"""JSON Schema keywords for annotations of other libraries that bound a number."""
 LENGTHS: Mapping[type, tuple[str, str]] = {
     str: ("minLength", "maxLength"),
     bytes: ("minLength", "maxLength"),
@@ -40,16 +40,16 @@ LENGTHS: Mapping[type, tuple[str, str]] = {
     frozenset: ("minItems", "maxItems"),
     dict: ("minProperties", "maxProperties"),
 }
-"""JSON Schema keywords for `min_length` and `max_length`, by type."""
+"""JSON Schema keywords for `min_length` and `max_length`, by type of the value."""
 OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
 
 
 class HintError(Exception):
-    """A type has no JSON Schema. The message names the type."""
+    """A type has no JSON Schema. The message contains the type."""
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """Return the schema of a type, with its named parts under `$defs`. Raises: HintError."""
+    """Return the schema of a type. Its named parts are under `$defs`. Raises: HintError."""
     try:
         (root,), defs = msgspec.json.schema_components(
             [hint], ref_template=DEFS + "{name}", schema_hook=_other_schema
@@ -68,12 +68,12 @@ def schema_of(hint: Any) -> dict[str, Any]:
 
 
 def is_field(value: Any) -> bool:
-    """Return True if a value is pydantic's `Field(...)`, as an annotation or as a parameter's default."""
+    """Return True if a value is pydantic's `Field(...)`, as an annotation or as a default."""
     return type(value).__name__ == "FieldInfo" and hasattr(value, "default_factory")
 
 
 def field_default(value: Any) -> Callable[[], Any] | None:
-    """Return a function that creates the default of a `Field(...)`, or None if it has no default."""
+    """Return a function that creates the default of a `Field(...)`. None if it has no default."""
     if callable(value.default_factory):
         factory: Callable[[], Any] = value.default_factory
         return factory
@@ -84,7 +84,7 @@ def field_default(value: Any) -> Callable[[], Any] | None:
 
 
 def translated(hint: Any) -> Any:
-    """Return the hint with the annotations of other libraries as `msgspec.Meta`, at any depth.
+    """Convert annotations of other libraries in a hint, at any depth, to `msgspec.Meta`.
 
     Raises: HintError for a `Field` with an alias.
     """
@@ -106,7 +106,7 @@ def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
 
 
 def _as_meta(note: Any, base: Any) -> Any:
-    """Return an annotation as `msgspec.Meta`, or as it is if it is a text or has no schema keywords."""
+    """Convert an annotation to `msgspec.Meta`. Texts, and annotations without keywords, stay as they are."""
     if isinstance(note, str | msgspec.Meta):
         return note
     keywords = _keywords(note, base)
@@ -116,7 +116,7 @@ def _as_meta(note: Any, base: Any) -> Any:
 
 
 def _keywords(note: Any, base: Any) -> dict[str, Any]:
-    """Return the JSON Schema keywords of another library's annotation for a value of type `base`."""
+    """Return the JSON Schema keywords of another library's annotation, for a value of type `base`."""
     keywords: dict[str, Any] = {}
     for attribute, keyword in BOUNDS.items():
         bound = getattr(note, attribute, None)
@@ -150,7 +150,7 @@ def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
 
 
 def _lengths(base: Any) -> set[tuple[str, str]]:
-    """Return the JSON Schema keywords for the length of a type, or of each member of a union."""
+    """Return the JSON Schema keywords for the length of a type, or of all members of a union."""
     base, _ = split(base)
     if get_origin(base) in (Union, UnionType):
         return {words for part in get_args(base) for words in _lengths(part)}
@@ -162,9 +162,9 @@ def _lengths(base: Any) -> set[tuple[str, str]]:
 
 
 def described(hint: Any, description: str) -> Any:
-    """Return the hint with a description.
+    """Add a description to a hint.
 
-    A description in `msgspec.Meta` and a text in `Annotated` take precedence over `description`.
+    A description in `msgspec.Meta`, or a text in `Annotated`, replaces `description`.
     """
     base, notes = split(hint)
     texts = [note for note in notes if isinstance(note, str)]
@@ -181,7 +181,7 @@ def described(hint: Any, description: str) -> Any:
 
 
 def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Split a hint into its type and its `Annotated` metadata. `Required` and `NotRequired` are removed."""
+    """Split a hint into its type and its `Annotated` metadata. Remove `Required` and `NotRequired`."""
     if get_origin(hint) in (NotRequired, Required):
         (hint,) = get_args(hint)
     if get_origin(hint) is Annotated:
@@ -191,7 +191,7 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def without_none(hint: Any) -> Any:
-    """Return a hint without None. A parameter that may be omitted need not accept null."""
+    """Return a hint without None. A parameter that may be left out need not accept null."""
     base, notes = split(hint)
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
@@ -203,7 +203,7 @@ def without_none(hint: Any) -> Any:
 
 
 def is_too_general(hint: Any) -> bool:
-    """Return True if a hint is too general for a schema, such as `Any`, `dict` or `list[dict]`."""
+    """Return True if a hint says too little for a schema, such as `Any`, `dict` or `list[dict]`."""
     base, _ = split(hint)
     if base in OPEN or getattr(base, "__name__", "") == "ToolResult":
         return True
@@ -214,7 +214,7 @@ def is_too_general(hint: Any) -> bool:
 
 
 def has_no_structure(hint: Any) -> bool:
-    """Return True if a hint allows text, bytes or None, which have no structure."""
+    """Return True if a hint allows text, bytes or None. These have no structure."""
     base, _ = split(hint)
     if get_origin(base) in (Union, UnionType):
         return any(has_no_structure(each) for each in get_args(base))
@@ -227,7 +227,7 @@ def from_json(wanted: type, value: Any) -> Any:
         return Path(value)
     if hasattr(wanted, "model_validate"):
         return wanted.model_validate(value)
-    # msgspec requires this exception for unknown types. `schema_of` has rejected them before.
+    # msgspec requires this exception for unknown types. `schema_of` has already rejected them.
     raise NotImplementedError(f"JSON cannot be converted to {wanted}")
 
 
@@ -237,7 +237,7 @@ def _other_schema(wanted: type) -> dict[str, Any]:
     if hasattr(wanted, "model_json_schema"):
         schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
         return schema
-    # After NotImplementedError, msgspec would accept a description alone as the schema.
+    # After NotImplementedError, msgspec would accept a schema that is only a description.
     raise HintError(f"type {wanted} is not supported")
 
 
@@ -263,7 +263,7 @@ def _restore(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
 
 
 def _describe(owner: Any, schema: dict[str, Any]) -> None:
-    """Add the author's descriptions to the schema of a dataclass-like type and its fields."""
+    """Add the author's descriptions to the schema of a class with fields, and to its fields."""
     doc = read_docstring(owner.__doc__)
     if "description" in schema:
         schema["description"] = doc.text
@@ -317,7 +317,7 @@ def _objects(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def _used(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Return the definitions that a schema refers to, directly or indirectly, in their order."""
+    """Return the definitions to which a schema refers, directly or indirectly, in their order."""
     wanted: set[str] = set()
     waiting: list[Any] = [schema]
     while waiting:
@@ -335,20 +335,20 @@ SECTION = (
     r"|:param\b|:returns?:|:raises\b|@param\b)"
 )
 SHAPED = r"(?m)^(?:\s|[-*+>|#`~]|\d+[.)]\s)"
-"""Start of lines whose line break must be kept, such as list items and tables."""
+"""Beginnings of lines that must stay on a line of their own, such as list items and tables."""
 
 
 class Doc(Struct, frozen=True):
     """A parsed docstring."""
 
     text: str = ""
-    """Text before the first section, with its paragraphs."""
+    """Text before the first section. It may have several paragraphs."""
     parameters: dict[str, str] = field(default_factory=dict)
     """Description of each parameter, on one line."""
 
 
 def read_docstring(docstring: str | None) -> Doc:
-    """Parse a docstring in Google, NumPy, Sphinx or Epydoc style. Plain ones need no parser."""
+    """Parse a docstring in Google, NumPy, Sphinx or Epydoc style. A plain docstring needs no parser."""
     clean = inspect.cleandoc(docstring or "")
     if "\n" not in clean and clean[:1] not in (":", "@"):
         return Doc(clean)
@@ -359,13 +359,13 @@ def read_docstring(docstring: str | None) -> Doc:
 
     try:
         parsed = parse(clean)
-    except Exception:  # the parser fails on some formats; the text is usable nevertheless
+    except Exception:  # the parser rejects some formats, but the text is usable
         return Doc(_flowing(clean))
     parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
     return Doc(_flowing(clean[: section.start()].rstrip()), parameters)
 
 
 def _flowing(text: str) -> str:
-    """Join lines that were wrapped in the source; lists, tables and code stay unchanged."""
+    """Join lines that were wrapped in the source. Lists, tables and code stay unchanged."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
     return "\n\n".join(each if re.search(SHAPED, each) else each.replace("\n", " ") for each in paragraphs)

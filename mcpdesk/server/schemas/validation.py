@@ -1,11 +1,11 @@
-"""Validation against JSON Schema, with error messages that state the location and what is allowed.
+"""Validation against JSON Schema, with error messages that say where the error is and what is allowed.
 
-Schemas may be 2020-12 or older drafts. Messages never repeat the value itself.
+Schemas may be of draft 2020-12 or older. Messages never contain the value itself.
 
-jsonschema_rs is imported when the first schema is compiled. It never fetches anything, but has no time limit:
-a schema that doubles its work at every level, or that refers to itself without descending into the value,
-would block or crash the interpreter. Such schemas are refused. Costly patterns are checked by
-`costly_patterns`.
+jsonschema_rs is imported when the first schema is compiled. It never downloads anything, but it has no time
+limit. A schema that doubles the work at every level, or that refers to itself at the same location, would
+block or crash the interpreter. Such schemas are rejected. `costly_patterns` checks costly regular
+expressions.
 """
 
 from __future__ import annotations
@@ -38,51 +38,51 @@ if TYPE_CHECKING:
 
 Phrase = Callable[[dict[str, Any], Any], str]
 MOST_FAULTS = 20
-"""Maximum number of errors listed for one schema."""
+"""Maximum number of errors that are listed for one schema."""
 MAX_SHOWN = 12
-"""Maximum number of names or values listed in one message."""
+"""Maximum number of names or values in one message."""
 LONGEST_NAME = 100
-"""Maximum characters of a name for a similarity search, whose time grows faster than the name."""
+"""Maximum length in characters of a name in a search for similar names."""
 LOOKED_AT = (100, 2_000)
-"""Maximum parts of a value that are searched for errors: in the first pass, and in the second if that finds
-none.
+"""Maximum number of parts of a value that are searched for errors, in the first and in a second pass.
 
-The validator creates all errors before it returns the first one, each with a copy of the invalid part.
-Without a limit, a few megabytes of invalid data would take gigabytes and minutes.
+The second pass is made if the first finds none. The validator creates all errors before it returns the first,
+each with a copy of the invalid part. Without a limit, a few megabytes of invalid data would need gigabytes
+and minutes.
 """
 HOLDS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}
 )
-"""Errors that hold for a whole object or list if they hold for its beginning."""
+"""Errors of the beginning of an object or list that are also errors of the whole."""
 
 _Path = tuple[str | int, ...]
 
 
 class SchemaFailure(Struct, frozen=True):
-    """One invalid part of a value: keys and indexes from the root, and the reason in words."""
+    """Invalid part of a value: its path of keys and indexes, and the reason as text."""
 
     path: tuple[str | int, ...]
     message: str
 
 
 class Validator:
-    """One compiled schema. `accepts(value)` is fast; `failures(value)` lists the errors."""
+    """Compiled schema. `accepts(value)` is fast; `failures(value)` lists the errors."""
 
     __slots__ = ("_compiled", "_names", "_schema", "accepts")
 
     def __init__(
         self, schema: dict[str, Any], compiled: jsonschema_rs.Validator, names: list[Pattern] | None = None
     ) -> None:
-        """`names` are the costly patterns for names of members; None if no pattern is costly."""
+        """`names` has the costly patterns for member names. None if no pattern is costly."""
         self._schema = schema
         self._compiled = compiled
         self._names = names
         self.accepts: Callable[[Any], bool] = compiled.is_valid if names is None else self._accepts
 
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
-        """Return up to `limit` errors of `value`; an empty list if it is valid.
+        """Return up to `limit` errors of a value. Empty if it is valid.
 
-        Only the beginning of a large value is searched. An error after that is reported without its location.
+        Only the beginning of a large value is searched. An error after that is reported without its path.
         """
         if self._names is None:
             return [] if self.accepts(value) else self._errors(value, limit)
@@ -100,7 +100,7 @@ class Validator:
         return not check_names(value, self._names or []) and self._checked(value)[0]
 
     def _checked(self, value: Any) -> tuple[bool, str]:
-        """Return whether the value is valid, and the limit of costly patterns that it exceeds."""
+        """Return True if the value is valid, and the limit for costly patterns that it exceeds."""
         with pattern_budget() as budget:
             is_valid = self._compiled.is_valid(value)
             return is_valid and not budget.problem, budget.problem
@@ -123,9 +123,9 @@ class Validator:
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
-    """Compile a schema, whose draft is the one in `$schema`, or 2020-12 if that is missing.
+    """Compile a schema. Its draft is given by `$schema`; the default is 2020-12.
 
-    Raises: SchemaError if the schema is invalid, refers to another document, or could be too expensive.
+    Raises: SchemaError if the schema is invalid, refers to another document, or could need too much time.
     """
     import jsonschema_rs
 
@@ -179,9 +179,10 @@ def _why(error: ValueError) -> str:
 
 
 def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
-    """Return up to `MOST_FAULTS` errors of a schema, and a copy of the schema without invalid parts.
+    """Return up to `MOST_FAULTS` errors of a schema, and a copy without its invalid parts.
 
-    The library stops at the first error, so each invalid part is removed before the rest is checked again.
+    The library stops at the first error. Each invalid part is therefore removed before the schema is checked
+    again.
     """
     import jsonschema_rs
 
@@ -219,7 +220,7 @@ def _take_out(schema: Any, path: tuple[str | int, ...]) -> bool:
 
 
 def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[SchemaFailure]:
-    """Yield the failures for one error of the validator; `schema` is the whole document."""
+    """Yield the failures that describe one error of the validator. `schema` is the whole document."""
     path = tuple(error.instance_path)
     kind = error.kind
     facts = kind.as_dict()
@@ -239,7 +240,7 @@ def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[SchemaFa
 
 
 def words(error: ValidationError) -> str:
-    """Return what is allowed at the location of an error."""
+    """Return what is allowed at the path of an error."""
     phrase = PHRASES.get(error.kind.name)
     if phrase is None:
         return str(error.message)
@@ -249,7 +250,7 @@ def words(error: ValidationError) -> str:
 def _alternatives(
     path: tuple[str | int, ...], branches: list[list[ValidationError]], schema: dict[str, Any]
 ) -> Iterator[SchemaFailure]:
-    """Yield the failures of the branch whose type matches, if there is exactly one; else of all branches."""
+    """Yield failures of the branch whose type matches. If not exactly one matches, those of all branches."""
     branches = [branch for branch in branches if branch]
     meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]
     if not branches:
@@ -350,9 +351,9 @@ PHRASES: dict[str, Phrase] = {
 MAX_NODES = 4_000
 MAX_DEPTH = 48
 MAX_EVALUATIONS = 512
-"""Maximum number of schema evaluations for one location of a value."""
+"""Maximum number of schemas that are evaluated for one location in a value."""
 MAX_CHAIN = 128
-"""Maximum length of a chain of schemas that apply to the same location through each other."""
+"""Maximum length of a chain of schemas that refer to each other for the same location."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 SAME_PLACE = ("not", "if", "then", "else")
@@ -365,14 +366,14 @@ DEEPER_MAPS = ("properties", "patternProperties", "$defs", "definitions")
 
 
 class SchemaError(DeskError):
-    """A schema cannot be used; the message contains the reason."""
+    """The schema cannot be used. The message contains the reason."""
 
 
 def check_bounds(schema: dict[str, Any]) -> None:
-    """Refuse a schema that could be too expensive.
+    """Reject a schema that could need too much time.
 
-    Raises: SchemaError for references to other documents, dangling or endless references, and more nodes,
-    depth or evaluations per location than allowed.
+    Raises: SchemaError for references to other documents, for dangling or endless references, and for too
+    many nodes, levels or evaluations.
     """
     _check_size(schema)
     document = _Document(schema)
@@ -389,7 +390,7 @@ def check_bounds(schema: dict[str, Any]) -> None:
 
 
 class _Document:
-    """One schema document: its anchors, and the evaluation costs of its parts."""
+    """Schema document: its anchors, and the number of evaluations of its parts."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
@@ -397,7 +398,7 @@ class _Document:
         self._costs: dict[int, int] = {}
 
     def evaluations(self, node: Any, chain: tuple[int, ...] = ()) -> int:
-        """Return the number of schemas that apply to the same location as `node`, including itself."""
+        """Return the number of schemas that apply to the same location as `node`, including `node`."""
         if not isinstance(node, dict):
             return 1
         key = id(node)
@@ -447,7 +448,7 @@ def _step(node: Any, part: str, reference: str) -> Any:
 
 
 def _check_size(schema: dict[str, Any]) -> None:
-    """Count containers level by level; this also terminates for a structure that contains itself."""
+    """Count containers level by level. This ends even if a structure contains itself."""
     level: list[Any] = [schema]
     nodes = depth = 0
     while level:

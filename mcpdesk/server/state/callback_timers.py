@@ -1,6 +1,6 @@
-"""Callback timers: messages that return later, once or repeatedly.
+"""Timers for callbacks: messages that a client receives later, once or repeatedly.
 
-They outlive calls, connections and the server.
+They continue after the end of the call, of the connection and of the server.
 """
 
 from __future__ import annotations
@@ -25,22 +25,25 @@ if TYPE_CHECKING:
 
 
 class CoreMark(Struct, frozen=True):
-    """Identity of this process among those that use the same state, and a check of the other ones."""
+    """Identity of this process among those that use the same state, and a check whether another one runs."""
 
     mark: str = field(default_factory=lambda: process_mark(os.getpid()))
     is_running: Callable[[str], bool] = is_running
     doubt_s: float = 0.0
-    """Seconds for which another process may appear to run after its end; 0 if that is detected at once."""
+    """Seconds for which another process may seem to run after its end. 0 if its end is noticed at once."""
 
 
 Listener = Callable[[Callback, bool], None]
-"""Called with a callback that changed, and True if it has just fired."""
+"""Function that is called with a callback that changed, and True if it has just fired."""
 LogToSetter = Callable[[str, Any], bool]
-"""Logs data at a level to the client that set a callback. Returns False if that client has disconnected."""
+"""Function that logs data at a level to the client that set a callback.
+
+It returns False if that client has disconnected.
+"""
 MOST_ID = 1_000_000
-"""Maximum id that a caller may choose."""
+"""Largest id that a caller may choose."""
 MOST = 1_000
-"""Maximum number of pending callbacks."""
+"""Maximum number of callbacks that have not fired."""
 SCHEME = "callback://"
 
 
@@ -50,9 +53,9 @@ class CallbackTimers:
     def __init__(
         self, data: StateData, clock: Callable[[], float] = time.time, core: CoreMark | None = None
     ) -> None:
-        """`core` identifies this process among those that use the state; by default the process id does."""
+        """`core` identifies this process among those that use the state. The default is the process id."""
         self.version = 0
-        """Counter that increases with every change."""
+        """Number that increases with every change."""
         self.snapshot: tuple[Callback, ...] = ()
         """All known callbacks, oldest first."""
         self._data = data

@@ -1,4 +1,4 @@
-"""The generator `lifespan` in a folder's `context.py`, which must yield exactly once."""
+"""The function `lifespan` in a folder's `context.py`, a generator that must yield exactly once."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mcpdesk.errors import HandlerError, ServerFailure
 
 Function = Callable[[Any], AsyncGenerator[Any, None]]
 CLOSE_S = 10.0
-"""Maximum time for the code after the `yield`."""
+"""Maximum number of seconds for the code after the `yield`."""
 _log = logging.getLogger(__name__)
 
 
 class Lifespan:
-    """Runs `lifespan(server)` once in a separate task, from first use until `close`.
+    """Runs `lifespan(server)` once in a task of its own, from the first use until `close`.
 
     If it fails before its `yield`, the next use runs it again.
     """
 
     def __init__(self, function: Function, place: str, folder: Path) -> None:
-        """`place` names the function for display, `folder` is that of its server."""
+        """`place` is the function's location for messages. `folder` is the server folder."""
         self.function = function
         self._folder = folder
         self._place = place
@@ -36,9 +36,9 @@ class Lifespan:
         return Lifespan(self.function, self._place, self._folder)
 
     async def state(self, server: object) -> Any:
-        """Return the yielded value.
+        """Return the value that the generator yields.
 
-        Raises: HandlerError with the failing line if it fails before the `yield`.
+        Raises: HandlerError with the line that failed, if it fails before the `yield`.
         """
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()
@@ -47,7 +47,7 @@ class Lifespan:
         return await asyncio.shield(self._ready)
 
     async def close(self) -> None:
-        """Run the code after the `yield`, and wait for its end."""
+        """Run the code after the `yield`, and wait until it has ended."""
         self._ended.set()
         if self._task is None:
             return
@@ -65,7 +65,7 @@ class Lifespan:
         except BaseException as error:
             self._ready = None
             ready.set_exception(self._failure(error))
-            ready.exception()  # mark it as retrieved, because no caller may be waiting
+            ready.exception()  # marks the exception as retrieved
             if isinstance(error, asyncio.CancelledError):
                 raise
             return

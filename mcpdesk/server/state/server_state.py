@@ -1,6 +1,6 @@
-"""State of a hosted server that outlives a call.
+"""State of a hosted server that is kept between calls.
 
-Everything is created at first use, so that a server without state costs nothing.
+Each part is created at first use, so a server without state costs nothing.
 """
 
 from __future__ import annotations
@@ -37,81 +37,81 @@ if TYPE_CHECKING:
     from mcpdesk.storage.tasks import Task
 
 BROWSERS = 4
-"""Maximum number of browsers that render pages for one server; each takes hundreds of megabytes."""
+"""Maximum number of browsers that render pages for one server. Each needs hundreds of megabytes."""
 NEWEST_TASKS = 100
 """Maximum number of tasks in a snapshot of the task lists."""
 PLAN_KEY = "plan:"
-"""Prefix of the keys of plans in the state file; the session follows."""
+"""Prefix of the keys of plans in the state file. The session follows."""
 MOST_PLANS = 500
-"""Maximum number of stored plans per server; the newest are kept."""
+"""Maximum number of stored plans for each server. The newest are kept."""
 PROGRAMS_KEY = "programs:"
-"""Prefix of the keys of programs in the state that replicas share; the replica's mark follows."""
+"""Prefix of the keys of programs in the state that replicas share. The id of the replica follows."""
 MOST_PROGRAMS = 100
-"""Maximum number of programs shared with other replicas; the newest are kept."""
+"""Maximum number of programs that other replicas can see. The newest are kept."""
 COMMAND_CHARS = 500
-"""Maximum characters of a program's command."""
+"""Maximum length in characters of a program's command."""
 SESSION = "session:"
 """Prefix of session keys."""
 
 
 class ToolOptions(Struct, frozen=True):
-    """Settings for built-in tools."""
+    """Settings that built-in tools use."""
 
     search_engines: tuple[str, ...] = ()
-    """Names of search engines in any order; empty for the defaults."""
+    """Names of search engines in any order. Empty for the default ones."""
     search_urls: Mapping[str, str] = field(default_factory=dict)
-    """URL of a mirror to use instead, by engine."""
+    """URL of a mirror to use instead of an engine, by engine."""
     search_timeout_s: float = 8.0
     """Time limit per engine in seconds."""
     read_private_urls: bool = False
-    """True if pages of private networks may be read."""
+    """True if pages in private networks may be read."""
     output_chars: int = 30_000
-    """Maximum characters of a program's output, or of a document, in one result."""
+    """Maximum length in characters of a program's output, or of a document, in one result."""
     outputs_keep_bytes: int = 1 << 30
-    """Maximum disk space for the outputs of programs."""
+    """Maximum disk space in bytes for the outputs of programs."""
     ask_order: str = "desk-first"
-    """Target of AskUserQuestion: `desk-first`, `client-first` or `both`."""
+    """Order in which AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
     model: str = ""
-    """Model hint for sampling requests of tools that have no preference."""
+    """Model that sampling requests ask for, if the tool has no preference."""
 
 
 class Plan(Struct, frozen=True):
-    """Current or last plan of a session. `since` is ISO 8601, `file` an absolute path."""
+    """Current or last plan of a session. `since` is in ISO 8601 format, `file` is an absolute path."""
 
     goal: str
     file: str
     since: str
     is_active: bool
     is_own: bool = False
-    """True if the file was created for the plan and may be overwritten."""
+    """True if the file was created for this plan and may be overwritten."""
     client: str = ""
     """Display name of the client that planned."""
 
 
 class ProgramRecord(Struct, frozen=True):
-    """Program in the background as other replicas see it, with its state when it started or ended."""
+    """Background program as other replicas see it, with its state when it started or ended."""
 
     id: int
     command: str
     state: Literal["running", "succeeded", "failed", "killed"]
     exit_code: int | None
     started: float
-    """Unix time, like `ended_at`."""
+    """Unix time in seconds, like `ended_at`."""
     ended_at: float | None
     output_bytes: int
     output_file: str
 
 
 class Todo:
-    """Task lists of TaskManager. `snapshot`, `version` and `is_stale` may be read on any thread."""
+    """Task lists of the tool TaskManager. Any thread may read `snapshot`, `version` and `is_stale`."""
 
     def __init__(self, data: StateData) -> None:
         self.version = 0
-        """Counter that increases with every snapshot that differs from the previous one."""
+        """Number that increases with every snapshot that differs from the previous one."""
         self.snapshot: tuple[Task, ...] = ()
         """Newest tasks, oldest first."""
         self.is_stale = True
-        """True if there were changes since the last snapshot."""
+        """True if tasks changed after the last snapshot."""
         self._data = data
 
     def changed(self) -> None:
@@ -130,9 +130,9 @@ class Todo:
 
 
 class ServerState:
-    """State of a server with a folder: the server folder, and a folder for its data.
+    """State of a server with a folder. It uses the server folder, and another folder for its data.
 
-    Used on the core's loop.
+    Use it on the core's loop.
     """
 
     def __init__(
@@ -143,61 +143,61 @@ class ServerState:
         options: ToolOptions | None = None,
         shared: ServerInEngine | None = None,
     ) -> None:
-        """With `shared` the state is shared by all replicas and not stored in a file."""
+        """If `shared` is given, all replicas share the state, and no state file is used."""
         self._shared = shared
         self.options = options or ToolOptions()
         self.on_callback: Listener = lambda _callback, _has_fired: None
-        """Called with each callback that is set, fires or is cancelled."""
+        """Function that is called with each callback that is set, fires or is cancelled."""
         self.on_program_over: Callable[[Program], None] = lambda _program: None
-        """Called with each program in the background that has ended."""
+        """Function that is called with each background program that has ended."""
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
-        """Logs a callback's message to every client of the server; returns their names."""
+        """Function that logs a callback's message to all clients of the server, and returns their names."""
         self.notify_person: Callable[[str], object] = lambda text: None
-        """Shows a notice to the person at the desk. May be called on any thread."""
+        """Function that shows a notice at the desk. May be called on any thread."""
         self.on_write: Callable[[], object] = lambda: None
-        """Called on a thread after this process has changed the state file."""
+        """Function that is called on a worker thread after this process has changed the state file."""
         self.is_brief = False
-        """True if this process ends after one call, so it fires no callbacks and starts no programs."""
+        """True if this process ends after one call. It fires no callbacks and starts no programs."""
         self.rules = 0
-        """Counter that increases when the set of tools that may run changes, by a plan or a policy."""
+        """Number that increases when a plan or a policy changes which tools may run."""
         self._is_stopping = False
         self.approvals = Approvals(lambda: self.data, self.look_for_state, self._change_rules)
         """Approval policies of the tools."""
         self.plan: Plan | None = None
-        """Last plan of any session."""
+        """Plan that was changed last, of any session."""
         self.plans: Mapping[str, Plan] = {}
-        """Current or last plan of each session, by `Call.session`."""
+        """Current or last plan of each session. The keys are those of `Call.session`."""
         self._sessions: dict[str, int] = {}
-        """Number of conversations of each session here that may have a plan."""
+        """Number of conversations here, for each session that may have a plan."""
         self._unread: set[str] = set()
-        """Sessions whose plan another process may have stored, and that was not read yet."""
+        """Sessions whose plan was not read yet. Another process may have stored one."""
         self.broken_skills: Mapping[str, str] = {}
-        """Skills that cannot be used, with the reason."""
+        """Skills that cannot be used, with reasons."""
         self.skills = tuple(skills)
-        """Folders with one folder per skill. If a name exists in several, the first one is used."""
+        """Folders with skills. If several have a skill of the same name, the first one is used."""
         self.folder = folder
-        """Server folder; programs run here."""
+        """Server folder. Programs run in it."""
         self.state = state
-        """Folder for this server's data, created when it is first written."""
+        """Folder for the data of this server. It is created when it is first written."""
         self.own_loops: OwnLoops | None = None
-        """Event loops for the folder's code, after it has blocked the core's loop."""
+        """Separate event loops for the folder's code, if it has blocked the core's loop."""
         self._has_state = False
         self._telling_aio: asyncio.Task[None] | None = None
-        """Task that reports the programs here to the other replicas."""
+        """Task that tells the other replicas about the programs here."""
 
     def _change_rules(self) -> None:
         self.rules += 1
 
     def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
-        """Set the plans of all sessions; `last` is the plan changed last."""
+        """Set the plans of all sessions. `last` is the plan that was changed last."""
         if plans != self.plans:
             self.rules += 1
         self.plans, self.plan = plans, last
 
     def join(self, session: str, *, is_read: bool = True) -> None:
-        """Register a conversation of a session that other processes may have served before.
+        """Note a conversation of a session that other processes may have served before.
 
-        `is_read` is True if the session's plan, if any, has been read.
+        `is_read` is True if the plan of the session was already read.
         """
         if not is_read:
             self._unread.add(session)
@@ -206,7 +206,7 @@ class ServerState:
         self._sessions[session] = self._sessions.get(session, 0) + 1
 
     def serves(self, session: str) -> bool:
-        """Return True if a session that may have a plan is here."""
+        """Return True if a session that may have a plan has a conversation here."""
         return session in self._sessions
 
     @property
@@ -224,9 +224,9 @@ class ServerState:
 
     @property
     def shown_plans(self) -> list[tuple[str, Plan]]:
-        """Active plans of the sessions here, newest first; without an active one the last plan, if any.
+        """Return the active plans of the sessions here, newest first. Without one, the last plan.
 
-        May be read on any thread.
+        May be called on any thread.
         """
         plans, sessions, last = self.plans, self._sessions, self.plan
         active = [(key, plan) for key, plan in plans.items() if plan.is_active and key in sessions]
@@ -235,7 +235,9 @@ class ServerState:
         return [(next((key for key, plan in plans.items() if plan == last), ""), last)]
 
     def leave(self, session: str) -> None:
-        """Unregister a conversation. With its last one a session leaves plan mode; the plan is kept."""
+        """Note the end of a conversation. After the last one, the session leaves plan mode; its plan
+        is kept.
+        """
         count = self._sessions.pop(session, 1)
         if count > 1:
             self._sessions[session] = count - 1
@@ -247,14 +249,14 @@ class ServerState:
             self.take_plans({key: each for key, each in self.plans.items() if key != session}, last)
 
     def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
-        """Return the reason a tool may not run now in a session, with these arguments; empty if it may."""
+        """Return the reason why a tool may not run in a session with these arguments. Empty if it may run."""
         if self._is_stopping:
             return f"{tool.name} was not called: the server is stopping. Call again once it is back."
         reason = refused(tool, self.plans.get(session), arguments)
         return reason or self.approvals.refusal(tool.name)
 
     def is_free(self, tool: Tool) -> bool:
-        """Return True if a tool may run now for any caller and any arguments."""
+        """Return True if a tool may run now, whatever the caller and the arguments."""
         sessions, plans = self._sessions, self.plans
         is_planned = bool(self._unread) or any(
             plan.is_active for key, plan in plans.items() if key in sessions
@@ -262,18 +264,18 @@ class ServerState:
         return (not is_planned or is_exempt(tool)) and not self.refusal(tool)
 
     def stop(self) -> None:
-        """Start no more tool calls; running calls continue."""
+        """Start no more tool calls. Running calls continue."""
         self._is_stopping = True
         self.rules += 1
 
     @property
     def outputs(self) -> Path:
-        """Folder of long program outputs."""
+        """Folder for long outputs of programs."""
         return self.state / "outputs"
 
     @cached_property
     def output_budget(self) -> OutputBudget:
-        """Disk space shared by the outputs of programs."""
+        """Disk space that the outputs of programs share."""
         from mcpdesk.jobs.output_budget import OutputBudget
 
         return OutputBudget(self.options.outputs_keep_bytes, (self.outputs, self._program_outputs))
@@ -284,21 +286,21 @@ class ServerState:
 
     @cached_property
     def call_folders(self) -> CallFolders:
-        """Folders for files that single calls produce."""
+        """Folders for files that single calls make."""
         from mcpdesk.jobs.call_files import CallFolders
 
         return CallFolders(self.state / "produced")
 
     @cached_property
     def made_files(self) -> MadeFiles:
-        """Files that programs created at paths chosen by clients."""
+        """Files that programs made at paths chosen by clients."""
         from mcpdesk.jobs.call_files import MadeFiles
 
         return MadeFiles()
 
     @cached_property
     def data(self) -> StateData:
-        """State of the server, in a file or shared by replicas."""
+        """Stored state of the server, in a file or shared by replicas."""
         if self._shared is not None:
             return self._shared.open()
         from mcpdesk.storage.database import Database
@@ -324,7 +326,7 @@ class ServerState:
 
     @cached_property
     def programs(self) -> Programs:
-        """Programs in the background. With replicas, their numbers identify the replica."""
+        """Background programs. With replicas, their numbers identify the replica."""
         from mcpdesk.jobs.programs import Programs
 
         first = 1 if self._shared is None else first_number(self._shared.core.mark)
@@ -335,7 +337,7 @@ class ServerState:
         self.tell_of_programs()
 
     def tell_of_programs(self) -> None:
-        """Report the programs here to the other replicas soon; no effect without replicas."""
+        """Tell the other replicas soon about the programs here. Does nothing without replicas."""
         is_telling = self._telling_aio is not None and not self._telling_aio.done()
         if self._shared is not None and not is_telling and not self._is_stopping:
             self._telling_aio = asyncio.create_task(self._tell_of_programs(self._shared.core))
@@ -347,10 +349,10 @@ class ServerState:
             try:
                 await remember_programs(self, core)
             except StorageError:
-                return  # the next program that starts or ends reports all of them
+                return  # the next report includes all programs
 
     async def programs_elsewhere(self) -> list[ProgramRecord]:
-        """Return the programs of the other replicas in any order. Raises: StorageError."""
+        """Return the programs of the other replicas. Raises: StorageError."""
         return [] if self._shared is None else await recall_programs(self, self._shared.core)
 
     @cached_property
@@ -365,20 +367,20 @@ class ServerState:
 
     @property
     def has_state(self) -> bool:
-        """True if the state file is known to exist; safe on any thread."""
+        """True if the state file is known to exist. May be read on any thread."""
         return self._has_state or self._shared is not None
 
     def find_state(self) -> bool:
-        """Check whether the state file exists; another process may have created it. Safe on any thread."""
+        """Check whether the state file exists. Another process may have created it. For any thread."""
         self._has_state = self.has_state or self._file.exists()
         return self._has_state
 
     async def look_for_state(self) -> bool:
-        """Check for the state file on a thread."""
+        """Check on a worker thread whether the state file exists."""
         return self.has_state or await asyncio.to_thread(self.find_state)
 
     def has_made(self, part: str) -> bool:
-        """Return True if a lazily created part exists; safe on any thread."""
+        """Return True if a part was already created. May be called on any thread."""
         return part in self.__dict__
 
     @property
@@ -390,7 +392,7 @@ class ServerState:
         if await self.look_for_state():
             await self.approvals.recall()
             await self.callbacks.wake()
-            await recall(self)  # last, so that an invalid plan does not keep the rest from being loaded
+            await recall(self)  # last, so that an invalid plan does not prevent the other loads
 
     async def hear(self) -> None:
         """Load the changes of another process or replica. Raises: StorageError."""
@@ -424,17 +426,17 @@ class ServerState:
                 with suppress(StorageError):
                     await remember_programs(self, self._shared.core)
         if "data" in self.__dict__:
-            # Another process may lock the file for seconds. Other servers of this core stop in the meantime.
+            # Another process may lock the file for seconds. Meanwhile other servers of this core stop.
             await asyncio.to_thread(self.data.close)
 
 
 def is_exempt(tool: Tool) -> bool:
-    """Return True if plan mode allows a tool with any arguments."""
+    """Return True if plan mode allows a tool, whatever its arguments."""
     return tool.while_planning is True or bool(tool.annotations.get("readOnlyHint"))
 
 
 def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None = None) -> str:
-    """Return the reason why plan mode refuses a tool; empty if it does not."""
+    """Return the reason why plan mode forbids a tool. Empty if it allows the tool."""
     if plan is None or not plan.is_active or is_exempt(tool):
         return ""
     actions = tool.while_planning or ()
@@ -449,10 +451,10 @@ def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None =
 
 
 def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
-    """Return the first bytes of a plan's file, and its size; None if it is missing or cannot be read."""
+    """Return the first bytes of a plan's file, and its size. None if it cannot be read."""
     try:
         status = os.stat(plan.file)
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe would block
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe could wait forever
             return None
         with open(plan.file, "rb") as file:
             return file.read(limit), status.st_size
@@ -461,7 +463,7 @@ def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
 
 
 async def recall(state: ServerState) -> None:
-    """Load the plans of a previous run or another process. Raises: StorageError."""
+    """Load the plans of a previous run or of another process. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
     kept = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
@@ -482,7 +484,7 @@ async def recall(state: ServerState) -> None:
 
 
 async def end_plan(state: ServerState, session: str) -> None:
-    """End the plan mode of a session by decision of a person; its plan is kept. Raises: StorageError."""
+    """End the plan mode of a session, as a person decided. The plan is kept. Raises: StorageError."""
     plan = state.plans.get(session)
     if plan is not None and plan.is_active and state.serves(session):
         await remember(state, replace(plan, is_active=False), session)
@@ -524,7 +526,7 @@ async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRec
     found = list[ProgramRecord]()
     for mark, text in kept.items():
         if mark != core.mark and core.is_running(mark):
-            with suppress(msgspec.DecodeError):  # written by a replica of another version
+            with suppress(msgspec.DecodeError):  # another version wrote it
                 found += msgspec.json.decode(text, type=list[ProgramRecord])
     return found
 
@@ -544,7 +546,7 @@ async def forget_unreadable(state: ServerState) -> None:
 
 
 async def remember(state: ServerState, plan: Plan | None, session: str) -> None:
-    """Store the plan of a session; None deletes it. Raises: StorageError; nothing is changed then."""
+    """Store the plan of a session. None deletes it. Raises: StorageError; nothing has changed then."""
     from mcpdesk.storage import facts
 
     text = None if plan is None else msgspec.json.encode(plan).decode()
