@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import click
 
+    from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_part import HostPart, StartedCore
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.protocol.catalogue.contract import Definitions
     from mcpdesk.recorder.archive import Archive
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
+    from mcpdesk.settings import Settings
     from mcpdesk.transports.relay import RelayTraffic
 
 
@@ -160,3 +164,10 @@ class Feature:
     def live_link(self, archive: Archive, first_notice: str) -> CaptureLink | None:
         """Link to a capture that is being written, if it can do more than show it."""
         return None
+
+    def require_free_address(self, settings: Settings) -> None:
+        """Check the address of `served_pages`, before any code of a folder runs. Raises: DeskError."""
+
+    def served_pages(self, host: Host, theme: str | None) -> AbstractContextManager[list[str]]:
+        """Serve the desk to browsers. The value is messages that say where. Raises: DeskError."""
+        return nullcontext([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 FEATURES: dict[str, frozenset[str]] = {
+    "browser_desk": frozenset({"require_free_address", "served_pages"}),
     "contract": frozenset({"commands", "agreed_definitions"}),
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "load": frozenset({"commands"}),

@@ -20,6 +20,8 @@ from msgspec import Struct
 from mcpdesk import private_files
 from mcpdesk.auth.principal import matches
 
+OPERATOR_HEADER = "X-Operator-Key"
+"""Header in which a program sends the operator's key."""
 FOLDER = "operator"
 """Folder in the state folder with one file per process, which contains the credential of that process."""
 CREDENTIAL_BYTES = 24

@@ -9,8 +9,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,14 +30,17 @@ from mcpdesk.cli.core_process import (
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.reach import agreement, reach_options, server_folder
-from mcpdesk.settings import DEFAULT_WEB_ADDRESS
+from mcpdesk.errors import DeskUserError
+from mcpdesk.features import offering
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
+    from mcpdesk.feature import Feature
     from mcpdesk.hosting.channel import HostedDialogue
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan
+    from mcpdesk.settings import Settings
 
 GRACE_S = 10.0
 """Time limit for the shutdown after running calls have finished or timed out."""
@@ -185,7 +188,11 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
         host.load()
         # Entered here, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))
-        pages = last.enter_context(browser_desk(host, theme))
+        pages = [
+            line
+            for feature in _features_of_pages(host.settings)
+            for line in last.enter_context(feature.served_pages(host, theme))
+        ]
         core_thread.run(_serve(host, printer, pages), core_thread.loop_factory(host))
     return 0
 
@@ -200,58 +207,17 @@ def _require_free_addresses(plan: HostPlan) -> None:
         require_free_socket(settings.socket)
     elif plan.http and settings.port and not plan.may_move:
         require_free_port(settings.host, settings.port)
-    if settings.web and settings.web != DEFAULT_WEB_ADDRESS:
-        from mcpdesk.transports.browser_desk.desk_pages import listening_socket
-
-        listening_socket(*_web_address(settings.web), may_move=False).close()
+    for feature in _features_of_pages(settings):
+        feature.require_free_address(settings)
 
 
-def _web_address(text: str) -> tuple[str, int]:
-    """Return host and port of the setting `web`."""
-    name, _, port = text.rpartition(":")
-    return name.strip("[]") or "127.0.0.1", int(port)
-
-
-@contextmanager
-def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
-    """Serve the desk to browsers while the block runs. Yield messages with its address.
-
-    Raises: DeskUserError if the extra is missing, or the address is not available.
-    """
-    settings = host.settings
-    if not settings.web:
-        yield []
-        return
-    require_unix("The desk in a browser (`web`)", "the Unix sockets on which its screens attach")
-    from mcpdesk.auth.http_origin import is_loopback
-    from mcpdesk.hosting.host_plan import rules_of
-    from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
-
-    name, port = _web_address(settings.web)
-    chosen = {"MCPDESK_STATE_DIR": host.chosen_state} if host.chosen_state else {}
-    worn = ["--theme", theme] if theme else []
-    pages = BrowserDesk(
-        BrowserDeskPlan(
-            name,
-            port,
-            host.operator,
-            [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
-            host.services.environment() | chosen,
-            rules_of(settings, ""),
-            may_move=settings.web == DEFAULT_WEB_ADDRESS,
-        )
-    )
-    try:
-        address = pages.start()
-        lines = [f"the desk in a browser: {address}; sign in there with {_operator_key(host)}"]
-        if is_terminal():
-            word = host.operator.link_word()
-            lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
-        if not is_loopback(name):
-            lines.append("traffic between browsers and the desk is not encrypted: put a TLS proxy in front")
-        yield lines
-    finally:
-        pages.close()
+def _features_of_pages(settings: Settings) -> list[Feature]:
+    """Return the features that serve the desk to browsers. Raises: DeskUserError if none does."""
+    features = list(offering("served_pages")) if settings.web else []
+    if settings.web and not features:
+        hint = "Its feature is switched off by disabled_features, or its folder was deleted."
+        raise DeskUserError("--web: this program cannot serve the desk to browsers.", hint)
+    return features
 
 
 async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) -> None:
@@ -377,13 +343,13 @@ def greeting(host: Host) -> list[str]:
 
 def _how_to_sign_in(host: Host) -> list[str]:
     """Messages about the operator's sign-in on the dashboard."""
-    lines = [f"sign in there with {_operator_key(host)}, to see the traffic and to answer questions"]
+    lines = [f"sign in there with {operator_key(host)}, to see the traffic and to answer questions"]
     if is_terminal() and host.http is not None:
         lines.append(f"this link signs in once, within 10 minutes: {host.http.sign_in_link()}")
     return lines
 
 
-def _operator_key(host: Host) -> str:
+def operator_key(host: Host) -> str:
     """Location of the operator's key.
 
     A random one is shown only on a terminal, because others may read a log.

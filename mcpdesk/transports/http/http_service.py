@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.http import HttpVersion11
 
 from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.recorder.former_clients import FormerClients
@@ -22,7 +23,6 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import PassThrough, Rules, leading
 from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
-from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
 from mcpdesk.transports.http.discovery_routes import discover as discover_server
 from mcpdesk.transports.http.discovery_routes import is_discovery
 from mcpdesk.transports.http.http_sessions import HttpSession

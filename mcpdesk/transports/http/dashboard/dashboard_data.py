@@ -7,7 +7,5 @@ from typing import Any, TypeAlias
 
 PATH = "/dashboard"
 """Path of the dashboard. Browsers send its cookie only to this path."""
-OPERATOR_HEADER = "X-Operator-Key"
-"""Header in which a program sends the operator's key."""
 Verdict: TypeAlias = tuple[int, Mapping[str, Any]]
 """HTTP status and JSON object that answer an action."""

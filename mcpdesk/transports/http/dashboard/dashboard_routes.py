@@ -18,10 +18,10 @@ from aiohttp import web
 from mcpdesk.errors import DeskError
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES, DashboardPage, PageUpdates, encode
-from mcpdesk.transports.http.dashboard.sign_in import SignIn, read_json, require_own_page
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import NO_FILE, NO_JOB, download
 from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
+from mcpdesk.transports.http.sign_in import SignIn, read_json, require_own_page
 
 if TYPE_CHECKING:
     from mcpdesk.link.link_board import LinkBoard

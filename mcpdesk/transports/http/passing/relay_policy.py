@@ -14,10 +14,10 @@ from contextlib import suppress
 
 from multidict import CIMultiDict
 
+from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
 from mcpdesk.transports.http.responses import JSON, STREAM, status_text
 from mcpdesk.transports.http.sending_on import OF_ONE_HOP
 

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from aiohttp import web
 
 from mcpdesk.auth.http_origin import is_same_site
-from mcpdesk.auth.operator import BrowserSession, Operator
+from mcpdesk.auth.operator import OPERATOR_HEADER, BrowserSession, Operator
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_guard import FOREIGN
 from mcpdesk.transports.http.request_head import head_of

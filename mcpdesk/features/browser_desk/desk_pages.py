@@ -25,13 +25,13 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.browser_desk.tab_process import HIGHEST, WIDEST, TabProcess
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.browser_desk.tab_process import HIGHEST, WIDEST, TabProcess
 from mcpdesk.transports.http.connections import HttpConnections
-from mcpdesk.transports.http.dashboard.sign_in import SignIn, require_own_page
 from mcpdesk.transports.http.request_guard import RequestGuard
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
+from mcpdesk.transports.http.sign_in import SignIn, require_own_page
 from mcpdesk.transports.http.socket_upgrade import upgraded
 
 INSTALL = "pip install 'mcpdesk[web]'"

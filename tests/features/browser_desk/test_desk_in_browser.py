@@ -23,6 +23,7 @@ import pytest
 from aiohttp import WSMsgType
 from playwright.async_api import ConsoleMessage, Request, WebSocket
 
+from mcpdesk.features import VARIABLE
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.ports import free_port
@@ -30,7 +31,7 @@ from tests.support.terminal import Desk
 from tests.web.browsing import chromium, needs_browser
 from tests.web.test_origins import another_server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TOOL = '''
     async def greet(name: str) -> str:
         """Greet somebody."""
@@ -236,6 +237,25 @@ def test_mistakes_are_told_before_anything_is_served(tmp_path: Path) -> None:
     )
     told = refused("serve", folder, "--web", "0", PYTHONPATH=str(without), **state)
     assert "textual-serve is not installed" in told and "pip install 'mcpdesk[web]'" in told
+
+
+@pytest.mark.process
+def test_a_taken_address_is_told_before_any_code_of_a_folder_runs(tmp_path: Path) -> None:
+    loud = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nasync def loud(): ...\n"
+    folder = write(tmp_path / "shown", FOLDER | {"tools/loud.py": loud})
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        told = refused("serve", str(folder), "--port", "0", "--web", address, MCPDESK_STATE_DIR=str(tmp_path))
+    assert f"--web: cannot listen on {address}" in told and not (folder / "tools" / "ran").exists()
+
+
+@pytest.mark.process
+def test_without_the_feature_the_option_is_refused(tmp_path: Path) -> None:
+    folder = str(write(tmp_path / "shown", FOLDER))
+    told = refused(
+        "serve", folder, "--web", "0", MCPDESK_STATE_DIR=str(tmp_path), **{VARIABLE: "browser_desk"}
+    )
+    assert "--web: this program cannot serve the desk to browsers" in told and "disabled_features" in told
 
 
 @needs_browser

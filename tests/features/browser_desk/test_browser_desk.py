@@ -20,15 +20,15 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.browser_desk import desk_pages
+from mcpdesk.features.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.browser_desk import desk_pages
-from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 from tests.support import tab_program
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.ports import free_port
 
 KEY = "k" * 32
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[3])
 OPERATOR = Operator(KEY)
 PLAN = BrowserDeskPlan("127.0.0.1", 0, OPERATOR, (), {"PATH": os.environ["PATH"], "PYTHONPATH": ROOT})
 

@@ -1,0 +1,31 @@
+"""The desk in a browser: `--web` and the setting `web`."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from mcpdesk.feature import Feature
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.settings import Settings
+
+
+class BrowserDeskFeature(Feature):
+    """Pages with a terminal, in which screens of the core run."""
+
+    def require_free_address(self, settings: Settings) -> None:
+        """Check the address of `web`."""
+        from mcpdesk.features.browser_desk.serving import require_free_address
+
+        require_free_address(settings)
+
+    def served_pages(self, host: Host, theme: str | None) -> AbstractContextManager[list[str]]:
+        """Serve the pages at the address of `web`."""
+        from mcpdesk.features.browser_desk.serving import served_pages
+
+        return served_pages(host, theme)
+
+
+FEATURE = BrowserDeskFeature()

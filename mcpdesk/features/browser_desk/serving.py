@@ -1,0 +1,68 @@
+"""Serves the desk to browsers while a core runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mcpdesk.auth.http_origin import is_loopback
+from mcpdesk.cli.core_process import require_unix
+from mcpdesk.cli.serve import operator_key
+from mcpdesk.features.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan, listening_socket
+from mcpdesk.hosting.host_plan import rules_of
+from mcpdesk.settings import DEFAULT_WEB_ADDRESS
+from mcpdesk.transports.clean_terminal import is_terminal
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.settings import Settings
+
+
+def require_free_address(settings: Settings) -> None:
+    """Check the configured address. Raises: DeskUserError."""
+    if settings.web != DEFAULT_WEB_ADDRESS:  # otherwise another free port is used
+        listening_socket(*_web_address(settings.web), may_move=False).close()
+
+
+def _web_address(text: str) -> tuple[str, int]:
+    """Return host and port of the setting `web`."""
+    name, _, port = text.rpartition(":")
+    return name.strip("[]") or "127.0.0.1", int(port)
+
+
+@contextmanager
+def served_pages(host: Host, theme: str | None = None) -> Iterator[list[str]]:
+    """Serve the desk to browsers while the block runs. Yield messages with its address.
+
+    Raises: DeskUserError if the extra is missing, or the address is not available.
+    """
+    settings = host.settings
+    require_unix("The desk in a browser (`web`)", "the Unix sockets on which its screens attach")
+    name, port = _web_address(settings.web)
+    chosen = {"MCPDESK_STATE_DIR": host.chosen_state} if host.chosen_state else {}
+    worn = ["--theme", theme] if theme else []
+    pages = BrowserDesk(
+        BrowserDeskPlan(
+            name,
+            port,
+            host.operator,
+            [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
+            host.services.environment() | chosen,
+            rules_of(settings, ""),
+            may_move=settings.web == DEFAULT_WEB_ADDRESS,
+        )
+    )
+    try:
+        address = pages.start()
+        lines = [f"the desk in a browser: {address}; sign in there with {operator_key(host)}"]
+        if is_terminal():
+            word = host.operator.link_word()
+            lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
+        if not is_loopback(name):
+            lines.append("traffic between browsers and the desk is not encrypted: put a TLS proxy in front")
+        yield lines
+    finally:
+        pages.close()

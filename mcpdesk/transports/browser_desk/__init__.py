@@ -1,1 +1,0 @@
-"""Desk in a browser. Each page has a terminal with one screen."""
