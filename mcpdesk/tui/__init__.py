@@ -7,8 +7,9 @@ _FRAMES = "TEXTUAL_FPS"
 """Environment variable with Textual's frame rate, which Textual reads once, when it is imported."""
 
 if _FRAMES not in os.environ:
-    # At 60 frames a second, Textual skips one frame after each frame that takes longer, so a key pressed
-    # under heavy traffic is drawn up to 33 ms late; at 240, up to 8 ms. Unchanged content is not redrawn.
+    # After a frame that takes too long, Textual skips the next one. At 60 frames a second, a key pressed
+    # under heavy traffic is then drawn up to 33 ms late; at 240 frames, up to 8 ms. Unchanged content is not
+    # drawn again.
     os.environ[_FRAMES] = "240"
     import_module("textual.constants")
     del os.environ[_FRAMES]  # programs started from here must not inherit it

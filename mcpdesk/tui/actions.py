@@ -1,7 +1,7 @@
 """Table of all actions of the screen. Key bindings, footer, palette, menus and help read it.
 
-A pane or widget sets `BINDINGS = bindings_for("traffic")` and implements `action_<name>` for each row of its
-scope. This module depends on no widget.
+A pane or widget sets `BINDINGS = bindings_for("traffic")`. It implements a method `action_<name>` for each
+action of its scope.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ class Action:
     keys: str
     """Textual key names separated by commas, `ctrl+p` or `question_mark,f1`; the first is shown."""
     title: str
-    """Two or three words in the imperative, for footer and palette."""
+    """Two or three words, beginning with a verb, for the footer and the palette."""
     help: str = ""
-    """One sentence for the help screen, if the title is not sufficient."""
+    """One sentence for the help screen, if the title does not explain enough."""
     footer: bool = True
-    """True if the footer may show it; palette and help always do."""
+    """True if the footer may show the action. The palette and the help screen always show it."""
     wide: bool = False
-    """True if a footer with spare space shows it although `footer` is false."""
+    """True if a footer with spare space shows the action although `footer` is False."""
     weight: int = 0
-    """Priority in a footer that is too narrow for all actions; the highest stay longest."""
+    """Priority in a footer that is too narrow for all actions. Those with the highest values are shown."""
     priority: bool = False
-    """True if handled before the focused widget sees the key. Only for keys that type no text."""
+    """True to handle the key before the focused widget. Only for keys that type no text."""
     scope: str = field(kw_only=True)
-    """Widget that implements it: the argument of `bindings_for`."""
+    """Name of the widget that implements the action, as in `bindings_for`."""
     group: str = field(kw_only=True)
     """Heading in the palette and on the help screen."""
 
     @property
     def id(self) -> str:
-        """Unique name, `traffic.copy`; also the id of its bindings."""
+        """Unique name such as `traffic.copy`. It is also the id of the key bindings."""
         return f"{self.scope}.{self.name}"
 
     @property
@@ -381,7 +381,7 @@ ACTIONS: tuple[Action, ...] = (
 
 BY_ID = {action.id: action for action in ACTIONS}
 SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
-"""Screen name -> action that shows it, in the order of the tabs."""
+"""Action that shows each screen, by name of the screen, in the order of the tabs."""
 
 
 def bindings_for(scope: str) -> list[BindingType]:
@@ -410,9 +410,9 @@ class Reachable:
 
 
 def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
-    """Return the available actions, those of the focused widget first.
+    """Return the available actions, beginning with those of the focused widget.
 
-    Those of its ancestors follow, then those of the other visible widgets of `root`.
+    Those of its ancestors follow, and then those of the other visible widgets in `root`.
     """
     chain: list[DOMNode] = list((screen.focused or screen).ancestors_with_self)
     if screen.app not in chain:

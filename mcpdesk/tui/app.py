@@ -1,4 +1,4 @@
-"""Textual applications: the desk, and a viewer of a capture. They own theme, clipboard and exit."""
+"""Textual applications: the desk, and a viewer for captures. They manage theme, clipboard and exit."""
 
 from __future__ import annotations
 
@@ -50,42 +50,42 @@ if TYPE_CHECKING:
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
 INSIST_S = 2.0
-"""Seconds within which a second Ctrl+C quits immediately."""
+"""Seconds in which a second Ctrl+C quits at once."""
 LEAVE_S = 5.0
-"""Seconds after which tasks that prevent the screen from closing are cancelled."""
+"""Seconds after which tasks are cancelled that keep the screen from closing."""
 NEWS_S = 20.0
-"""Seconds for which the notification of a failed screen is shown."""
+"""Seconds for which a notification about a failed screen is shown."""
 WARNING_S = 12.0
 """Seconds for which warnings and errors are shown."""
 NEWS_FRAME = 3
-"""Cells of the news row that are not text."""
+"""Cells of the news row that contain no text."""
 LONGEST_NEWS = 4_000
-"""Maximum characters of a news item; the middle of a longer one is cut out."""
+"""Maximum length in characters of a news item. The middle of a longer one is cut out."""
 MOST_NEWS = 100
-"""Number of recent news items that are kept for the news screen."""
+"""Maximum number of news items that are kept for the news screen."""
 _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 """Severities of news, in ascending order."""
 MENU_GROUP = "menu"
-"""Worker group of dialogs and of the actions chosen in them."""
+"""Group of the workers that run dialogs and the actions chosen in them."""
 COPY_DOUBT = 75_000
-"""Length in characters above which some terminals refuse a copy."""
+"""Length in characters above which some terminals refuse to copy a text."""
 _NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
-"""Filter that removes colours from a line, by whether the theme uses the terminal's own colours."""
+"""Filter that removes colours from a line. The key is True if the theme uses the terminal's own colours."""
 
 
 class FreshNews(NamedTuple):
-    """News shown in a notification over the news row until it times out."""
+    """News that are shown for some seconds in a notification above the news row."""
 
     message: str
     severity: SeverityLevel = "information"
     hint: str = ""
     """End of the line, which is never cut off."""
     others: int = 0
-    """Number of other news items that came shortly before."""
+    """Number of other news items that arrived shortly before."""
     errors: int = 0
     """Number of errors among the other items."""
     until: float = -math.inf
-    """End of the notification, in monotonic seconds."""
+    """Monotonic time when the notification ends."""
 
 
 class DeskApp(App[None]):
@@ -112,9 +112,9 @@ class DeskApp(App[None]):
     ) -> None:
         """Create the application.
 
-        `history` is the file with the calls of the workbench; with None, they are lost at exit. `begin` is
-        called when the frame is painted, `settled` when it shows a server, each once. After a crash of the
-        screen, `place` is its last position and `news` the message about the crash.
+        `history` is the file with the calls of the workbench. If None, they are lost at exit. `begin` is
+        called once when the frame is painted, and `settled` once when it shows a server. After a crash of the
+        screen, `place` is its last position and `news` is a message about the crash.
         """
         super().__init__()
         self._copied = ""
@@ -133,26 +133,26 @@ class DeskApp(App[None]):
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
         self.told = deque[tuple[float, str, str]](maxlen=MOST_NEWS)
-        """Unix time in seconds, severity and text of recent news."""
+        """Time (Unix seconds), severity and text of recent news."""
         self._told_count = 0
-        """Number of news items so far."""
+        """Number of news items so far, including those that are no longer kept."""
         self._fresh = FreshNews("")
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
         self.keys = KeyQueue(self, self._deliver, self._is_focus_about_to_move)
-        """Typed keys that have not taken effect."""
+        """Typed keys that have not taken effect yet."""
 
     @cached_property
     def destructive_calls(self) -> DestructiveCalls:
-        """Confirmation of calls of destructive tools."""
-        from mcpdesk.tui.workbench.call_menus import DestructiveCalls  # the first paint does without
+        """Object that asks for confirmation before a destructive tool is called."""
+        from mcpdesk.tui.workbench.call_menus import DestructiveCalls  # not needed before the screen is drawn
 
         return DestructiveCalls()
 
     @property
     def server(self) -> str:
-        """Name of the server that the panes show; empty without a server."""
+        """Name of the server that the panes show. Empty if there is none."""
         return self.main.server
 
     def get_default_screen(self) -> Screen[None]:
@@ -160,21 +160,22 @@ class DeskApp(App[None]):
         return self.main
 
     def get_css_variables(self) -> dict[str, str]:
-        """Return the theme's colours, all resolved.
+        """Return the theme's colours with all references resolved.
 
-        Without colour, the cursor is marked by its text style.
+        Without colours, the text style marks the cursor.
         """
         return readable(super().get_css_variables(), has_colour=not self.no_color)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return our driver, which supports pictures, instead of Textual's terminal driver."""
+        """Return the driver of this program. It can draw pictures, which Textual's own driver cannot."""
         found = super().get_driver_class()
         return DeskDriver if found.__name__ == "LinuxDriver" else found
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return Textual's filters and ours, which process each line of each widget before it is drawn.
+        """Return the filters of Textual and of this program. Each drawn line passes through them.
 
-        NO_COLOR needs another filter if the theme uses the terminal's own colours; Textual chooses only once.
+        With NO_COLOR, a theme that uses the terminal's own colours needs another filter. Textual would choose
+        the filter only once.
         """
         filters = super().get_line_filters()
         if self.no_color:
@@ -183,10 +184,9 @@ class DeskApp(App[None]):
         return [*filters, self._gate]
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text, made harmless to the programs it may be pasted into.
+        """Copy a text. Control characters that could be dangerous in other programs are replaced.
 
-        Fields of the desk paste the true text, although they show substitutes for control characters. Textual
-        encodes the text.
+        Fields of the desk receive the original text.
         """
         true_text = from_field(text).encode("utf-8", "replace").decode()
         super().copy_to_clipboard(harmless(true_text))
@@ -194,16 +194,16 @@ class DeskApp(App[None]):
 
     @property
     def clipboard(self) -> str:
-        """True text that was copied last, for fields of the desk."""
+        """Original text that was copied last, for the fields of the desk."""
         return self._copied
 
     @contextmanager
     def batch_update(self) -> Generator[None, None, None]:
-        """Suspend all drawing within the block, and draw the changes as soon as it ends.
+        """Suspend all drawing in the block, and draw the changes when it ends.
 
-        At the end of a batch, Textual wakes only the application. This method also wakes the screens, because
-        one that tried to draw during the batch, or was resized, would otherwise wait for its next message.
-        All batches use this method, including Textual's own.
+        At the end, Textual wakes only the application. This method also wakes the screens. Otherwise a screen
+        that tried to draw, or was resized, would wait for its next message. Textual's own batches use this
+        method as well.
         """
         try:
             with super().batch_update():
@@ -216,7 +216,7 @@ class DeskApp(App[None]):
                 screens[-1].refresh()
 
     async def on_event(self, event: events.Event) -> None:
-        """Wake the screen, and record key presses, so that no question opens while a person types.
+        """Wake the screen, and note key presses, so that no question opens while a person types.
 
         Keys are delivered one at a time.
         """
@@ -232,9 +232,9 @@ class DeskApp(App[None]):
             await super().on_event(event)
 
     async def _deliver(self, event: events.Event) -> None:
-        """Deliver a key, unless it was typed for the screen below a dialog that just opened.
+        """Deliver a key, unless the person typed it for the screen below a dialog that has just opened.
 
-        No key reaches a hidden widget.
+        A hidden widget receives no key.
         """
         if self.screen is self.main:
             self.main.settle_focus()
@@ -243,7 +243,7 @@ class DeskApp(App[None]):
             await super().on_event(event)
 
     def _is_focus_about_to_move(self) -> bool:
-        """Return True if a form, or the dialog of a started action, is about to open."""
+        """Return True if a form, or a dialog of an action that has started, is about to open."""
         if self.screen is not self.main:
             return not self.screen.is_mounted
         return getattr(self.main.pane, "holds_keys", False) or any(
@@ -253,9 +253,10 @@ class DeskApp(App[None]):
         )
 
     def _is_on_removed(self, event: events.MouseEvent) -> bool:
-        """Return True if the mouse is on a widget that was removed but is still drawn, such as a toast.
+        """Return True if the mouse is on a widget that was removed but is still drawn, such as a
+        notification.
 
-        Textual looks for its parent, and ends the application if it has none.
+        Textual would search for its parent, and end the application if it has none.
         """
         try:
             widget, _ = self.screen.get_widget_at(event.x, event.y)
@@ -264,15 +265,15 @@ class DeskApp(App[None]):
         return widget.parent is None and not isinstance(widget, Screen)
 
     def frame_is_painted(self) -> None:
-        """Start the core, after the first paint of the frame around the panes."""
+        """Start the core after the frame around the panes was painted for the first time."""
         self._begin()
         if self._news:
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
 
     def bell(self) -> None:
-        """Ring the bell, and record an exception that ends the application.
+        """Ring the bell. If Textual is handling an exception that ends the application, record it.
 
-        Textual also rings the bell while it handles such an exception.
+        Textual rings the bell in that case.
         """
         error = sys.exception()
         if self.return_code and error is not None:
@@ -280,7 +281,7 @@ class DeskApp(App[None]):
         super().bell()
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave the screen; tasks that still run after `LEAVE_S` seconds are cancelled."""
+        """Leave the screen. Tasks that still run after `LEAVE_S` seconds are cancelled."""
         self._is_leaving = True
         self._close_in_time()
         super().exit(result, return_code, message)
@@ -302,7 +303,7 @@ class DeskApp(App[None]):
             self._end = asyncio.get_running_loop().call_later(LEAVE_S, self._cancel_what_hangs)
 
     def _cancel_what_hangs(self) -> None:
-        """Cancel all tasks of the screen, because one of them waits for something that will not happen."""
+        """Cancel all tasks of the screen, because one of them may wait forever."""
         hanging = [task for task in asyncio.all_tasks() if task is not self._main_task]
         _log.warning("The screen did not close within %.0f seconds: %s", LEAVE_S, hanging)
         for task in hanging:
@@ -318,8 +319,8 @@ class DeskApp(App[None]):
     def _remember_crash(self, error: BaseException) -> None:
         """Record the first exception, and the position of the person on the screen.
 
-        While the screen closes, exceptions are ignored, because a handler may fail after its widgets are
-        closed.
+        Exceptions while the screen closes are ignored, because a handler may fail when its widgets no longer
+        exist.
         """
         if self._is_leaving:
             _log.debug("while the screen was left", exc_info=error)
@@ -328,7 +329,7 @@ class DeskApp(App[None]):
             self._close_in_time()
 
     def server_is_painted(self) -> None:
-        """Do deferred work after the first server is shown."""
+        """Do work that was deferred until the first server is shown."""
         self._settled()
         self.themes.register_all(self)
 
@@ -341,17 +342,17 @@ class DeskApp(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show news on the one-line news row, and keep it for the news screen."""
+        """Show news on the news row, and keep it for the news screen."""
         self.tell(message, severity, timeout_s=timeout)
 
     def tell(
         self, message: str, severity: SeverityLevel, hint: str = "", timeout_s: float | None = None
     ) -> None:
-        """Show news as `notify` does. `hint`, a key that helps, is the end of the line and is not cut off."""
+        """Show news like `notify`. `hint` names a key that helps. It ends the line and is never cut off."""
         self.tell_all([(message, severity, hint)], timeout_s)
 
     def tell_all(self, news: Sequence[News], timeout_s: float | None = None) -> None:
-        """Store news items for the news screen, and show the last of the most severe ones."""
+        """Keep news for the news screen, and show the last one of the most severe ones."""
         now = time.time()
         others = [grade for at, grade, _ in self.told if now - at < self.NOTIFICATION_TIMEOUT]
         shown = max(enumerate(news), key=lambda each: (_GRADES.index(each[1][1]), each[0]))[0]
@@ -383,7 +384,7 @@ class DeskApp(App[None]):
             self._show_fresh(event.size.width)
 
     def action_show_news(self) -> None:
-        """Show the recent news, the newest first, and the text copied last."""
+        """Show the recent news, newest first, and the text that was copied last."""
         from mcpdesk.tui.screens.overlays import NewsScreen
 
         self.push_screen(NewsScreen(self.told, self.clipboard, self._told_count - len(self.told)))
@@ -395,7 +396,10 @@ class DeskApp(App[None]):
         self.notify(f"copied {what}{doubt}", markup=False)
 
     async def copy_one_of(self, choices: Sequence[Choice]) -> None:
-        """Let the person choose a text, the value of a choice, and copy it. Must run in a worker."""
+        """Let the person choose a text, and copy it. Must run in a worker.
+
+        The value of each choice is the text.
+        """
         from mcpdesk.tui.widgets.menu import Menu
 
         if text := await self.push_screen_wait(Menu("Copy", choices)):
@@ -424,7 +428,7 @@ class DeskApp(App[None]):
 
     @work
     async def action_ask_quit(self) -> None:
-        """Quit; ask first if work would be lost."""
+        """Quit. If work would be lost, ask first."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
         if self._asking:
@@ -441,7 +445,7 @@ class DeskApp(App[None]):
         self._asking = False
 
     def action_interrupt(self) -> None:
-        """Quit if Ctrl+C is pressed twice; a selection is copied instead."""
+        """Quit if Ctrl+C is pressed twice. If text is selected, copy it instead."""
         if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             raise SkipAction
         now = time.monotonic()
@@ -457,9 +461,9 @@ def _bounded(message: str) -> str:
 
 
 def news_line(message: str, others: int, width: int, hint: str = "", errors: int = 0) -> str:
-    """Return news as one line of `width` cells, with the key that shows the rest of it or other news.
+    """Return news as one line of `width` cells, with the key that shows more.
 
-    The middle of a long message is cut out, because it begins with a name and ends with the reason.
+    The middle of a long message is cut out, because the message begins with a name and ends with the reason.
     """
     line = one_line(message)
     if others:
@@ -476,7 +480,7 @@ NEEDS_SERVER = frozenset(
     {"copy_url", "client_config", "dashboard", "pick_server", "give_token", "reload", "open_question"}
     | {"add_server", "remove_server", "log_level", "edit_roots", "show_save", "speak_revision"}
 )
-"""Actions of the main screen that need a server; not available for a capture."""
+"""Actions of the main screen that need a server. A capture has none."""
 
 
 class CaptureScreen(MainScreen):
@@ -496,7 +500,7 @@ class CaptureScreen(MainScreen):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions that need a server, and the screens that do not exist."""
+        """Disable actions that need a server, and screens that a capture does not have."""
         if action == "show_screen":
             return parameters[0] in self.panes
         return action not in NEEDS_SERVER
@@ -512,6 +516,6 @@ class CaptureApp(DeskApp):
         super().__init__(link, theme, {name: PANES[name] for name in ("traffic", "statistics")}, **options)
 
     def frame_is_painted(self) -> None:
-        """Continue immediately instead of waiting for a server."""
+        """Continue at once, because no server will be shown."""
         super().frame_is_painted()
         self.server_is_painted()

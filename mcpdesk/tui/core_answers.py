@@ -1,4 +1,4 @@
-"""Answers of a core that may be another process; no key press blocks on them."""
+"""Answers of a core that may be in another process. No key press waits for them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 ANSWER_S = 30.0
-"""Timeout of an action that waits for the core, in seconds."""
+"""Seconds for which an action waits for the core."""
 LOOK_S = 0.05
-"""Interval of checks for a frame that is being fetched, in seconds."""
+"""Seconds between two checks for a frame that is being fetched."""
 
 
 class _Asked(NamedTuple):
-    """Requested configuration, and the state of the server at the time of the request."""
+    """Configuration that was requested, and the state of the server at that time."""
 
     state: tuple[object, ...]
     answer: Future[str]
 
 
 class ClientConfigs:
-    """Client configuration texts, requested again when their server has changed.
+    """Texts for the configuration of clients. A text is requested again when its server has changed.
 
-    When a text arrives, the link reports a change, so that the screen is redrawn.
+    When a text arrives, the link reports a change, and the screen is drawn again.
     """
 
     def __init__(self, link: Link) -> None:
@@ -42,7 +42,7 @@ class ClientConfigs:
         self._asked: dict[tuple[str, str], _Asked] = {}
 
     def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
-        """Return a text as lines of at most `width` cells, or the reason why it is missing."""
+        """Return a text as lines of at most `width` cells. If it is missing, return the reason."""
         state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
         asked = self._asked.get((server.name, client))
         if asked is None or asked.state != state:
@@ -60,7 +60,7 @@ class ClientConfigs:
 async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result | None:
     """Wait for an answer of the core.
 
-    On an error, or after `ANSWER_S` seconds, notify the person and return None.
+    After an error or `ANSWER_S` seconds, notify the person and return None.
     """
     try:
         if not asked.done():
@@ -75,14 +75,14 @@ async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result 
 
 
 def frames_of(index: Index, exchange: Exchange) -> list[int]:
-    """Return the frames of an exchange and its parts, without notifications."""
+    """Return the frames of an exchange and of its parts, without notifications."""
     ones = [exchange, last_round(index, exchange), *(index.exchange(part) for part in exchange.parts)]
     frames = (frame for one in ones for frame in (one.request, one.response))
     return list(dict.fromkeys(frame for frame in frames if frame is not None))
 
 
 async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) -> None:
-    """Wait until the frames of some exchanges are available; notify the person on a timeout."""
+    """Wait until the frames of some exchanges are available. On a timeout, notify the person."""
     frames = [
         frame
         for number in numbers

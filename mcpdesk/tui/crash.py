@@ -1,4 +1,4 @@
-"""Exceptions that end the screen: a report in a file, and the position to return to."""
+"""Exceptions that end the screen: a report in a file, and the position at which a new screen opens."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ REPORTS_KEPT = 20
 
 @dataclass(frozen=True)
 class ScreenPlace:
-    """Position of the person on the screen; a restarted screen opens there."""
+    """Position of the person on the screen. A restarted screen opens at this position."""
 
     server: str = ""
     screen: str = ""
-    """Name of a pane; empty means the first."""
+    """Name of a pane. Empty means the first one."""
     panes: Mapping[str, object] = field(default_factory=dict)
-    """Screen name -> state that the visited pane needs to return to its position."""
+    """State from which each visited pane restores its position, by name of the screen."""
     opened: frozenset[int] = frozenset()
-    """Questions that were opened; they do not open automatically again."""
+    """Questions that were already opened. They do not open automatically again."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Crash:
     """Exception that ended a screen."""
 
     summary: str
-    """Type and message of the exception, on one line."""
+    """Type and message of the exception, as one line."""
     report: str
-    """Traceback without the values of local variables, which may be secret."""
+    """Traceback without values of variables, because these may be secret."""
     place: ScreenPlace = ScreenPlace()
 
     @classmethod
@@ -48,7 +48,7 @@ class Crash:
         return cls(one_line(f"{type(error).__name__}: {error}", 200), clean("".join(lines)), place)
 
     def write(self, folder: Path) -> Path | None:
-        """Write the report to a new file in `folder`. Return its path, or None if writing failed."""
+        """Write the report to a new file in `folder`. Return its path, or None if this fails."""
         import platform
         from datetime import datetime
         from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""The user's editor, opened at a line of a file."""
+"""The person's editor, opened at a line of a file."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from textual.app import App, SuspendNotSupported
 
 FALLBACKS = ("nano", "vim", "vi")
 _COLON = frozenset({"hx", "helix", "subl", "zed", "micro"})
-"""Editors that take `FILE:LINE`."""
+"""Editors that expect `FILE:LINE`."""
 _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
-"""Editors that take `-g FILE:LINE`, and return immediately."""
+"""Editors that expect `-g FILE:LINE` and return at once."""
 _PLUS = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "kak", "gedit", "kate", "joe", "mg"})
-"""Editors that take `+LINE FILE`."""
+"""Editors that expect `+LINE FILE`."""
 
 _FRAME = re.compile(r"""File "([^"\n]+)", line (\d+)|((?:/|[A-Za-z]:[\\/])[^\s:│"']*):(\d+) ?in""")
-"""Location of a traceback frame, in the format of Python and in that of rich."""
+"""Pattern for the location of a traceback frame, as Python or the library rich writes it."""
 _BOX_GAP = re.compile(r"\n[ \t]*│[ \t]*│[ \t]*(?=\n)")
 _BOX_FOLD = re.compile(r"[ \t]*│[ \t]*\n[ \t]*│ ")
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> list[str]:
-    """Return the command that opens a file at a line, counted from 1; empty without an editor.
+    """Return the command that opens a file at a line, counted from 1. Empty without an editor.
 
-    The editor is `VISUAL`, else `EDITOR`, else a common one.
+    The editor is `VISUAL`, or else `EDITOR`, or else a common one.
     """
     chosen = environ.get("VISUAL") or environ.get("EDITOR") or ""
     words = shlex.split(chosen) or [each for each in FALLBACKS if shutil.which(each)][:1]
@@ -47,7 +47,7 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
 
 
 def source_location(folder: str, where: str) -> tuple[Path, int] | None:
-    """Parse `tools/prices.py:12` into the file of a server folder and a line.
+    """Parse `tools/prices.py:12` to the path of a file in a server folder, and a line.
 
     None if the file does not exist. Without a folder, the path must be absolute.
     """
@@ -58,10 +58,10 @@ def source_location(folder: str, where: str) -> tuple[Path, int] | None:
 
 
 def traceback_location(text: str, folder: str = "") -> str:
-    """Return the location of the error in a Python traceback, as `/home/me/server.py:12`.
+    """Return the location of the error in a Python traceback, such as `/home/me/server.py:12`.
 
-    This is the last location outside of installed packages, if there is one. Empty if no file exists. Rich
-    draws tracebacks in a box and wraps long paths.
+    This is the last location outside of installed packages, if there is one. Empty if no file exists. The
+    library rich draws tracebacks in a box and wraps long paths.
     """
     unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
     named = (f"{found[1] or found[3]}:{found[2] or found[4]}" for found in _FRAME.finditer(unfolded))
@@ -71,7 +71,7 @@ def traceback_location(text: str, folder: str = "") -> str:
 
 
 def edit(app: App[Any], path: Path, line: int = 0) -> None:
-    """Suspend the screen and run the editor until it ends; notify the person if it cannot be started."""
+    """Suspend the screen and run the editor until it ends. If it cannot be started, notify the person."""
     leave_to(app, editor_command(os.environ, path, line), "VISUAL or EDITOR")
 
 
@@ -95,7 +95,7 @@ def leave_to(app: App[Any], command: list[str], variable: str) -> None:
 
 
 def _terminal() -> AbstractContextManager[Any]:
-    """Open the terminal itself, because standard input and output carry the core's protocol and stray prints.
+    """Open the terminal itself. Standard input and output are used for the protocol and for stray prints.
 
     Raises: OSError without a terminal.
     """

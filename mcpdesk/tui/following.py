@@ -1,4 +1,4 @@
-"""Keeps a widget up to date with the core: it is refreshed when a change is reported, not by polling."""
+"""Updates of a widget when the core reports a change, instead of by polling."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mcpdesk.link.link import Link
 PERIOD_S = 1 / 20
 """Minimum seconds between two refreshes for reported changes."""
 TICK_S = 1.0
-"""Seconds between two refreshes when only clocks change."""
+"""Seconds between two updates if only clocks change."""
 
 
 def follow_core(
     widget: Widget, link: Link, update: Callable[[], object], *, poll_s: float, tick_s: float = TICK_S
 ) -> None:
-    """Call `update` when the core may have changed, and every `tick_s` seconds for its clocks.
+    """Call `update` when the core may have changed, and every `tick_s` seconds for clocks.
 
-    Ends with the widget, which must be mounted. `poll_s` is the polling period in seconds if the link does
+    This ends with the widget, which must be mounted. `poll_s` is the interval in seconds for a link that does
     not report changes.
     """
     if not link.reports_changes:
@@ -35,7 +35,7 @@ def follow_core(
 
 
 class _Follower:
-    """Passes reported changes to the thread of the screen, at most one every `PERIOD_S` seconds."""
+    """Passes reported changes to the screen's thread, at most one every `PERIOD_S` seconds."""
 
     def __init__(self, widget: Widget, link: Link, update: Callable[[], object]) -> None:
         self._widget = widget
@@ -47,7 +47,7 @@ class _Follower:
         self._remove = link.on_change(self._changed)
 
     def _changed(self) -> None:
-        """Schedule an update. Called on any thread."""
+        """Schedule an update. May be called on any thread."""
         if not self._has_news:
             self._has_news = True
             with suppress(RuntimeError):  # the loop is closed: the screen has ended

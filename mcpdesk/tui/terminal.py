@@ -1,7 +1,7 @@
-"""Layer between the application and its terminal: typed keys inwards, drawn lines outwards.
+"""Layer between the application and its terminal. Typed keys and drawn lines pass through it.
 
-The terminal is queried for its graphics protocols when the first picture is shown, not at startup. The person
-may be typing then, so the answers arrive among the keys and are removed before the keys are parsed.
+When the first picture is shown, the terminal is asked which graphics protocols it supports. Its answers
+arrive among the keys that the person types, so they are removed before the keys are parsed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ if TYPE_CHECKING:
     from mcpdesk.tui.results.terminal_graphics import Graphics, TerminalAnswers
 
 TIMEOUT_S = 0.5
-"""Seconds to wait for an answer; without one, half blocks are drawn. Later pictures use a late answer."""
+"""Seconds to wait for an answer. Without one, half blocks are drawn. A late answer counts for later
+pictures.
+"""
 _READ_BYTES = 4096
 _drivers: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
 
 
 class DeskDriver(LinuxDriver):
-    """Driver of one terminal, which can query its graphics protocols."""
+    """Driver for one terminal. It can ask the terminal for its graphics protocols."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
@@ -54,7 +56,7 @@ class DeskDriver(LinuxDriver):
         self._read_error: OSError | None = None
 
     def run_input_thread(self) -> None:
-        """Let Textual read from a pipe that contains typed keys, but no answers of the terminal.
+        """Let Textual read from a pipe with the typed keys, but without answers of the terminal.
 
         Raises: OSError if the terminal is closed.
         """
@@ -75,14 +77,14 @@ class DeskDriver(LinuxDriver):
             raise self._read_error
 
     async def graphics(self, has_colours: bool) -> Graphics:
-        """Return the graphics the terminal supports, as far as it has answered; the first call queries it."""
+        """Return the graphics that the terminal supports, according to its answers. The first call asks."""
         from mcpdesk.tui.results.terminal_graphics import CELL, Graphics, GraphicsKind
 
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
         answers = await asyncio.shield(self._asking)
         cell = self._cell() or answers.cell or CELL
-        if answers.knows_sixel:  # first: some terminals that support both do not support kitty's placeholders
+        if answers.knows_sixel:  # some terminals that support both lack kitty's placeholders
             return Graphics(GraphicsKind.SIXEL, cell)
         return Graphics(
             GraphicsKind.KITTY if answers.knows_kitty and has_colours else GraphicsKind.HALF_BLOCKS, cell
@@ -100,20 +102,20 @@ class DeskDriver(LinuxDriver):
         return answers
 
     def _relay(self, typed: int, ended: int) -> None:
-        """Forward typed bytes until the other end of `ended` is closed, or the terminal is closed."""
+        """Forward typed bytes until the other end of `ended` or the terminal is closed."""
         try:
             while ended not in select([self._terminal, ended], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
                     return
                 os.write(typed, self.without_answers(data))
         except BrokenPipeError:
-            return  # the reader is closed: the application ends
+            return  # the application ends
         except OSError as error:
             self._read_error = error
             self.exit_event.set()
 
     def without_answers(self, data: bytes) -> bytes:
-        """Return the read bytes without the answers of the terminal."""
+        """Return the bytes that were read, without answers of the terminal."""
         if self._answers is None:
             return data
         return self._answers.extract(data.decode("latin-1")).encode("latin-1")  # one byte per character
@@ -131,12 +133,12 @@ class DeskDriver(LinuxDriver):
 
 
 def driver_of(app: App[Any]) -> DeskDriver | None:
-    """Return the driver of an app on a terminal; None in a browser and in a test."""
+    """Return the driver of an application on a terminal. None in a browser and in a test."""
     return _drivers.get(app)
 
 
 async def graphics_of(app: App[Any]) -> Graphics:
-    """Return the graphics an app can draw pictures with."""
+    """Return the graphics with which an application can draw pictures."""
     from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
 
     if app.no_color:
@@ -146,15 +148,14 @@ async def graphics_of(app: App[Any]) -> Graphics:
 
 
 class TerminalGate(LineFilter):
-    """Removes control characters from all drawn lines, and draws the substitutes of text fields.
+    """Removes control characters from all drawn lines, and draws the substitutes that text fields show.
 
-    Widgets receive cleaned texts; this filter is the safety net for those that do not. It also removes links
-    that the terminal itself would open, because their addresses are untrusted; the desk opens them only on
-    request.
+    Widgets receive clean text; this filter is for those that do not. It also removes links that the terminal
+    would open itself. Their addresses are untrusted, and the desk opens them only on request.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments of a line, with unchanged widths."""
+        """Return the segments of a line. Their widths do not change."""
         return [_harmless(segment) for segment in segments]
 
 
@@ -168,30 +169,29 @@ def _harmless(segment: Segment) -> Segment:
 
 
 KEY_TIMEOUT_S = 1.0
-"""Maximum seconds that a key waits for the previous one, or for a form or dialog to open."""
+"""Maximum seconds for which a key waits for the previous key, or for a form or dialog to open."""
 KEY_POLL_S = 0.01
 _PASSES = 2
 """Number of passes over the widgets.
 
-In the first, a key moves from the focused widget to the application, where bindings act on it. In the second,
-the messages that these actions sent to the widget move the same way.
+In the first pass, a key moves from the focused widget up to the application, where bindings act on it. In the
+second pass, the messages that these actions sent to the widget move the same way.
 """
 _TURNS = 2
-"""Number of times a marker is queued at each widget.
+"""Number of times that a marker is queued at each widget.
 
-The second time it is behind the messages that the widget sent to itself.
+The second time, it comes after the messages that the widget sent to itself.
 """
 
 
 LONGEST_HANDS_OFF = 3
-"""Maximum length of an extended hands-off period, as a multiple of its initial length."""
+"""Maximum length of an extended period, as a multiple of its first length."""
 
 
 class HandsOff:
-    """Period during which keys do nothing, because they were typed for the previous screen.
+    """Period in which keys have no effect, because the person typed them for the previous screen.
 
-    Each key in the period extends it, up to `LONGEST_HANDS_OFF`, which gives the person time to notice the
-    new screen.
+    Each key extends the period, up to `LONGEST_HANDS_OFF`, so that the person can notice the new screen.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -209,7 +209,7 @@ class HandsOff:
         return time.monotonic() >= self._until
 
     def ignores_key(self) -> bool:
-        """Return True if a key that arrives now is ignored, and extend the period."""
+        """Return True if a key that arrives now is ignored. This extends the period."""
         if self.is_over:
             return False
         self._until = min(time.monotonic() + self._seconds, self._latest)
@@ -217,20 +217,21 @@ class HandsOff:
 
 
 def is_typed(event: events.Event) -> bool:
-    """Return True if an event can result from typing or pasting text."""
+    """Return True if an event can come from typing or pasting text."""
     if isinstance(event, events.Key):
         return event.is_printable or event.key in ("enter", "backspace")
     return isinstance(event, events.Paste)
 
 
 class KeyQueue:
-    """Delivers typed keys one at a time, so that each reaches the widget that has the focus by then.
+    """Delivers typed keys one at a time, so that each reaches the widget that has the focus at that time.
 
-    Textual sends a key to the focused widget as soon as it is read. The effect of a key (Tab moves the focus,
-    Enter opens a form, another key a dialog) comes some messages later, so keys typed quickly would reach the
-    widget that had the focus before. This queue makes the next key wait for that effect.
+    Textual sends a key to the focused widget as soon as it is read. The effect of a key comes some messages
+    later: Tab moves the focus, Enter opens a form, another key opens a dialog. Keys that are typed quickly
+    would therefore reach the widget that had the focus before. This queue makes each key wait for the effect
+    of the previous one.
 
-    `deliver` delivers a key; `must_wait` returns True if the focus is about to move.
+    `deliver` delivers a key. `must_wait` returns True if the focus is about to move.
     """
 
     def __init__(
@@ -242,13 +243,13 @@ class KeyQueue:
         self._app, self._deliver, self._must_wait = app, deliver, must_wait
         self._waiting: deque[events.Event] = deque()
         self.is_busy = False
-        """True if a key has not taken effect."""
+        """True if a key has not taken effect yet."""
         self._number = 0
         self._limit: Timer | None = None
         self._held_since: float | None = None
 
     async def put(self, event: events.Event) -> None:
-        """Queue a key or a paste; deliver it after all earlier ones have taken effect."""
+        """Queue a key or a paste. It is delivered after all earlier ones have taken effect."""
         self._waiting.append(event)
         if not self.is_busy:
             self.is_busy = True
@@ -263,7 +264,7 @@ class KeyQueue:
             self.is_busy = False
             return
         if was_held and self._held_since is None:
-            self._app.call_later(self._next)  # The focus moves in a message that may still be queued.
+            self._app.call_later(self._next)  # the focus moves in a message that may still be queued
             return
         event = self._waiting.popleft()
         self._number += 1
@@ -290,7 +291,7 @@ class KeyQueue:
         turns: int,
         end: Callable[[], Awaitable[None]],
     ) -> None:
-        """Queue a marker at `node` behind the key and its effects, then at the nodes above it."""
+        """Queue a marker after the key and its effects at `node`, and then at the nodes above it."""
         while True:
             if turns == 0:
                 above = node.parent if isinstance(node, DOMNode) and node is not self._app else None
@@ -301,10 +302,10 @@ class KeyQueue:
                 return
             if node.call_later(self._follow, target, node, passes, turns - 1, end):
                 return
-            turns = 0  # a removed node takes no messages: continue above it
+            turns = 0  # a removed node takes no messages, so continue above it
 
     async def _end(self, number: int) -> None:
-        """Continue after the key of this number took effect, or its time limit passed."""
+        """Continue after the key with this number has taken effect, or its time limit has passed."""
         if number != self._number:
             return
         self._number += 1

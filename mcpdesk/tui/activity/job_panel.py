@@ -1,4 +1,4 @@
-"""Jobs section of the activity screen: state, name, resource usage, and live output."""
+"""Section of the activity screen for jobs: state, name, resource usage, and live output."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ JOB_STATES = {
 }
 """Glyph and style of each state; the word follows the glyph."""
 STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.LEFT)
-"""Cells of the state column; the longest word, which is rare and temporary, widens only its own row."""
+"""Width in cells of the state column. The rare longest word does not count."""
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
 NARROW = 100
 """Width in cells below which the peer column is hidden."""
 TINY = 64
 """Width in cells below which only state, command and time are shown."""
 SAMPLE_S = 1.0
-"""Seconds between two measurements of resource usage, made only while the section is shown."""
+"""Seconds between two measurements of resource usage. They are made only while the section is shown."""
 READ_S = 0.15
 """Seconds between two reads of the output."""
 _ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
@@ -90,17 +90,17 @@ class JobPanel(Section[JobView]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._uses: Mapping[str, JobUse] = {}
-        """Job id -> last measured CPU time and memory."""
+        """Last measured processor time and memory, by job id."""
         self._job = ""
         """Id of the job whose output is shown."""
         self._read_to = -1
         self._is_whole = False
-        """True if its output was read to the end."""
+        """True if the output was read to its end."""
         self._comes = True
-        """False if the last read returned no new output."""
+        """False if the last read found no new output."""
         self._number_cells = NUMBER_CELLS
         self._left_out = 0
-        """Bytes of output before the shown part."""
+        """Number of bytes of output that come before the shown part."""
 
     def parts(self) -> Iterable[Widget]:
         yield SectionList(self)
@@ -110,7 +110,7 @@ class JobPanel(Section[JobView]):
         return view.work.jobs_version
 
     def fetch(self) -> Sequence[JobView]:
-        """Return running jobs first, newest first; then ended ones, the last ended first."""
+        """Return running jobs, newest first, and then ended ones, the last one that ended first."""
         jobs = self.link.jobs()
         self._number_cells = max([NUMBER_CELLS, *(len(str(job.number)) for job in jobs)])
         return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
@@ -139,7 +139,7 @@ class JobPanel(Section[JobView]):
         yield f"{duration(row.runtime_s(self.now)):>{TIME_CELLS}}  ", "lines--muted"
 
     def _figures(self, job: JobView) -> str:
-        """Return the resource usage of a running job, or the exit code of an ended one."""
+        """Return the resource usage of a running job, or the exit code of one that has ended."""
         cpu = memory = ""
         if job.state.is_final:
             memory = job.message.replace("exit code", "exit") if job.message.startswith("exit code") else ""
@@ -186,7 +186,7 @@ class JobPanel(Section[JobView]):
         return None if row.state.is_final else TICK_S
 
     def tick_s(self) -> float | None:
-        """Return a shorter time while output arrives, or the rest of an ended job is read."""
+        """Return a shorter interval while output arrives or an ended job is still being read."""
         job = self.listing.selected
         if job is not None and job.has_output and not self._is_whole:
             return READ_S if self._comes or job.state.is_final else TICK_S
@@ -236,7 +236,7 @@ class JobPanel(Section[JobView]):
         self.load()
 
     def _add_output(self, job: str, piece: JobOutput | None) -> None:
-        """Append the next piece of a job's output; None at the end of the output."""
+        """Append the next part of a job's output. `piece` is None at the end."""
         if job != self._job:
             return
         if piece is None:
@@ -257,7 +257,7 @@ class JobPanel(Section[JobView]):
 
 
 def _facts(job: JobView, processes: int, width: int) -> Content:
-    """Return the full command and the other facts; a width of 0 cuts no line."""
+    """Return the full command and other data of a job. With a width of 0, no line is cut."""
     room = max(0, width - 4)
     known = [
         f"{job.state}{': ' + job.message if job.message else ''}",

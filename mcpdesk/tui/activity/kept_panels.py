@@ -1,4 +1,4 @@
-"""Sections of the activity screen for data that servers keep for clients: callbacks, task lists, plans."""
+"""Sections of the activity screen for data that servers store for clients: callbacks, task lists, plans."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ STATE_CELLS, WHEN_CELLS, LEFT_CELLS, PEER_CELLS = 11, 10, 9, 18
 PLAN_READ_S = 1.0
 """Seconds between two reads of the file of an active plan, while the section is shown."""
 PLAN_REST_S = 5.0
-"""The same for a plan that is finished."""
+"""Seconds between two reads of the file of a plan that is no longer active."""
 MARKDOWN_LIMIT = 16_000
-"""Maximum characters of a plan that is shown as Markdown; a longer one is shown as plain text."""
+"""Maximum length in characters of a plan that is shown as Markdown. Longer plans are shown as plain text."""
 
 
 def state_of(callback: CallbackView) -> tuple[str, str, str]:
@@ -45,12 +45,12 @@ def state_of(callback: CallbackView) -> tuple[str, str, str]:
 
 
 def on_replica(replica: str) -> str:
-    """Return ` on web-1`; empty if there is only one core."""
+    """Return text such as ` on web-1`. Empty if there is only one core."""
     return f" on {one_line(replica, 30)}" if replica else ""
 
 
 def repeats(callback: CallbackView) -> str:
-    """Return the remaining or past repeats: `3 left`, `4 of 4`."""
+    """Return the number of repeats that remain or have happened, such as `3 left` or `4 of 4`."""
     if callback.due is not None:
         return f"{callback.repeat_count - callback.fired} left"
     return f"{callback.fired} of {callback.repeat_count}"
@@ -73,7 +73,7 @@ class CallbackPanel(Section[CallbackView]):
         return view.work.callbacks_version
 
     def fetch(self) -> Sequence[CallbackView]:
-        """Return waiting callbacks first, the next one on top; then the others, newest first."""
+        """Return scheduled callbacks by due time, then ended ones, newest first."""
         return sorted(
             self.link.callbacks(),
             key=lambda each: (each.due is None, each.due or -(each.last_fired or each.created)),
@@ -159,7 +159,7 @@ def _facts(callback: CallbackView) -> str:
 
 
 TodoRow: TypeAlias = tuple[TodoView, StepView | None]
-"""Task and one of its steps; None for the row of the task itself."""
+"""Task, and one of its steps. The step is None for the row of the task itself."""
 
 
 class TodoPanel(Section[TodoRow]):
@@ -178,15 +178,15 @@ class TodoPanel(Section[TodoRow]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._folded: dict[Hashable, bool] = {}
-        """(server, task id) -> True if the person folded it, False if unfolded."""
+        """True if the person folded a task, False if the person unfolded it, by server and task id."""
 
     def version_of(self, view: CoreView) -> int:
         return view.work.todo_version
 
     def fetch(self) -> Sequence[TodoRow]:
-        """Return the current task first, then open, then done ones; each newest first.
+        """Return the current task, then open tasks, then completed ones, the newest first in each group.
 
-        Done tasks are folded unless the person unfolded them.
+        Completed tasks are folded, unless the person unfolded them.
         """
         rows: list[TodoRow] = []
         for task in sorted(
@@ -276,7 +276,7 @@ def _markdown(task: TodoView) -> str:
 
 
 class PlanPanel(Section[PlanView]):
-    """All active plans, or the last one of each server, with live contents of the plan file."""
+    """Active plans, or the last plan of each server, with the present content of the plan file."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """
@@ -297,7 +297,7 @@ class PlanPanel(Section[PlanView]):
         super().__init__(link)
         self._plans: tuple[PlanView, ...] = ()
         self._file = ""
-        """Plan file that is shown; empty before it is read."""
+        """Plan file that is shown. Empty before it was read."""
         self._text: str | None = None
 
     def version_of(self, view: CoreView) -> Hashable:
@@ -305,7 +305,7 @@ class PlanPanel(Section[PlanView]):
         return self._plans, self.app.server
 
     def fetch(self) -> Sequence[PlanView]:
-        """Return the plan of the selected server first, then active plans, then the others."""
+        """Return the plan of the selected server, then active plans, then the others."""
         return sorted(self._plans, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
 
     def count_of(self, rows: Sequence[PlanView]) -> str:
@@ -349,13 +349,13 @@ class PlanPanel(Section[PlanView]):
             self.read("plan", PLAN_READ_S, source, partial(self._show_text, plan.file))
 
     def tick_s(self) -> float | None:
-        """Return a shorter time while the plan is active."""
+        """Return a shorter interval while the plan is active."""
         plan = self.listing.selected
         return None if plan is None else PLAN_READ_S if plan.is_active else PLAN_REST_S
 
     @work
     async def action_end(self) -> None:
-        """End the plan mode of the selected plan's client after a confirmation."""
+        """Ask for confirmation, then end the plan mode of the client that made the selected plan."""
         plan = self.listing.selected
         if plan is None or not plan.is_active:
             self.notify("No active plan is selected.", markup=False)
@@ -382,7 +382,7 @@ class PlanPanel(Section[PlanView]):
         self._show_markdown(clean(text) if text and len(text) <= MARKDOWN_LIMIT else "")
 
     def _show_markdown(self, text: str) -> None:
-        """Show a text as Markdown instead of the plain text; an empty text shows the plain text again."""
+        """Show a text as Markdown, in place of the plain text. An empty text shows the plain text again."""
         from textual.widgets import Markdown  # slow to import, and most screens show none
 
         detail = self.query_one(Detail)

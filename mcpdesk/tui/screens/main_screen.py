@@ -1,4 +1,4 @@
-"""Main screen: header, tabs, the six panes, footer."""
+"""Main screen, with header, tabs, the six panes, and footer."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ from mcpdesk.tui.widgets.pane import Pane
 News = tuple[str, SeverityLevel, str]
 """Text, severity, and the key that helps."""
 Panes = Mapping[str, Callable[["Link"], Widget]]
-"""Screen name -> factory of its pane."""
+"""Functions that create the panes, by name of the screen."""
 
 
 def _pane(module: str, name: str) -> Callable[[Link], Widget]:
-    """Return a factory that imports the pane's module at the first visit, for a fast first paint."""
+    """Return a function that imports and creates a pane at the first visit. The first paint is then
+    faster.
+    """
 
     def make(link: Link) -> Widget:
         pane: Widget = getattr(import_module(module), name)(link)
@@ -62,13 +64,13 @@ PANES: Panes = {
     "statistics": _pane("mcpdesk.tui.screens.statistics", "StatisticsPane"),
 }
 MINIMUM = (40, 10)
-"""Minimum columns and rows; a smaller terminal shows only a message."""
+"""Minimum number of columns and rows. In a smaller terminal only a message is shown."""
 CALM_S = 1.0
-"""Seconds after a key press, during which nothing opens automatically."""
+"""Seconds after a key press in which nothing opens automatically."""
 LEAD_S = 60.0
-"""Seconds for which a notice determines the section that is shown first."""
+"""Seconds in which a notice decides which section the activity screen shows."""
 HANDS_OFF_S = 0.4
-"""Seconds after the end of a question, during which typed keys are ignored; typing extends them."""
+"""Seconds after a question has closed in which typed keys are ignored. Each typed key extends them."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,13 +78,13 @@ class DeskFunctions(NamedTuple):
     """Functions of the application around a main screen."""
 
     frame_is_painted: Callable[[], None]
-    """Handles the first paint of the frame around the panes. Called once."""
+    """Called once, when the frame around the panes was painted for the first time."""
     server_is_painted: Callable[[], None]
-    """Handles the first display of a server. Called once."""
+    """Called once, when a server was shown for the first time."""
     copy: Callable[[str, str], None]
-    """Copies the first text to the clipboard, and reports that the second one was copied."""
+    """Copies the first text to the clipboard, and reports the second as its name."""
     tell_all: Callable[[Sequence[News]], None]
-    """Stores news items, and shows the most severe one."""
+    """Keeps news items, and shows the most severe one."""
 
 
 class MainScreen(Screen[None]):
@@ -91,7 +93,7 @@ class MainScreen(Screen[None]):
     `server` is the name of the selected server. The first of `panes` is shown first.
     """
 
-    # The table of the workbench defines the action of R; this key works on every screen that shows a save.
+    # The workbench defines the action of the key R. Here it works on every screen while a save is announced.
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("main"), Binding("R", "show_save", show=False)]
     AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
@@ -109,7 +111,7 @@ class MainScreen(Screen[None]):
         self.refresher = ScreenRefresher(self, link, self.refresh_view, lambda: self.is_calm, self._tick_s)
         self.last_key = -math.inf
         self.last_call = -math.inf
-        """Monotonic time in seconds at which a key or click last made a call of the desk itself."""
+        """Monotonic time when a key or click last made a call of the desk itself."""
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner, self.news, self._footer = QuestionBanner(), NewsRow(), DeskFooter()
         self.panes = panes
@@ -119,26 +121,28 @@ class MainScreen(Screen[None]):
         self._has_told_of_keys = False
         self._has_server = False
         self.has_clock = False
-        """True if the header or the banner shows something that changes with time."""
+        """True if the header or the banner shows a text that changes with time."""
         self._steps = GuardedSteps(lambda text: self.notify(text, severity="error", markup=False))
         self._notice = -1
         self._jobs_version: int | None = None
         self._failed: Collection[str] | None = None
-        """Ids of the failed jobs at the last read; None before the first."""
+        """Ids of the failed jobs at the last read. None before the first read."""
         self._badge = ""
-        """Counts on the tab of the activity screen."""
+        """Counts shown on the tab of the activity screen."""
         self._lead = ("", 0.0)
-        """Section of the activity screen that the last notice was about, and until when it counts."""
+        """Section of the activity screen that the last notice was about, and the time until which it
+        counts.
+        """
         self._mounting = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
-        """Compose the frame; panes are created at their first visit."""
+        """Compose the frame. Panes are created at their first visit."""
         yield from (self.header, self.tabs, self.switcher, self._banner, self.news, self._footer)
         width, height = MINIMUM
         yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
 
     def on_mount(self) -> None:
-        """Paint the frame; then show the first pane and start refreshing."""
+        """Paint the frame. Then show the first pane and start to refresh."""
         self.tabs.mark(self._first)
         self.refresher.refresh()
         self.call_after_refresh(self._begin)
@@ -149,7 +153,7 @@ class MainScreen(Screen[None]):
             try:
                 await self.show_screen(self._first)
             except MountError:
-                return  # the screen was closed before it had a pane
+                return  # the screen closed before it had a pane
         self.refresher.refresh()
         self.refresher.start()
 
@@ -158,12 +162,12 @@ class MainScreen(Screen[None]):
         self.refresher.stop()
 
     def on_screen_resume(self) -> None:
-        """Refresh immediately after a dialog above was closed."""
+        """Refresh at once after a dialog above has closed."""
         self.refresher.wake()
         self.settle_focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show only a message in a terminal that is too small; the focus returns with the pane."""
+        """In a terminal that is too small, show only a message. When the pane returns, so does the focus."""
         is_too_small = event.size.width < MINIMUM[0] or event.size.height < MINIMUM[1]
         if is_too_small and self.shown and self.focused is not None:
             self._last_focus[self.shown] = self.focused
@@ -173,7 +177,7 @@ class MainScreen(Screen[None]):
     def set_focus(
         self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
     ) -> None:
-        """Move the focus. A widget of a hidden pane receives it at the next visit of the pane.
+        """Move the focus. If the widget's pane is hidden, the widget gets the focus when the pane is shown.
 
         A widget outside the maximized part ends the maximized view.
         """
@@ -190,7 +194,7 @@ class MainScreen(Screen[None]):
         super().set_focus(widget, scroll_visible, from_app_focus)
 
     def settle_focus(self) -> None:
-        """Focus a widget of the shown pane if no widget has the focus, or a hidden one."""
+        """If no visible widget has the focus, focus one of the shown pane."""
         pane = self.pane
         if pane is None or not self._is_shown(pane):
             self.set_focus(None)
@@ -198,7 +202,7 @@ class MainScreen(Screen[None]):
             self._focus_pane(self.shown)
 
     def _pane_of(self, widget: Widget) -> Widget | None:
-        """Return the pane that contains a widget, or None for the frame."""
+        """Return the pane that contains a widget. None for a widget of the frame."""
         return next((one for one in self.switcher.children if one in widget.ancestors_with_self), None)
 
     def _is_shown(self, widget: Widget) -> bool:
@@ -212,26 +216,26 @@ class MainScreen(Screen[None]):
 
     @property
     def pane(self) -> Widget | None:
-        """Current pane; None before the first one is mounted, and while the screen is taken down."""
+        """Current pane. None before the first one is mounted, and while the screen closes."""
         return next((one for one in self.switcher.children if one.id == self.shown), None)
 
     @property
     def server_view(self) -> ServerView | None:
-        """Current state of the selected server; None if it does not exist."""
+        """Current state of the selected server. None if it does not exist."""
         return next((one for one in self.link.view().servers if one.name == self.server), None)
 
     @property
     def is_calm(self) -> bool:
-        """True if no key was pressed recently."""
+        """True if no key was pressed in the last seconds."""
         return time.monotonic() - self.last_key > CALM_S
 
     @property
     def takes_keys(self) -> bool:
-        """True if typed keys take effect, which they do not immediately after a question closes."""
+        """True if typed keys take effect. Just after a question has closed, they do not."""
         return self._hands_off.is_over
 
     def ignores(self, event: events.Event) -> bool:
-        """Return True if a key probably belongs to text typed into a dialog that has closed."""
+        """Return True if the person probably typed a key for a dialog that has closed."""
         if not is_typed(event) or not self._hands_off.ignores_key():
             return False
         if not self._has_told_of_keys:
@@ -242,16 +246,16 @@ class MainScreen(Screen[None]):
     def question_closes(self) -> None:
         """Ignore typed keys for a moment, because the person may still be typing for the closed question.
 
-        Not called for a question that was closed by esc.
+        Not called if the question was closed with escape.
         """
         self._hands_off.begin()
         self._has_told_of_keys = False
 
     def may_open(self, question: Question) -> bool:
-        """Return True if a question may open automatically: no dialog is open, and the person does not type.
+        """Return True if a question may open automatically: no dialog is open, and the person is not typing.
 
-        A question asked by a call of the desk itself may open although a field has the focus, unless the
-        person typed after the call.
+        A question that a call of the desk itself asks may open although a field has the focus, unless the
+        person has typed after the call.
         """
         is_own = question.peer == DESK
         is_hands_off = self.is_calm or (is_own and self.last_key <= self.last_call)
@@ -259,14 +263,14 @@ class MainScreen(Screen[None]):
         return self.app.screen is self and is_hands_off and (is_own or not is_in_field)
 
     def _tick_s(self) -> float | None:
-        """Return the seconds until the clocks need a refresh; None without clocks."""
+        """Return the seconds until a clock must be refreshed. None if no clock is shown."""
         ticks = [TICK_S] if self.has_clock else []
         if self.is_active and isinstance(pane := self.pane, Pane) and (tick_s := pane.tick_s()) is not None:
             ticks.append(tick_s)
         return min(ticks, default=None)
 
     def refresh_view(self) -> None:
-        """Read the state of the core once and update everything visible."""
+        """Read the state of the core once, and update everything that is visible."""
         view = self._steps.run("core", self.link.view)
         if view is None:
             return
@@ -281,7 +285,7 @@ class MainScreen(Screen[None]):
     def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
         """Update one pane."""
         current = view or self._steps.run("core", self.link.view)
-        # A pane without children is not composed yet, or is being removed at exit.
+        # A pane without children is not composed yet, or is being removed.
         if isinstance(pane, Pane) and pane.children and current is not None:
             self._steps.run(f"{self.shown} pane", lambda: pane.show_view(current))
 
@@ -302,7 +306,7 @@ class MainScreen(Screen[None]):
         self.desk.tell_all([self._news_of(notice) for notice in notices])
 
     def _report_failed_jobs(self, view: CoreView) -> None:
-        """Show the jobs that failed since the last call.
+        """Show the jobs that have failed since the last call.
 
         Jobs that failed before the first call are not shown.
         """
@@ -323,9 +327,9 @@ class MainScreen(Screen[None]):
             self.desk.tell_all(news)
 
     def _news_of(self, notice: Notice) -> News:
-        """Return the news item of a notice.
+        """Return the news item for a notice.
 
-        A named section of the activity screen is shown at its next visit.
+        If the notice names a section of the activity screen, that section is shown at the next visit.
         """
         screen, _, part = notice.screen.partition("/")
         if part and part == f"save/{self.server}":
@@ -337,7 +341,7 @@ class MainScreen(Screen[None]):
         return notice.text, notice.severity.value, hint
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
-        """Update header and tabs; select another server if the current one no longer exists."""
+        """Update header and tabs. If the selected server no longer exists, select another."""
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""
@@ -373,9 +377,9 @@ class MainScreen(Screen[None]):
             self.pane.show_section(part)
 
     def place(self) -> ScreenPlace:
-        """Return the position of the person.
+        """Return the position of the person on the screen.
 
-        Never raises, because it is called when an exception ends the screen.
+        Never raises, because it is called after an exception ended the screen.
         """
         panes = dict[str, Any]()
         for pane in list(self.switcher.children):
@@ -388,12 +392,13 @@ class MainScreen(Screen[None]):
         return ScreenPlace(self.server, self.shown, panes, frozenset(self.questions.opened))
 
     def lead_to(self, part: str) -> None:
-        """Show a section of the activity screen at its next visit, if that is soon; empty changes nothing."""
+        """Show a section of the activity screen at its next visit, if that is soon. Empty changes nothing."""
         if part:
             self._lead = (part, time.monotonic() + LEAD_S)
 
     async def _mount_pane(self, name: str) -> None:
-        # A click and a key may request the same pane simultaneously; the second finds the pane of the first.
+        # A click and a key may request the same pane at the same time. The second one finds the pane of the
+        # first.
         async with self._mounting:
             if self.switcher.query_children(f"#{name}"):
                 return
@@ -418,12 +423,12 @@ class MainScreen(Screen[None]):
         self.set_focus(target)
 
     def announce(self, question: Question | None) -> None:
-        """Announce a question without taking the focus."""
+        """Announce a question without moving the focus."""
         if self._banner.announce(question):
             self.app.bell()
 
     def ask(self, question: Question, *, is_unasked: bool = False) -> None:
-        """Open the dialog of a question. `is_unasked` means that it opens automatically."""
+        """Open the dialog of a question. `is_unasked` is True if it opens automatically."""
         self.questions.opened.add(question.id)
         self.announce(None)
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
@@ -431,18 +436,18 @@ class MainScreen(Screen[None]):
         self.app.push_screen(QuestionScreen(self.link, question, is_unasked=is_unasked))
 
     def action_open_question(self) -> None:
-        """Open the question in the banner; without a banner, the one that has waited longest."""
+        """Open the question in the banner. Without a banner, open the one that has waited longest."""
         if (question := self.questions.next) is not None:
             self.ask(question)
         else:
             self.notify("No question is waiting.", markup=False)
 
     async def action_show_screen(self, name: str) -> None:
-        """Show a screen; used by digit keys and tabs."""
+        """Show a screen. Digit keys and tabs use this."""
         await self.show_screen(name)
 
     async def action_show_part(self, part: str) -> None:
-        """Show a section of the activity screen; used by clicks on the header."""
+        """Show a section of the activity screen. Clicks on the header use this."""
         self.lead_to(part)
         await self.show_screen("activity")
 
@@ -455,7 +460,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_standing_approvals(self) -> None:
-        """Show the standing approvals, which can be revoked."""
+        """Show the permanent approvals, so that the person can revoke them."""
         from mcpdesk.tui.forms.access_prompts import choose_grant
 
         await choose_grant(self)
@@ -474,7 +479,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_jump(self) -> None:
-        """Show a letter over everything that can have the focus, and jump to the chosen one."""
+        """Show a letter on everything that can have the focus, and jump to the chosen one."""
         from mcpdesk.tui.screens.overlays import JumpScreen, TabTarget
         from mcpdesk.tui.widgets.choice_box import TabStrip
 
@@ -547,7 +552,7 @@ class MainScreen(Screen[None]):
         self.app.push_screen(RootsPrompt(self.link))
 
     def action_about_server(self) -> None:
-        """Show the details of the server besides its items."""
+        """Show details of the server, without its items."""
         from mcpdesk.tui.screens.server_page import ServerScreen
 
         if self.server_view is not None:
@@ -570,7 +575,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_dashboard(self) -> None:
-        """Open the dashboard in a browser that is signed in, or sign browsers out."""
+        """Open the dashboard in a browser that is signed in, or sign out browsers."""
         from mcpdesk.tui.forms.access_prompts import open_dashboard
 
         await open_dashboard(self)
@@ -594,6 +599,6 @@ def _takes_letters(widget: Widget) -> bool:
 
 
 def _screen_hint(screen: str) -> str:
-    """Return the end of a news line that names the key of a screen."""
+    """Return the end of a news line: the key that shows the screen."""
     action = SCREENS.get(screen)
     return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""

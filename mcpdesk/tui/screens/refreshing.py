@@ -1,7 +1,7 @@
-"""Keeps the main screen up to date: reads the core when a change is reported, at most 20 times a second.
+"""Updates of the main screen. The core is read when it reports a change, at most 20 times a second.
 
-`GuardedSteps` is the only part of the screen that catches all exceptions: a pane that fails is logged and
-named in a notification, and the other panes continue.
+If a pane fails, `GuardedSteps` logs it and notifies the person, and the other panes continue. No other part
+of the screen catches all exceptions.
 """
 
 from __future__ import annotations
@@ -28,51 +28,53 @@ from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.safe_text import one_line
 
 TRAILING_TICKS = 2
-"""Ticks after the last change, for panes that show part of it later."""
+"""Number of updates after the last change, for panes that show a part of it later."""
 AWAKE_BEATS = 40
-"""Beats after the last change or key before the screen rests. Used if changes are not reported."""
+"""Number of beats after the last change or key after which the screen rests. Used if changes are not
+reported.
+"""
 REST_S = 1 / 5
-"""Seconds between two beats at rest; each checks cheaply for new frames."""
+"""Seconds between two beats while the screen rests. Each beat only checks for new frames."""
 COVERED_S = 1 / 2
-"""Seconds between two beats below a dialog."""
+"""Seconds between two beats while a dialog covers the screen."""
 RESTING_BEATS = 3
-"""Beats per refresh at rest, for changes without frames, such as time and the work of servers."""
+"""Number of beats for one refresh at rest. It shows changes without frames, such as the time."""
 BUSY_FRAMES, TYPING_FRAMES = 100, 25
-"""Minimum frames in one beat that limit refreshes, in favour of clients or, during typing, of keys."""
+"""Minimum number of frames in one beat that make refreshes rarer. The second number counts during typing."""
 BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
-"""Share of a CPU core that the screen may then use; the second while a person types."""
+"""Fraction of a processor that the screen may then use. The second one counts during typing."""
 BUSY_S = 1.0
 """Maximum seconds between two refreshes under load."""
 ELSEWHERE_S = 0.35
-"""The same if clients are in another process; the screen may then use the larger share."""
+"""Maximum seconds under load if the clients are in another process."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
-"""Seconds of one step that pairs frames left over from a busy period, and of the pause before the next."""
+"""Seconds of one step that pairs frames left from a busy period, and of the pause before the next step."""
 _log = logging.getLogger(__name__)
 
 
 class WaitingQuestions:
-    """Questions that wait for an answer, and which of them were opened."""
+    """Questions that wait for an answer. Some of them were already opened."""
 
     def __init__(self, link: Link, opened: Collection[int] = ()) -> None:
         self._link = link
         self._version = -1
         self.opened = set(opened)
-        """Ids of questions that were opened; they do not open automatically again."""
+        """Ids of the questions that were already opened. They do not open automatically again."""
         self.waiting: tuple[Question, ...] = ()
         """Waiting questions, oldest first."""
 
     @property
     def next(self) -> Question | None:
-        """Question that the banner announces and that a key opens.
+        """Question that the banner announces and a key opens.
 
-        Questions of the desk's own calls come first, then unopened ones, then the one that has waited
-        longest.
+        Questions of the desk's own calls come first, then those that were not opened yet, then the one that
+        has waited longest.
         """
         ranked = sorted(self.waiting, key=lambda one: 2 if one.id in self.opened else one.peer != DESK)
         return ranked[0] if ranked else None
 
     def after(self, number: int) -> Question | None:
-        """Return the next waiting question, wrapping around; None if no other waits."""
+        """Return the next waiting question, beginning again after the last. None if no other waits."""
         others = [one for one in self.waiting if one.id != number]
         return next((one for one in others if one.id > number), others[0] if others else None)
 
@@ -85,7 +87,7 @@ class WaitingQuestions:
 
 
 class ScreenRefresher:
-    """Decides when one main screen is refreshed."""
+    """Decides when the main screen is refreshed."""
 
     def __init__(
         self,
@@ -95,10 +97,10 @@ class ScreenRefresher:
         is_calm: Callable[[], bool],
         tick_s: Callable[[], float | None],
     ) -> None:
-        """`refresh` updates everything visible.
+        """`refresh` updates everything that is visible.
 
-        `is_calm` returns True if no key was pressed recently. `tick_s` returns the seconds until clocks on
-        the screen need a refresh, or None.
+        `is_calm` returns True if no key was pressed in the last seconds. `tick_s` returns the seconds until a
+        clock on the screen must be refreshed, or None.
         """
         self._screen = screen
         self._link = link
@@ -108,27 +110,27 @@ class ScreenRefresher:
         self._frames = -1
         self._quiet_beats = 0
         self._looked = (-math.inf, 0.0)
-        """Monotonic time of the last refresh, and CPU time its thread had used by then, both in seconds."""
+        """Monotonic time of the last refresh, and processor time that the thread had used by then."""
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context = copy_context()
-        """Identifies the application to Textual in calls from other threads."""
+        """Context that identifies the application to Textual in calls from other threads."""
         self._stop_listening: Callable[[], None] = lambda: None
         self._has_news = False
-        """True if a change was reported since the last beat."""
+        """True if a change was reported after the last beat."""
         self._beaten = -math.inf
         """Monotonic time of the last beat."""
         self._trailing = 0
-        """Remaining ticks after the last change."""
+        """Number of updates that remain after the last change."""
         self._is_late = False
-        """True if the last beat skipped its refresh."""
+        """True if the last beat made no refresh."""
         self._is_catching_up = False
         self._is_slow = False
         """True if the next beat is later than usual."""
 
     @property
     def is_resting(self) -> bool:
-        """True after a while without frames and input."""
+        """True after some time without frames and keys."""
         return self._quiet_beats > AWAKE_BEATS
 
     @property
@@ -137,7 +139,7 @@ class ScreenRefresher:
         return self._loop is not None and self._timer is None
 
     def start(self) -> None:
-        """Start to refresh: when a change is reported, and while a clock is shown."""
+        """Start to refresh: after reported changes, and while a clock is shown."""
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
         self._stop_listening = self._link.on_change(self._changed)
         self._trailing = TRAILING_TICKS
@@ -152,7 +154,7 @@ class ScreenRefresher:
     def _changed(self) -> None:
         """Schedule a refresh.
 
-        Called on any thread, and often: only the first call since a beat has an effect.
+        Called often, and on any thread. Only the first call after a beat has an effect.
         """
         if not self._has_news and self._loop is not None:
             self._has_news = True
@@ -170,10 +172,10 @@ class ScreenRefresher:
                 self._tick()
 
     def _plan(self) -> None:
-        """Set the timer of the next beat; without one, the screen waits for a change.
+        """Set the timer for the next beat. Without a timer, the screen waits for a change.
 
-        A covered screen is refreshed slowly, because after each of its timers Textual draws it completely,
-        with everything above it.
+        A covered screen is refreshed slowly. After each of its timers, Textual draws the screen and
+        everything above it completely.
         """
         rest_s = self._rest_s()
         if rest_s is None:
@@ -188,12 +190,12 @@ class ScreenRefresher:
         self._timer = self._later(rest_s, self._tick)
 
     def _later(self, rest_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call after a delay. A one-shot timer of Textual never fires if it is due before its task begins."""
+        """Call a function after a delay. A one-shot timer of Textual would not fire if it is due at once."""
         loop = self._loop or asyncio.get_running_loop()
         return loop.call_later(rest_s, call, context=self._context)
 
     def _rest_s(self) -> float | None:
-        """Return the seconds until the next beat; None to wait for a change."""
+        """Return the seconds until the next beat. None to wait for a change."""
         is_active = self._screen.is_active
         if not self._link.reports_changes:
             return COVERED_S if not is_active else REST_S if self.is_resting else PERIOD_S
@@ -215,13 +217,13 @@ class ScreenRefresher:
                 self._plan()
 
     def wake(self) -> None:
-        """Return to frequent refreshes, and refresh soon, because of user input."""
+        """Refresh often again, and refresh soon, because the person pressed a key."""
         self._quiet_beats = 0
         if self._is_slow and self._loop is not None and self._screen.is_active:
             self._beat_in(PERIOD_S)
 
     def beat(self) -> None:
-        """Refresh; less often at rest, and under load while the person does not type."""
+        """Refresh. At rest this happens rarely, and also under load while the person does not type."""
         has_news, self._has_news = self._has_news, False
         self._beaten = time.monotonic()
         traffic = self._link.traffic
@@ -246,13 +248,13 @@ class ScreenRefresher:
             return
         is_behind = self._link.traffic.catch_up(CATCH_UP_S)
         is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
-        # After each timer of a covered screen, Textual draws it completely.
+        # After each timer of a covered screen, Textual draws the screen completely.
         self._is_catching_up = is_behind and is_quiet and self._screen.is_active
         if self._is_catching_up:
             self._later(PAUSE_S, self._catch_up)
 
     def _has_had(self, share: float) -> bool:
-        """Return True if the last refresh used so much CPU time that the next one must wait."""
+        """Return True if the last refresh used so much processor time that the next one must wait."""
         at, used = self._looked
         since = time.monotonic() - at
         least_s = ELSEWHERE_S if self._link.is_elsewhere else BUSY_S
@@ -260,25 +262,25 @@ class ScreenRefresher:
 
 
 class GuardedSteps:
-    """Steps of a refresh. A step that fails does not keep the others from running."""
+    """Steps of a refresh. If one fails, the others still run."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         """`show` shows an error to the person."""
         self._show = show
         self._problems: dict[str, str] = {}
-        """Part that could not be shown at the last attempt -> error."""
+        """Error of each part that could not be shown at the last attempt."""
         self._incomplete: set[str] = set()
-        """Parts whose widgets were missing at their last refresh."""
+        """Parts whose widgets were missing at the last refresh."""
 
     def run(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
-        """Run one step; log and show an exception once, until the step succeeds again."""
+        """Run one step. If it fails, log and show the exception once, until the step succeeds again."""
         try:
             view = step()
         except (ScreenStackError, NoScreen):
-            return None  # the program is ending, and the screen, or a part of it, is already closed
+            return None  # the screen, or a part of it, is already closed
         except Exception as error:
             if isinstance(error, NoMatches) and what not in self._incomplete:
-                # Widgets close from the bottom up at exit. If they do not, the next refresh reports it.
+                # At exit, widgets close from the bottom up. In other cases the next refresh reports this.
                 self._incomplete.add(what)
                 return None
             problem = f"{type(error).__name__}: {error}"

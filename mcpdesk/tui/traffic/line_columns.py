@@ -1,4 +1,4 @@
-"""Columns of the traffic, their widths, and their order of shrinking."""
+"""Columns of the traffic, their widths, and the order in which they shrink."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class LineColumn:
-    """Column of `width` cells, followed by a gap; width 0 takes the remaining space."""
+    """Column of `width` cells, with a gap after it. A width of 0 takes the remaining space."""
 
     name: str
     width: int
     title: str
     right: bool = False
     has_replica: bool = False
-    """True if it begins with the name of the replica."""
+    """True if the cells begin with the name of the replica."""
 
 
 _ALL = (
@@ -41,17 +41,17 @@ _RAW = tuple(
     )
     if column.name not in {"id", "status", "took"}
 )
-"""Columns of raw frames: all but those of an exchange, with the bytes instead of the message."""
+"""Columns of raw frames. They show bytes instead of the message."""
 _KEEPS_REPLICA = 60
-"""Line width from which a peer column that begins with the replica is never hidden."""
+"""Width of a line from which on a peer column with the replica is never hidden."""
 REPLICA_CELLS = 8
-"""Additional cells of the peer column if it begins with the replica."""
+"""Number of cells that the name of the replica adds to the peer column."""
 _ROOMY, _ROOMY_RAW = 52, 60
-"""Cells that the message column must have, or else the revision column shrinks. `_RAW`: the bytes column."""
+"""Cells that the message column must have; otherwise the revision column shrinks. `_RAW`: bytes column."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
-"""Cells that the message or bytes column must have, or else the other columns shrink in order."""
+"""Cells that the message or bytes column must have; otherwise other columns shrink in their order."""
 _FOR_THE_PEER = 4
-"""Cells by which the message or bytes column may be below that minimum before the peer is hidden."""
+"""Number of cells below that minimum that the column may have before the peer column is hidden."""
 _GIVE_WAY = (
     ("revision", 10, "revision"),
     ("revision", 5, "rev"),
@@ -70,7 +70,7 @@ _GIVE_WAY = (
     ("status", 2, "status"),
     ("took", 0, ""),
 )
-"""Column, reduced width (0: hidden) and new title, in the order of shrinking."""
+"""Columns in the order in which they shrink, with their new width (0: hidden) and new title."""
 
 
 def columns_for(
@@ -81,10 +81,10 @@ def columns_for(
     has_replicas: bool = False,
     has_servers: bool = False,
 ) -> tuple[LineColumn, ...]:
-    """Return the columns that fit into a line of `width` cells; the one of width 0 takes the remaining space.
+    """Return the columns that fit into a line of `width` cells. The one of width 0 takes the remaining space.
 
-    `width` is that of the list: 72 cells on a terminal of 120 if the details are beside it. If the replica
-    column does not fit, the replica is shown before the peer.
+    `width` is that of the list. On a terminal of 120 columns it is 72 if the details are beside the list. If
+    the replica column does not fit, the replica is shown in the peer column.
     """
     left_out = {name for name, there in (("replica", has_replicas), ("server", has_servers)) if not there}
     columns = [column for column in (_RAW if raw else _ALL) if column.name not in left_out]
@@ -109,7 +109,7 @@ def columns_for(
 
 
 def bar_columns(width: int) -> tuple[LineColumn, ...]:
-    """Return the columns beside the bars of the waterfall, which take the rest of `width` cells."""
+    """Return the columns beside the bars of the waterfall. The bars take the remaining space."""
     columns = [
         LineColumn("mark", 1, ""),
         LineColumn("way", 1, ""),
@@ -123,7 +123,7 @@ def bar_columns(width: int) -> tuple[LineColumn, ...]:
 
 
 _WIDE_BARS = 90
-"""Minimum cells of a line for showing the status as a word in the waterfall."""
+"""Minimum number of cells of a line that shows the status as a word in the waterfall."""
 
 
 def _left(columns: list[LineColumn], width: int) -> int:

@@ -1,4 +1,4 @@
-"""Sequence of the shown lines, in any order, with at most one unfolded call."""
+"""Lines that are shown, in any order. One call may be unfolded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class ShownLines(Protocol):
         """Numbers of exchanges, or of frames in raw form."""
 
     def position(self, line: int) -> int:
-        """Return the position of a line, or the one it would have."""
+        """Return the position of a line. If it is not included, return where it would be inserted."""
 
 
 class UnfoldedLines(Sequence[int]):
-    """Numbers of exchanges, or of frames in raw form, with the unfolded lines below their line."""
+    """Numbers of exchanges, or of frames in raw form. The parts of an unfolded line follow it."""
 
     def __init__(self, source: ShownLines, unfolded: int | None = None, below: Sequence[int] = ()) -> None:
-        """Create the sequence; `below` are the lines that belong to `unfolded`."""
+        """Create the sequence. `below` are the lines that belong to the line `unfolded`."""
         self._lines = source.lines
         self._source = source
         self._below: Sequence[int] = ()
@@ -51,12 +51,12 @@ class UnfoldedLines(Sequence[int]):
         return self._below[below] if below < len(self._below) else self._lines[position - len(self._below)]
 
     def position(self, line: int) -> int:
-        """Return the position of a line, or the one it would have."""
+        """Return the position of a line. If it is not included, return where it would be inserted."""
         if line in self._below:
             return self._at + self._below.index(line)
         position = self._source.position(line)
         return position + len(self._below) if self._below and position >= self._at else position
 
     def is_below(self, position: int) -> bool:
-        """Return True if the line at a position is one of the unfolded ones."""
+        """Return True if the line at a position belongs to the unfolded line."""
         return 0 <= position - self._at < len(self._below)

@@ -1,4 +1,4 @@
-"""Panes with a filtered list; sections, which also show details of the selected row, or a lesson."""
+"""Panes with a filtered list. A section also shows details of the selected row, or a text if it is empty."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 DIGITS = re.compile(r"\d")
 LEAST_TICK_S, MOST_TICK_S = 0.05, 60.0
-"""Limits of the seconds until ages are redrawn; they bound the effect of system clock changes."""
+"""Limits for the seconds until ages are drawn again. They limit the effect of changes of the system clock."""
 Row = TypeVar("Row")
 Found = TypeVar("Found")
 
 
 def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
-    """Return True if the texts of a row together contain all `words`, which are in lower case."""
+    """Return True if the texts of a row together contain all `words`. The words are in lower case."""
     whole = " ".join(texts).lower() if words else ""
     return all(word in whole for word in words)
 
 
 class FilterPane(KnowsFirstSize, Vertical):
-    """Pane with a list and, above it, a filter field; by default it filters by words.
+    """Pane with a list, and a field above it that filters the list by words.
 
     The field is hidden while it is not used.
     """
@@ -61,7 +61,7 @@ class FilterPane(KnowsFirstSize, Vertical):
         super().__init__()
         self.filter_field = SearchField(placeholder=placeholder, compact=True)
         self.words: tuple[str, ...] = ()
-        """Words in lower case that a row must contain to be shown."""
+        """Words, in lower case, that a shown row must contain."""
 
     @property
     @abstractmethod
@@ -70,7 +70,7 @@ class FilterPane(KnowsFirstSize, Vertical):
 
     @abstractmethod
     def apply_filter(self) -> None:
-        """Show only the rows that contain `words`, or that match the text of the field in another way."""
+        """Show only the rows that contain all `words`. A subclass may interpret the text in another way."""
 
     def compose(self) -> ComposeResult:
         yield self.filter_field
@@ -78,7 +78,7 @@ class FilterPane(KnowsFirstSize, Vertical):
     def action_filter(self) -> None:
         """Focus the field.
 
-        The focus moves immediately, so that no letter of the filter triggers an action.
+        The focus moves at once, so that no letter of the filter is taken as a key.
         """
         self.add_class("-filtering")
         self.screen.set_focus(self.filter_field)
@@ -96,14 +96,16 @@ class FilterPane(KnowsFirstSize, Vertical):
 
     @on(Input.Submitted)
     def _filter_submitted(self, event: Input.Submitted) -> None:
-        """Focus the list; an empty filter is hidden."""
+        """Focus the list. If the filter is empty, hide the field."""
         event.stop()
         self.set_class(bool(self.words), "-filtering")
         self.listing.focus()
 
 
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
-    """Rows drawn by their section. The section binds Enter, so that the footer names its effect."""
+    """Rows that their section draws. The section has the binding for Enter, so the footer can name its
+    effect.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = CURSOR_BINDINGS
 
@@ -125,7 +127,7 @@ class Detail(VerticalScroll):
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
 
     class Resized(Message):
-        """The size has changed, also because the list above has more or fewer rows."""
+        """The size has changed, for example because the list above has more or fewer rows."""
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False)
@@ -135,18 +137,20 @@ class Detail(VerticalScroll):
 
 
 class SectionLesson(Static, can_focus=True):
-    """Explanation shown in an empty section. It is focusable, so that the keys of the section work."""
+    """Text in an empty section. It can have the focus, so that the keys of the section work."""
 
 
 class Section(FilterPane, Generic[Row]):
-    """Section: rows of one kind above, details of the selected row below."""
+    """Pane with rows of one kind, and details of the selected row."""
 
     title: ClassVar[str]
     lesson: ClassVar[tuple[str, str]]
     """Title and text shown while the section is empty."""
     clicks_to_open: ClassVar[int] = 2
     beside_from: ClassVar[float] = 150
-    """Minimum width in cells for showing the details beside the list instead of below it."""
+    """Minimum width in cells for showing the details beside the list. In a narrower pane they are
+    below it.
+    """
     DEFAULT_CSS = """
     Section {
         height: 1fr;
@@ -178,18 +182,18 @@ class Section(FilterPane, Generic[Row]):
         super().__init__("filter: words that must occur")
         self.link = link
         self.rows: Sequence[Row] = ()
-        """All rows, including those hidden by the filter."""
+        """All rows, including those that the filter hides."""
         self.count = ""
-        """Text that the tab shows beside the title."""
+        """Text after the title on the tab."""
         self.now = 0.0
-        """Unix time in seconds; the ages in the rows are relative to it."""
+        """Unix time in seconds to which the ages in the rows refer."""
         self._version: object = None
         self._shown: Hashable = None
         """Key of the row whose details are shown."""
         self._ages_at = math.inf
-        """Unix time in seconds at which a shown age changes; infinite if no age is shown."""
+        """Unix time in seconds when a shown age changes next. Infinite if no age is shown."""
         self._due: dict[str, float] = {}
-        """Name of a regular read -> time of the next one, in monotonic seconds."""
+        """Monotonic time of the next call of each regular read, by name."""
 
     @abstractmethod
     def version_of(self, view: CoreView) -> object:
@@ -205,7 +209,7 @@ class Section(FilterPane, Generic[Row]):
 
     @abstractmethod
     def keys_of(self, row: Row) -> tuple[Hashable, ...]:
-        """Return the key of a row, then the keys of rows to select instead if it no longer exists."""
+        """Return the key of a row, and then keys of rows to select instead if that row no longer exists."""
 
     @abstractmethod
     def spans(self, row: Row, width: int) -> Iterable[Span]:
@@ -221,10 +225,10 @@ class Section(FilterPane, Generic[Row]):
 
     @abstractmethod
     def copies_of(self, row: Row) -> list[Choice]:
-        """Return the texts of a row that can be copied; the value of each choice is the text."""
+        """Return the texts of a row that can be copied. The value of each choice is the text."""
 
     def parts(self) -> Iterable[Widget]:
-        """Yield the list and the details, whose first `Static` shows the text of `detail_of`."""
+        """Yield the list and the details. The first `Static` in the details shows the text of `detail_of`."""
         yield SectionList(self)
         yield Detail(classes="detail")
 
@@ -243,11 +247,11 @@ class Section(FilterPane, Generic[Row]):
 
     @property
     def entry(self) -> Widget:
-        """Widget that receives the focus first: the list, or the lesson if the section is empty."""
+        """Widget that gets the focus first: the list, or the text of an empty section."""
         return self.query_one(SectionLesson) if self.has_class("-empty") else self.listing
 
     def update_data(self, view: CoreView) -> None:
-        """Load the rows if they changed; called also while another section is shown."""
+        """Load the rows if they have changed. Called even while another section is shown."""
         version = self.version_of(view)
         if version != self._version:
             self._version = version
@@ -273,19 +277,19 @@ class Section(FilterPane, Generic[Row]):
         self.listing.show([row for row in self.rows if has_words(self.words, self.texts_of(row))])
 
     def update_clock(self, view: CoreView, now: float) -> None:
-        """Update ages; called while the section is shown. `now` is Unix time in seconds."""
+        """Update the ages. Called while the section is shown. `now` is Unix time in seconds."""
         if now >= self._ages_at or now < self.now:
             self._set_now(now)
             self.update_ages()
 
     def tick_s(self) -> float | None:
-        """Return the seconds until a shown age changes; None if no age is shown."""
+        """Return the seconds until a shown age changes. None if no age is shown."""
         if self._ages_at == math.inf:
             return None
         return min(max(self._ages_at - time.time(), LEAST_TICK_S), MOST_TICK_S)
 
     def lasts(self, row: Row) -> float | None:
-        """Return the seconds after `now` until time alone changes the text of a row.
+        """Return the seconds until the text of a row changes although its data do not.
 
         None if it never does.
         """
@@ -297,15 +301,15 @@ class Section(FilterPane, Generic[Row]):
         self._ages_at = now + min(lasts, default=math.inf)
 
     def update_ages(self) -> None:
-        """Redraw everything that is computed from `now`."""
+        """Draw everything again that depends on `now`."""
         self.listing.refresh()
 
     def read(
         self, what: str, period_s: float, source: Callable[[], Found], show: Callable[[Found], None]
     ) -> None:
-        """Call `source` in a thread, then `show` with the result.
+        """Call `source` in a thread, and then `show` with the result.
 
-        Does nothing while a call for `what` is running, and for `period_s` seconds after it.
+        Nothing happens while a call for `what` is running, and for `period_s` seconds after it.
         """
         if time.monotonic() >= self._due.get(what, 0.0):
             self._due[what] = math.inf
@@ -322,11 +326,11 @@ class Section(FilterPane, Generic[Row]):
             show(found)
 
     def read_now(self, what: str) -> None:
-        """Let the next call of `read` for `what` run without waiting for the period to end."""
+        """Let the next `read` for `what` run at once."""
         self._due.pop(what, None)
 
     def action_back(self) -> None:
-        """Move the focus from the details to the list; from the list or the filter, clear the filter."""
+        """Move the focus from the details to the list. In the list or the filter, clear the filter."""
         if self.listing.has_focus or self.filter_field.has_focus:
             self.close_filter()
         self.entry.focus()
@@ -365,11 +369,11 @@ class Section(FilterPane, Generic[Row]):
             shown = detail.query(Static).first()
             before = shown.content
             if not isinstance(before, Content) or not text.is_same(before):
-                # A change of digits keeps all widths, so the screen needs no new layout.
+                # If only digits change, all widths stay the same, and the screen needs no new layout.
                 layout = DIGITS.sub("0", text.plain) != DIGITS.sub("0", str(before))
                 shown.update(text, layout=layout)
 
     def on_resize(self) -> None:
-        """Lay the section out for its new width, and fit the details into it."""
+        """Arrange the section for its new width, and fit the details into it."""
         self.set_class(self.size.width >= self.beside_from, "-beside")
         self.call_after_refresh(self.show_detail)
