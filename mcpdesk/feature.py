@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import click
+    from textual.widget import Widget
 
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_part import HostPart, StartedCore
@@ -171,3 +172,7 @@ class Feature:
     def served_pages(self, host: Host, theme: str | None) -> AbstractContextManager[list[str]]:
         """Serve the desk to browsers. The value is messages that say where. Raises: DeskError."""
         return nullcontext([])
+
+    def picture_view(self, encoded: str, note: str) -> Widget | None:
+        """Widget for a picture in a result, from base64 and a description."""
+        return None

@@ -9,6 +9,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "load": frozenset({"commands"}),
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
+    "pictures": frozenset({"picture_view"}),
     "tap": frozenset({"commands", "record_relay", "live_captures", "live_link"}),
     "telemetry": frozenset({"host_parts"}),
     "web_tools": frozenset({"builtin_tools"}),

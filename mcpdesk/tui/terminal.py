@@ -1,24 +1,22 @@
 """Layer between the application and its terminal. Typed keys and drawn lines pass through it.
 
-When the first picture is shown, the terminal is asked which graphics protocols it supports. Its answers
-arrive among the keys that the person types, so they are removed before the keys are parsed.
+A query of the terminal may be sent while the person is typing. Its replies then arrive among the keys, and
+are removed before the keys are parsed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import struct
 import termios
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from fcntl import ioctl
 from functools import partial
 from select import select
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from rich.segment import Segment
@@ -33,30 +31,23 @@ from textual.timer import Timer
 
 from mcpdesk.plain_text import one_cell_each
 
-if TYPE_CHECKING:
-    from mcpdesk.tui.results.terminal_graphics import Graphics, TerminalAnswers
-
-TIMEOUT_S = 0.5
-"""Seconds to wait for an answer. Without one, half blocks are drawn. A late answer counts for later
-pictures.
-"""
 _READ_BYTES = 4096
 _drivers: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
 
 
 class DeskDriver(LinuxDriver):
-    """Driver for one terminal. It can ask the terminal for its graphics protocols."""
+    """Driver of one terminal, which can remove replies to queries from the typed characters."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
         _drivers[app] = self
-        self._answers: TerminalAnswers | None = None
-        self._asking: asyncio.Task[TerminalAnswers] | None = None
+        self.without_replies: Callable[[str], str] | None = None
+        """Removes replies of the terminal from read characters, one per byte. None if nothing was queried."""
         self._terminal = self.fileno
         self._read_error: OSError | None = None
 
     def run_input_thread(self) -> None:
-        """Let Textual read from a pipe with the typed keys, but without answers of the terminal.
+        """Let Textual read from a pipe that contains typed keys, but no replies of the terminal.
 
         Raises: OSError if the terminal is closed.
         """
@@ -76,51 +67,26 @@ class DeskDriver(LinuxDriver):
         if self._read_error is not None:
             raise self._read_error
 
-    async def graphics(self, has_colours: bool) -> Graphics:
-        """Return the graphics that the terminal supports, according to its answers. The first call asks."""
-        from mcpdesk.tui.results.terminal_graphics import CELL, Graphics, GraphicsKind
-
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._ask())
-        answers = await asyncio.shield(self._asking)
-        cell = self._cell() or answers.cell or CELL
-        if answers.knows_sixel:  # some terminals that support both lack kitty's placeholders
-            return Graphics(GraphicsKind.SIXEL, cell)
-        return Graphics(
-            GraphicsKind.KITTY if answers.knows_kitty and has_colours else GraphicsKind.HALF_BLOCKS, cell
-        )
-
-    async def _ask(self) -> TerminalAnswers:
-        from mcpdesk.tui.results.terminal_graphics import QUESTION, TerminalAnswers
-
-        loop, is_complete = asyncio.get_running_loop(), asyncio.Event()
-        answers = self._answers = TerminalAnswers(partial(loop.call_soon_threadsafe, is_complete.set))
-        self.write(QUESTION)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TIMEOUT_S):
-                await is_complete.wait()
-        return answers
-
     def _relay(self, typed: int, ended: int) -> None:
         """Forward typed bytes until the other end of `ended` or the terminal is closed."""
         try:
             while ended not in select([self._terminal, ended], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
                     return
-                os.write(typed, self.without_answers(data))
+                os.write(typed, self._typed(data))
         except BrokenPipeError:
             return  # the application ends
         except OSError as error:
             self._read_error = error
             self.exit_event.set()
 
-    def without_answers(self, data: bytes) -> bytes:
-        """Return the bytes that were read, without answers of the terminal."""
-        if self._answers is None:
+    def _typed(self, data: bytes) -> bytes:
+        """Return the read bytes without replies."""
+        if self.without_replies is None:
             return data
-        return self._answers.extract(data.decode("latin-1")).encode("latin-1")  # one byte per character
+        return self.without_replies(data.decode("latin-1")).encode("latin-1")  # one byte per character
 
-    def _cell(self) -> tuple[int, int] | None:
+    def cell_size(self) -> tuple[int, int] | None:
         """Return the size of a cell in pixels. It is read each time, because the font may change."""
         try:
             size = ioctl(self._terminal, termios.TIOCGWINSZ, bytes(8))
@@ -135,16 +101,6 @@ class DeskDriver(LinuxDriver):
 def driver_of(app: App[Any]) -> DeskDriver | None:
     """Return the driver of an application on a terminal. None in a browser and in a test."""
     return _drivers.get(app)
-
-
-async def graphics_of(app: App[Any]) -> Graphics:
-    """Return the graphics with which an application can draw pictures."""
-    from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
-
-    if app.no_color:
-        return Graphics(GraphicsKind.WORDS)
-    driver = driver_of(app)
-    return Graphics() if driver is None else await driver.graphics(app.console.color_system == "truecolor")
 
 
 class TerminalGate(LineFilter):

@@ -1,4 +1,4 @@
-"""The driver that knows about pictures; a whole program on a terminal is in tests/e2e/test_drawing.py."""
+"""The driver and the gate of the terminal; a whole program on a terminal is in tests/e2e/test_drawing.py."""
 
 from __future__ import annotations
 
@@ -24,24 +24,11 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Input, Label, OptionList, Select, Static, TextArea, Tree
 
 from mcpdesk.tui.app import DeskApp
-from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind, TerminalAnswers
-from mcpdesk.tui.terminal import KEY_POLL_S, DeskDriver, KeyQueue, TerminalGate, driver_of, graphics_of
+from mcpdesk.tui.terminal import KEY_POLL_S, DeskDriver, KeyQueue, TerminalGate
 from tests.support.driven import driven
 from tests.support.frame import running_frame
 from tests.support.hostile import COMMANDS
 from tests.support.patience import until
-
-
-async def test_a_desk_without_a_terminal_draws_half_blocks() -> None:
-    async with running_frame() as (app, _):
-        assert driver_of(app) is None
-        assert await graphics_of(app) == Graphics(GraphicsKind.HALF_BLOCKS)
-
-
-async def test_a_desk_without_colour_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with running_frame() as (app, _):
-        assert (await graphics_of(app)).kind is GraphicsKind.WORDS
 
 
 async def test_a_terminal_is_driven_by_it_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +81,12 @@ async def test_answers_are_no_keys_and_the_terminal_is_given_back(monkeypatch: p
     async with running_frame() as (app, _):
         driver = DeskDriver(app)
         monkeypatch.setattr(driver, "_terminal", terminal)
-        monkeypatch.setattr(driver, "_answers", TerminalAnswers(lambda: None))
+        driver.without_replies = lambda typed: typed.replace("\x1b[?62;4;22c", "")
         keys = queue.SimpleQueue[str]()
         monkeypatch.setattr(driver, "process_message", lambda event: keys.put(event.key))
         reader = threading.Thread(target=driver.run_input_thread)
         reader.start()
-        os.write(typing, "\x1b[?62;4;22ca\x1b[6;20;10t\x1b_Gi=31;OK\x1b\\ü".encode())
+        os.write(typing, "\x1b[?62;4;22caü".encode())
         assert [keys.get(timeout=5), keys.get(timeout=5)] == ["a", "ü"]
         driver.exit_event.set()
         await asyncio.to_thread(reader.join, 5)

@@ -19,6 +19,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.byte_size import size_text
+from mcpdesk.features import offering
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress, schema_failures
 from mcpdesk.plain_text import json_escaped
@@ -489,9 +490,8 @@ def _markdown(text: str) -> Widget:
 
 
 def _picture(block: Block) -> Widget:
-    from mcpdesk.tui.results.picture import PictureView  # imported with the first picture
-
-    return PictureView(block.encoded, block.note)
+    views = (feature.picture_view(block.encoded, block.note) for feature in offering("picture_view"))
+    return next(filter(None, views), None) or Static(Content(one_line(f"{block.note} · x saves it")))
 
 
 def _widget(block: Block) -> Widget:

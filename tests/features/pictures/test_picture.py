@@ -10,9 +10,9 @@ from PIL import Image
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from mcpdesk.tui.results import picture
-from mcpdesk.tui.results.picture import LEAST_ROWS, PictureView
-from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
+from mcpdesk.features.pictures import picture
+from mcpdesk.features.pictures.picture import LEAST_ROWS, PictureView
+from mcpdesk.features.pictures.terminal_graphics import Graphics, GraphicsKind
 from tests.support.patience import until
 from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
 from tests.support.widgets import Stage, staged

@@ -12,7 +12,7 @@ from PIL import Image
 from rich.console import Console
 from rich.style import Style
 
-from mcpdesk.tui.results.picture import (
+from mcpdesk.features.pictures.picture import (
     MAX_BYTES,
     MAX_CELLS,
     NUMBERS,

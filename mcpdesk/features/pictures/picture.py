@@ -34,9 +34,10 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
+from mcpdesk.features.pictures.graphics_query import graphics_of
+from mcpdesk.features.pictures.terminal_graphics import Graphics, GraphicsKind
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
-from mcpdesk.tui.terminal import driver_of, graphics_of
+from mcpdesk.tui.terminal import driver_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

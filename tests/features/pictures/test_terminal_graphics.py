@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tui.results import terminal_graphics
-from mcpdesk.tui.results.terminal_graphics import (
+from mcpdesk.features.pictures import terminal_graphics
+from mcpdesk.features.pictures.terminal_graphics import (
     MAX_SIXEL_PIXELS,
     Graphics,
     GraphicsKind,

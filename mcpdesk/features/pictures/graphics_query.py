@@ -1,0 +1,58 @@
+"""Query of a terminal for its graphics protocols.
+
+It is sent when the first picture is shown, not at startup. The person may be typing then, so the replies
+arrive among the keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from textual.app import App
+
+from mcpdesk.features.pictures.terminal_graphics import (
+    CELL,
+    QUESTION,
+    Graphics,
+    GraphicsKind,
+    TerminalAnswers,
+)
+from mcpdesk.tui.terminal import DeskDriver, driver_of
+
+TIMEOUT_S = 0.5
+"""Seconds to wait for an answer; without one, half blocks are drawn. Later pictures use a late answer."""
+_queries: WeakKeyDictionary[DeskDriver, asyncio.Task[TerminalAnswers]] = WeakKeyDictionary()
+
+
+async def graphics_of(app: App[Any]) -> Graphics:
+    """Return the graphics an app can draw pictures with, as far as its terminal has answered."""
+    if app.no_color:
+        return Graphics(GraphicsKind.WORDS)
+    driver = driver_of(app)
+    if driver is None:
+        return Graphics()
+    if driver not in _queries:
+        _queries[driver] = asyncio.create_task(_ask(driver))
+    answers = await asyncio.shield(_queries[driver])
+    cell = driver.cell_size() or answers.cell or CELL
+    if answers.knows_sixel:  # first: some terminals that support both do not support kitty's placeholders
+        return Graphics(GraphicsKind.SIXEL, cell)
+    has_colours = app.console.color_system == "truecolor"
+    return Graphics(
+        GraphicsKind.KITTY if answers.knows_kitty and has_colours else GraphicsKind.HALF_BLOCKS, cell
+    )
+
+
+async def _ask(driver: DeskDriver) -> TerminalAnswers:
+    loop, is_complete = asyncio.get_running_loop(), asyncio.Event()
+    answers = TerminalAnswers(partial(loop.call_soon_threadsafe, is_complete.set))
+    driver.without_replies = answers.extract
+    driver.write(QUESTION)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TIMEOUT_S):
+            await is_complete.wait()
+    return answers
