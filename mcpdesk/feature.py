@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_part import HostPart, StartedCore
+    from mcpdesk.inbox.question import Question
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.protocol.catalogue.contract import Definitions
     from mcpdesk.recorder.archive import Archive
@@ -118,6 +119,25 @@ class ExchangeCopy(NamedTuple):
     """True if the text is a shell command that repeats the request."""
 
 
+class CaseRecorder(NamedTuple):
+    """Format in which recorded calls are test cases of their servers."""
+
+    menu: MenuLine
+    menu_of_one: MenuLine
+    """Line that writes only the selected exchange."""
+    recordable: Callable[[Index, Iterable[int]], list[int]]
+    """Selects the exchanges that can be cases."""
+    cases: Callable[[Index, Iterable[int]], list[bytes]]
+    """Returns the calls as cases."""
+    case_file: Callable[[Iterable[bytes]], Iterator[bytes]]
+    """Returns the content of a file with these cases."""
+    save: Callable[[Index, Sequence[int], Mapping[str, str], Sequence[Question]], str]
+    """Writes calls to files, and returns a message. Raises: OSError.
+
+    Its parameters are the exchanges, the folders of hosted servers by name, and the questions of the inbox.
+    """
+
+
 class Feature:
     """An optional capability. A subclass overrides the members for what it offers.
 
@@ -128,6 +148,9 @@ class Feature:
     """Commands by name."""
     builtin_tools: ClassVar[Mapping[str, BuiltinTool]] = MappingProxyType({})
     """Built-in tools by the name in `builtins` of `mcp.json`."""
+
+    pytest_plugins: ClassVar[Sequence[str]] = ()
+    """Modules that are plugins for pytest."""
 
     def folder_sources(self) -> Sequence[FolderSource]:
         """Sources from which `mcpdesk new` can make a server folder."""
@@ -147,6 +170,10 @@ class Feature:
     def exporters(self) -> Sequence[Exporter]:
         """Formats for exchanges of the traffic, in the order of the menu."""
         return ()
+
+    def case_recorder(self) -> CaseRecorder | None:
+        """Recorder of calls as test cases."""
+        return None
 
     def exchange_copies(self) -> Sequence[ExchangeCopy]:
         """Texts of one exchange, in the order of the menu."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 FEATURES: dict[str, frozenset[str]] = {
     "browser_desk": frozenset({"require_free_address", "served_pages"}),
     "contract": frozenset({"commands", "agreed_definitions"}),
-    "exports": frozenset({"commands", "exporters", "exchange_copies"}),
+    "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
     "load": frozenset({"commands"}),
+    "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
     "pictures": frozenset({"picture_view"}),

@@ -54,7 +54,9 @@ ALLOWED: dict[str, set[str]] = {
     "tui": {
         "link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths", "feature", "features",
     },
-    "testing": {"client", "upstream", "protocol", "recorder", "server", "hosting", "bridge", "settings"},
+    "testing": {
+        "client", "upstream", "protocol", "recorder", "server", "hosting", "bridge", "settings", "features",
+    },
     "bridge": {"client", "protocol", "auth", "server", "hosting", "recorder.record"},
     "cli": {
         "protocol", "client", "upstream", "bridge", "recorder", "inbox", "auth", "server", "transports",

@@ -42,7 +42,6 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
     },
     "Build and test a server": {
         "new": "authoring.new",
-        "test": "trials",
         "schemas": "authoring.folders",
     },
     "Clients and recordings": {
@@ -83,7 +82,7 @@ GROUPS = _groups()
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 OF_ANY_SERVER = frozenset(
-    {"call", "list", "read", "prompt", "complete", "watch", "test", "schemas"}
+    {"call", "list", "read", "prompt", "complete", "watch", "schemas"}
     | {name for name, command in FEATURE_COMMANDS.items() if command.takes_any_server}
 )
 """Commands whose server may be given as a command after `--`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import inf
 from pathlib import Path
 
-import orjson
 import pytest
 
 from mcpdesk.recorder.archive import Archive
@@ -21,14 +20,8 @@ from mcpdesk.tui.traffic.exchange_menus import (
 )
 from tests.support.fake_link import FakeLink
 from tests.support.traffic import (
-    IN,
-    OUT,
     asking_recording,
     busy_recording,
-    call,
-    connection,
-    settle,
-    text,
 )
 
 
@@ -38,16 +31,11 @@ def link_to(recording: Recording) -> FakeLink:
     return link
 
 
-@pytest.mark.parametrize("ending", ["capture", "cases"])
-def test_what_is_exported_is_for_its_owner_alone(
-    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_exported_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write(link_to(busy_recording()), [2], ending)
-    (file,) = (each for each in tmp_path.rglob("*") if each.is_file())
+    write(link_to(busy_recording()), [2], "capture")
+    (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
-    if ending == "cases":  # those of a server elsewhere are not mixed with others'
-        assert file.parent == tmp_path / "cases" / "profiles"
 
 
 def test_what_is_written_as_a_capture_opens_with_the_same_exchanges_without_secrets(
@@ -72,23 +60,6 @@ def test_parts_that_are_written_with_their_exchanges_are_counted_apart(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert write(link_to(asking_recording()), [0], "md").startswith("1 exchange (3 with their parts) written")
-
-
-def test_calls_that_ask_the_same_become_one_case_of_what_came_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    recording = Recording(None)
-    recording.connect(connection(1))
-    for number, (article, answer) in enumerate([("desk", "n/a"), ("lamp", "20"), ("desk", "90")]):
-        recording.frame(1, IN, call(number, "price", {"article": article}))
-        recording.frame(1, OUT, text(number, answer))
-    settle(recording)
-    said = write(link_to(recording), [0, 1, 2], "cases")
-    (file,) = tmp_path.rglob("*.json")
-    assert said.startswith(f"2 test cases of 3 calls written to {file}")
-    kept = [(case["arguments"]["article"], case["expect"]) for case in orjson.loads(file.read_bytes())]
-    assert kept == [("lamp", {"text": "20"}), ("desk", {"text": "90"})]
 
 
 def test_an_operation_is_compared_by_its_first_request_and_last_response() -> None:

@@ -19,7 +19,7 @@ class ContractFeature(Feature):
         "check": FeatureCommand(
             "mcpdesk.features.contract.check_command",
             "Build and test a server",
-            before="test",
+            before="schemas",
             takes_any_server=True,
         )
     }

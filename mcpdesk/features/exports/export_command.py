@@ -16,6 +16,7 @@ import click
 from mcpdesk.cli.captures import opened
 from mcpdesk.cli.printing import print_message
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features import offering
 from mcpdesk.plain_text import clean
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ Examples:
 
 `mcpdesk settings` prints the folder of the captures.
 """
-FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", "cases", "csv", "json")
+RECORDED = ("cases",) if any(offering("case_recorder")) else ()
+"""Format of a feature that records calls."""
+FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv", "json")
 
 
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
@@ -79,7 +82,6 @@ def export_command(
     from mcpdesk.features.exports.curl_command import curl_commands
     from mcpdesk.features.exports.formats import EXPORTERS
     from mcpdesk.features.exports.sequence_diagram import mermaid
-    from mcpdesk.recorder import recorded_cases
     from mcpdesk.recorder.index.call_lookup import logs_by_call
     from mcpdesk.recorder.index.query import parse
     from mcpdesk.recorder.index.traffic_index import with_parts
@@ -106,11 +108,12 @@ def export_command(
             view = View(index, parse(query, time.time()))
             view.advance(float("inf"))
             numbers = with_parts(index, view.lines)
-            if ending == "cases":
-                numbers = recorded_cases.recordable(index, numbers)
+            if ending in RECORDED:
+                recorder = next(filter(None, (each.case_recorder() for each in offering("case_recorder"))))
+                numbers = recorder.recordable(index, numbers)
                 _tell_of_servers({index.exchange(number).server for number in numbers})
-                found = recorded_cases.cases(index, numbers)
-                _write(recorded_cases.case_file(found), output)
+                found = recorder.cases(index, numbers)
+                _write(recorder.case_file(found), output)
                 return print_message(f"{len(found):,} test cases of {len(numbers):,} calls")
             if ending == "capture":
                 pieces = redacted(index, archive.call_logs, _redactor(), numbers if query else None)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
 from time import strftime
-from typing import Any
 
 from msgspec import structs
 
-from mcpdesk.feature import ExchangeCopy, ExchangeFacts, Exporter, MenuLine
+from mcpdesk.feature import CaseRecorder, ExchangeCopy, ExchangeFacts, Exporter, MenuLine
 from mcpdesk.features import offering
-from mcpdesk.inbox.question import Question, QuestionKind
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import LogLine
 from mcpdesk.paths import state_folder
@@ -26,7 +24,6 @@ from mcpdesk.recorder.index.traffic_index import Index, last_round, with_parts
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import CallLog, Direction
-from mcpdesk.recorder.recorded_cases import case_file, cases, recordable
 from mcpdesk.recorder.redaction import Redactor, redacted, secrets_here
 from mcpdesk.tui.editor import traceback_location
 from mcpdesk.tui.render.amounts import counted
@@ -37,17 +34,24 @@ from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
 from mcpdesk.tui.workbench.past_calls import KeptFile
 
 _CAPTURE = MenuLine("capture", "opens again: mcpdesk open", "o")
-_CASES = MenuLine("test cases", "for mcpdesk test", "c")
+_CASES = "cases"
+"""Name of the format of test cases."""
 
 
 def _exporters() -> list[Exporter]:
     return [each for feature in offering("exporters") for each in feature.exporters()]
 
 
+def _case_recorder() -> CaseRecorder | None:
+    return next((each.case_recorder() for each in offering("case_recorder")), None)
+
+
 def _formats() -> list[tuple[str, MenuLine]]:
     """Return names of formats, with their lines in the menu."""
     contributed = [(each.name, each.menu) for each in _exporters()]
-    return [("capture", _CAPTURE), *contributed, ("cases", _CASES)]
+    recorder = _case_recorder()
+    recorded = [] if recorder is None else [(_CASES, recorder.menu)]
+    return [("capture", _CAPTURE), *contributed, *recorded]
 
 
 def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
@@ -87,7 +91,9 @@ def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None 
         for name, line in ((each.name, each.menu_of_one) for each in _exporters()):
             if line is not None:
                 choices.append(Choice(f"this one, {line.title}", ([chosen], name), line.use, line.key))
-        choices.append(Choice("this one, test case", ([chosen], "cases"), "", "t"))
+        if (recorder := _case_recorder()) is not None:
+            title, use, key = recorder.menu_of_one
+            choices.append(Choice(f"this one, {title}", ([chosen], _CASES), use, key))
     return Menu("Export, secrets masked", choices)
 
 
@@ -98,8 +104,9 @@ def write(link: Link, numbers: Sequence[int], format_name: str) -> str:
     """
     index = link.traffic
     whole = with_parts(index, numbers)
-    if format_name == "cases":
-        return _write_cases(link, recordable(index, whole))
+    if format_name == _CASES and (recorder := _case_recorder()) is not None:
+        folders = {one.name: one.folder for one in link.view().servers if one.folder}
+        return recorder.save(index, whole, folders, link.questions())
     exporter = next((each for each in _exporters() if each.name == format_name), None)
     path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{exporter.ending if exporter else '.jsonl'}"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
@@ -134,38 +141,6 @@ def _call_logs(link: Link) -> list[CallLog]:
     ]
 
 
-def _write_cases(link: Link, numbers: Sequence[int]) -> str:
-    """Write the calls of each server to a file of test cases; return how to run them.
-
-    The file of a hosted server is in the `cases/` of its folder; that of an upstream in a folder with its
-    name below `cases/` in the working folder. Raises: OSError.
-    """
-    by_server = dict[str, list[int]]()
-    for number in numbers:
-        by_server.setdefault(link.traffic.exchange(number).server, []).append(number)
-    told = [_write_cases_of(link, server, calls) for server, calls in by_server.items()]
-    none = "No test case was written: none of these is an answered call of a client"
-    return "; ".join(filter(None, told)) or none
-
-
-def _write_cases_of(link: Link, server: str, numbers: Sequence[int]) -> str:
-    """Write the calls of one server; return a message, empty without usable calls."""
-    found = cases(link.traffic, numbers, partial(_answered, link.questions()))
-    if not found:
-        return ""
-    name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
-    shown = next((one for one in link.view().servers if one.name == server), None)
-    is_here = shown is not None and bool(shown.folder) and Path(shown.folder).is_dir()
-    folder = Path(shown.folder) / "cases" if shown is not None and is_here else Path.cwd() / "cases" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
-    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
-        file.writelines(case_file(found))
-    target = shown.folder if shown is not None and is_here else f"TARGET --cases {folder}"
-    count = f"{counted(len(found), 'test case')} of {counted(len(numbers), 'call')}"
-    return f"{count} written to {path} · mcpdesk test {target}"
-
-
 def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
     """Return a function that finds the log of a call among the current log lines."""
     return logs_by_call(link.logs())
@@ -188,30 +163,6 @@ def _with_location(line: LogLine) -> LogLine:
     """Set the location of a line from the traceback in it."""
     place = "" if line.where or "\n" not in line.text else traceback_location(line.text)
     return structs.replace(line, where=place) if place else line
-
-
-def _answered(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
-    """Return a person's answers to the inbox questions of a call, in the format of a test case."""
-    asked = sorted(
-        (
-            one
-            for one in questions
-            if (one.server, one.tool, one.peer) == (call.server, call.name, call.peer)
-            and call.started <= one.asked <= (call.ended or 0.0)
-            and one.kind is QuestionKind.QUESTION
-        ),
-        key=lambda one: one.asked,
-    )
-    return [answer for one in asked for answer in _page_answers(one)]
-
-
-def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
-    if not question.answers:
-        yield {"question": question.pages[0].question, "answer": "decline"}
-    for page, answer in zip(question.pages, question.answers, strict=False):
-        given = [*answer.selected, *filter(None, [answer.other])]
-        plain = given if page.multi_select else given[0] if given else ""
-        yield {"question": page.question, "answer": plain}
 
 
 def comparison(index: Index, first: int, second: int) -> CompareScreen:

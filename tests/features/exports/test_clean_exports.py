@@ -20,7 +20,6 @@ from mcpdesk.plain_text import harmless
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_text import as_text, heading
 from mcpdesk.recorder.record import HttpNote
-from mcpdesk.recorder.recorded_cases import case_file, cases
 from tests.support.hostile import hostile
 from tests.support.traffic import IN, OUT, call, connection, settle, text
 
@@ -68,7 +67,6 @@ def _formats(recording: Recording) -> Mapping[str, Callable[[], str]]:
         "HTTP archive": partial(har, index, every),
         "curl commands": partial(curl_commands, index, every),
         "Mermaid": partial(mermaid, index, every),
-        "cases": lambda: case_file(cases(index, every)),
     }
     single: dict[str, Callable[[int], str]] = {
         "text": lambda one: as_text(index, one, _logged),

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from mcpdesk.features import VARIABLE
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.traffic.exchange_menus import copy_menu, export_menu, write
 from mcpdesk.tui.widgets.menu import Menu
@@ -31,17 +32,16 @@ def test_a_request_is_copied_as_a_command_where_there_is_one() -> None:
     assert labels(copy_menu(link, 1)) == ["text", "Markdown", "JSON"]
 
 
-def test_formats_are_offered_for_what_is_shown_and_what_is_marked() -> None:
+def test_formats_are_offered_for_what_is_shown_and_what_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "cases")
     assert labels(export_menu([1, 2], [])) == [
         "2 shown, capture",
         "2 shown, Markdown report",
         "2 shown, JSON Lines",
         "2 shown, HTTP archive",
-        "2 shown, test cases",
     ]
-    assert [choice.key for choice in export_menu([1], [1]).choices] == [*"omjhcOMJHC"]
-    last = export_menu([1, 2], [], 2).choices[-2:]
-    assert [choice.value for choice in last] == [([2], "md"), ([2], "cases")]
+    assert [choice.key for choice in export_menu([1], [1]).choices] == [*"omjhOMJH"]
+    assert export_menu([1, 2], [], 2).choices[-1].value == ([2], "md")
 
 
 def test_an_archive_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.recorder.recorded_cases import case_file, cases
+from mcpdesk.features.cases.recorded_cases import case_file, cases
 from mcpdesk.testing import ServerUnderTest
 from mcpdesk.tui.screens.main_screen import HANDS_OFF_S
 from tests.support.folders import write
 from tests.support.terminal import Desk
 from tests.support.traffic import asking_recording
 
-HELLO = Path(__file__).parent.parent.parent / "sample_servers" / "hello"
+HELLO = Path(__file__).parents[3] / "sample_servers" / "hello"
 ANSWERS: list[dict[str, Any]] = [
     {"question": "Which tea", "answer": "Assam"},
     {"question": "What goes", "answer": ["Milk"]},

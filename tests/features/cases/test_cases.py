@@ -20,7 +20,7 @@ from mcpdesk.testing import ServerUnderTest, read_cases
 from mcpdesk.testing.connected_server import MOST_LOGGED, ProgramLog
 from tests.support.patience import WITHIN_S
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 HELLO = ROOT / "sample_servers" / "hello"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 TOOLS = '''

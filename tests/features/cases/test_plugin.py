@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features import VARIABLE
+from mcpdesk.features.cases.plugin import _connecting
 from mcpdesk.testing import ServerUnderTest
-from mcpdesk.testing.plugin import _connecting
 from tests.support.folders import write
 from tests.support.registries import needs_python_package
 from tests.support.served import make_server
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HELLO = ROOT / "sample_servers" / "hello"
 TOOLS = '''
 import os
@@ -115,6 +116,15 @@ def test_files_of_other_projects_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "tests" / "test_own.py").write_text("def test_own():\n    pass\n")
     finished = pytest_run(tmp_path)
     assert (finished.returncode, outcome(finished)) == (0, "1 passed"), finished.stdout
+
+
+def test_disabled_feature_leaves_pytest_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "test_own.py").write_text("def test_own():\n    pass\n")
+    assert "desk_client" in pytest_run(folder, "--fixtures").stdout
+    monkeypatch.setenv(VARIABLE, "cases")
+    finished = pytest_run(folder)
+    assert (finished.returncode, outcome(finished)) == (0, "1 passed"), finished.stdout
+    assert "desk_client" not in pytest_run(folder, "--fixtures").stdout
 
 
 def test_case_files_that_the_ini_names_are_tests(folder: Path) -> None:

@@ -1,0 +1,90 @@
+"""Recorder of calls as test cases: writes a file of cases for each server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from time import strftime
+from typing import Any
+
+from mcpdesk.feature import CaseRecorder, MenuLine
+from mcpdesk.features.cases.recorded_cases import case_file, cases, recordable
+from mcpdesk.inbox.question import Question, QuestionKind
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.testing.case_files import CASES
+from mcpdesk.tui.render.amounts import counted
+
+
+def save_cases(
+    index: Index, numbers: Sequence[int], folders: Mapping[str, str], questions: Sequence[Question]
+) -> str:
+    """Write the calls of each server to a file of test cases; return how to run them.
+
+    The file of a hosted server is in the `cases/` of its folder; that of an upstream in a folder with its
+    name below `cases/` in the working folder. Raises: OSError.
+    """
+    by_server = dict[str, list[int]]()
+    for number in recordable(index, numbers):
+        by_server.setdefault(index.exchange(number).server, []).append(number)
+    messages = [
+        _save_cases_of(index, server, calls, folders.get(server, ""), questions)
+        for server, calls in by_server.items()
+    ]
+    none = "No test case was written: none of these is an answered call of a client"
+    return "; ".join(filter(None, messages)) or none
+
+
+def _save_cases_of(
+    index: Index, server: str, numbers: Sequence[int], hosted: str, questions: Sequence[Question]
+) -> str:
+    """Write the calls of one server; return a message, empty without usable calls."""
+    found = cases(index, numbers, partial(answers_of, questions))
+    if not found:
+        return ""
+    name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
+    is_here = bool(hosted) and Path(hosted).is_dir()
+    folder = Path(hosted) / CASES if is_here else Path.cwd() / CASES / name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
+    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
+        file.writelines(case_file(found))
+    target = hosted if is_here else f"TARGET --cases {folder}"
+    count = f"{counted(len(found), 'test case')} of {counted(len(numbers), 'call')}"
+    return f"{count} written to {path} · mcpdesk test {target}"
+
+
+def answers_of(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
+    """Return a person's answers to the inbox questions of a call, in the format of a test case."""
+    asked = sorted(
+        (
+            one
+            for one in questions
+            if (one.server, one.tool, one.peer) == (call.server, call.name, call.peer)
+            and call.started <= one.asked <= (call.ended or 0.0)
+            and one.kind is QuestionKind.QUESTION
+        ),
+        key=lambda one: one.asked,
+    )
+    return [answer for one in asked for answer in _page_answers(one)]
+
+
+def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
+    if not question.answers:
+        yield {"question": question.pages[0].question, "answer": "decline"}
+    for page, answer in zip(question.pages, question.answers, strict=False):
+        given = [*answer.selected, *filter(None, [answer.other])]
+        plain = given if page.multi_select else given[0] if given else ""
+        yield {"question": page.question, "answer": plain}
+
+
+RECORDER = CaseRecorder(
+    menu=MenuLine("test cases", "for mcpdesk test", "c"),
+    menu_of_one=MenuLine("test case", "", "t"),
+    recordable=recordable,
+    cases=cases,
+    case_file=case_file,
+    save=save_cases,
+)
