@@ -16,10 +16,13 @@ METRICS = """\
 
 {made}
 
-`/metrics` has these for Prometheus, each with the prefix `mcpdesk_`, and `process_*` of the process.
-[In production](production.md#alive-ready-counted) explains the labels and what needs the key.
-Metrics of the engine and of replicas are there when [replicas](many-machines.md#watch-it) share an engine,
-`otel_*` with an OpenTelemetry collector.
+`/metrics` lists these metrics in the format of Prometheus.
+Each name begins with `mcpdesk_`, which is left out here.
+The answer also has `process_*`: memory, time and files of the process.
+[In production](production.md#health-and-metrics) explains the labels and what needs the key.
+
+Some metrics are not always there. Those of the engine and of replicas need
+[replicas](many-machines.md#watch-it) that share an engine, and `otel_*` needs a collector of OpenTelemetry.
 """
 
 
