@@ -34,7 +34,9 @@ class Access(Struct, frozen=True, eq=False):
         return self.requires_token or self.verifier is not None
 
     def recognize(self, token: str | None) -> Principal | None:
-        """Return the principal of a token that was verified before and is admitted; None to verify it."""
+        """Return the principal of a token that was verified before and is admitted; None if the token must be
+        verified.
+        """
         principal = self.verifier.recognize(token) if self.verifier is not None else None
         return principal if principal is not None and self.scopes <= principal.scopes else None
 

@@ -1,8 +1,8 @@
 """Keys that verify tokens. Each key is prepared once and allows only certain algorithms.
 
-A shared secret is used for HMAC only, and a public key never is: a token cannot choose how it is verified. A
-`KeySource` loads the keys of one location, which may change while the server runs, and reloads them in time.
-Source: RFC 7517, 7518, RFC 8725 (3.1, 3.2).
+A shared secret is used for HMAC only, and a public key is never used for HMAC. A token therefore cannot
+choose how it is verified. A `KeySource` loads the keys of one location, which may change while the server
+runs, and reloads them in time. Source: RFC 7517, 7518, RFC 8725 (3.1, 3.2).
 """
 
 from __future__ import annotations
@@ -234,8 +234,8 @@ class KeySource:
     def _seek(self, came: float) -> asyncio.Task[None] | None:
         """Reload because a token that came at `came` names an unknown key; None if it is too early to retry.
 
-        Keys loaded before the token came may be outdated, even if loaded recently. Constant keys are never
-        reloaded.
+        Keys that were loaded before the token came may be outdated, even if they were loaded recently.
+        Constant keys are never reloaded.
         """
         has_answered = self._confirmed >= self._tried
         if has_answered and self._confirmed < came and came - self._sought > self._pace.pause_s:

@@ -1,6 +1,7 @@
 """The operator's credential, and the browsers that signed in with it.
 
-Callers do not have this credential: their key calls tools, and neither answers questions nor shows traffic.
+Callers do not have this credential. With the key of a caller one can call tools, but neither answer questions
+nor see traffic.
 """
 
 from __future__ import annotations

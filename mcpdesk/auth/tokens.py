@@ -152,7 +152,9 @@ class TokenTerms(Struct, frozen=True):
 
 
 class _Read(Struct, frozen=True):
-    """A token that was valid once: parsed form, period of validity, and keys that may have signed it."""
+    """A token that was valid once: its parsed form, its period of validity, and the keys that may have signed
+    it.
+    """
 
     token: Token
     principal: Principal

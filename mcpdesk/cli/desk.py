@@ -368,7 +368,7 @@ class Attachable(NamedTuple):
 
 
 def running() -> list[Attachable]:
-    """Return this user's cores on this machine, then the taps, each oldest first."""
+    """Return this user's cores on this machine, then its taps. The oldest of each come first."""
     from mcpdesk.link.remote import running_cores
 
     found: list[Attachable] = []

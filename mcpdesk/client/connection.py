@@ -45,7 +45,7 @@ MOST_QUESTIONS = 100
 _LOG = logging.getLogger(__name__)
 
 AnswerQuestion: TypeAlias = Callable[[JSONObject, str], Awaitable[JSONObject]]
-"""Handler of a question. Takes its parameters and the subject of the call; returns the result.
+"""Handler of a question. It takes the parameters and the subject of the call, and returns the result.
 
 Raises: ProtocolError to refuse the question; any other exception ends the call.
 """

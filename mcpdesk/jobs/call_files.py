@@ -1,11 +1,12 @@
 """Folders and files of single calls. Both classes may be used on any thread.
 
-Each call has a separate folder for the files it produces; old folders are removed when there are too many.
+Each call has its own folder for the files it produces. Old folders are removed when there are too many.
 
-Files that programs write to a path chosen by a client never replace files of other origin. After its program
-has ended, a file is marked in its extended attributes with its state, so a later change by anything else
-invalidates the mark. Folders created for it are marked as well. On a file system without extended attributes,
-the most recent marks are kept in memory. A file without a valid mark counts as foreign until it is removed.
+A client may also choose the path to which a program writes a file. Such a file never replaces a file that
+this server did not create. After its program has ended, a file is therefore marked in its extended attributes
+with its state. If anything else changes the file later, the mark is no longer valid, and the file counts as
+foreign until it is removed. Folders that were created for a file are marked as well. On a file system without
+extended attributes, the most recent marks are kept in memory.
 """
 
 from __future__ import annotations

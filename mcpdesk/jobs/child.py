@@ -40,9 +40,9 @@ class ProgramGuard:
     """A small process that starts our programs, and outlives this process just long enough to end them.
 
     However this process ends, including `kill -9`, its connection to the guard closes. The guard then ends
-    all its descendants and every process with our mark. It starts with the first program. With `keeps` the
-    guard starts programs (`start`); otherwise the caller does, and reports their process groups (`watch`).
-    Safe on any thread.
+    all its descendants and every process with our mark. The guard is started with the first program. With
+    `keeps` the guard starts the programs (`start`). Otherwise the caller starts them, and reports their
+    process groups (`watch`). Safe on any thread.
     """
 
     def __init__(self, keeps: bool = CAN_KEEP) -> None:

@@ -2,8 +2,8 @@
 
 Its size is limited for readers of any speed.
 
-Nothing is queued for a reader: it passes a cursor and gets the output since that. Only the end of a stream is
-kept, so a slow reader misses the middle, and receives the number of missing characters.
+Nothing is queued for a reader: it passes a cursor and gets the output after that position. Only the end of a
+stream is kept. A slow reader misses the middle, and learns how many characters are missing.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ SHUTDOWN_WAIT_S = 3.0
 """Maximum time for calls to end their programs when the core stops."""
 TAKEN_OVER = "another machine continues it"
 SHARE = 2
-"""Divisor of a server's maximum number of jobs that gives the maximum per owner."""
+"""An owner may have 1/SHARE of the jobs that a server may have."""
 
 
 class JobEnding(NamedTuple):

@@ -1,7 +1,7 @@
 """Output of a program: both streams in order of arrival, limited in memory, with a file if it is large.
 
-One thread adds, any thread reads. Two pipes have no common clock: text written to both at the same moment may
-arrive in either order. `Reports` is an output that is searched for progress as it arrives.
+One thread adds, any thread reads. The two pipes have no common clock, so text that was written to both at the
+same moment may arrive in either order. `Reports` is an output that is searched for progress as it arrives.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Processes of this machine, and their assignment to jobs.
+"""Processes of this machine, and the job to which each belongs.
 
-On Linux they are read from `/proc`, on other systems through psutil: `row`, `marks` and `newest` are bound to
-the functions of this platform. A job consists of its session, the descendants of that, and all processes with
-its mark. A program that starts a new session and forks twice leaves group, session and tree. If a keeper
-adopts it, it is still a descendant of the keeper. Without a keeper the mark, an environment variable,
-identifies it.
+On Linux the processes are read from `/proc`, on other systems through psutil: `row`, `marks` and `newest` are
+bound to the functions of this platform.
+
+A job consists of its session, the descendants of the session's processes, and all processes with the job's
+mark, which is an environment variable. The mark is needed for a program that starts a new session and forks
+twice, because it is then in neither the group, the session nor the tree of the job. If a keeper adopts such a
+program, it remains a descendant of the keeper.
 """
 
 from __future__ import annotations

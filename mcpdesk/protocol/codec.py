@@ -43,8 +43,8 @@ def repeats_key(data: bytes) -> bool:
 def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None) -> bool:
     """Return False if a frame certainly repeats no key.
 
-    Without repeated keys it has one colon for each key and each colon in the message's texts, as in `plain`,
-    our own encoding of the message.
+    A frame without repeated keys has one colon for each key, and the colons in the message's texts. `plain`,
+    our own encoding of the message, has just as many.
     """
     raw = bytes(data)
     colons = _count_colons(message) if plain is None else plain.count(b":")

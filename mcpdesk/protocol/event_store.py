@@ -1,9 +1,9 @@
-"""Resumable streams: numbered events, kept for a time and sent again after a reconnect.
+"""Resumable streams: numbered events that are kept for a time and sent again after a reconnect.
 
-An event id is `<stream>:<number>`; streams are numbered within their session. If several replicas serve a
-session, ids of a stream that answers a call also name the call, `<stream>:<number>:<call>`, so that any
-replica can report its fate. Ids of a standing stream also contain the client's position on the event bus, so
-that any replica can continue after it. Source: MCP basic/transports of 2025-11-25.
+An event id is `<stream>:<number>`. Streams are numbered within their session. If several replicas serve a
+session, an id has a third part, with which any replica can continue the stream. If the stream answers a call,
+this part names the call: `<stream>:<number>:<call>`. Otherwise it has the client's position on the event bus.
+Source: MCP basic/transports of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ PRIMED = "2025-11-25"
 LONGEST_MARK = 200
 """Maximum length of the call's name in an event id; a call with a longer one is not named."""
 POSITION_MARK = "h"
-"""First character of the mark in ids of a standing stream. Marks of calls begin with other characters."""
+"""First character of the third part in ids of a stream that answers no call. Marks of calls begin with other
+characters.
+"""
 _POSITION = re.compile(rf"{POSITION_MARK}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
 _ID = re.compile(r"(\d{1,9}):(\d{1,9})(?::([\w=-]{0,200}))?")
 

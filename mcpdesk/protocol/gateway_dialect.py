@@ -16,7 +16,9 @@ from mcpdesk.protocol.revisions import BY_NAME, V2025_06_18
 from mcpdesk.protocol.task_shapes import TaskStatus
 
 REVISION = V2025_06_18
-"""Revision that `initialize` reports unless its client requests another one, and that is used without it."""
+"""Revision that `initialize` reports unless the client requests another one. It also applies without
+`initialize`.
+"""
 DISCOVERY_VERSION = "0.1"
 EXECUTION_FAILED = -32000
 MESSAGE_LENGTH = 500

@@ -1,7 +1,7 @@
-"""Unguessable ids that contain the mark of the replica which holds the named object.
+"""Unguessable ids that contain the mark of a replica: the one that holds the object with this id.
 
-The mark is in the middle, so that both ends of two ids differ. Objects with numbers have the mark's hash in
-the first digits.
+The mark is in the middle, so that ids differ at both ends. Some objects have numbers instead. The first
+digits of such a number are a hash of the mark.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ class Era(Enum):
     """Era of the protocol: decides when version and capabilities are agreed."""
 
     HANDSHAKE = "handshake"
-    """Once, in `initialize`."""
+    """Version and capabilities are agreed once, in `initialize`."""
     STATELESS = "stateless"
-    """On every request, in `params._meta`."""
+    """Each request has its version and capabilities, in `params._meta`."""
 
 
 Structured = Literal["none", "object", "any"]
@@ -47,9 +47,9 @@ class Revision(Struct, frozen=True):
     has_completion_context: bool = False
     has_elicitation: bool = False
     has_elicitation_modes: bool = False
-    """Forms with multiple choice, titles and defaults; links to open."""
+    """True if forms have multiple choice, titles and defaults, and a question may be a link to open."""
     has_sampling_tools: bool = False
-    """Sampling with tools, and messages of several blocks."""
+    """True if sampling can use tools, and a message can have several blocks."""
     has_boolean_schemas: bool = False
     """True if a property of a tool's schema may be `true` or `false` instead of an object."""
     has_core_tasks: bool = False
@@ -142,7 +142,8 @@ ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 SESSIONLESS_DEFAULT = replace(V2025_03_26, structured="object")
 """Revision for an HTTP peer that names neither a version nor a session (a plain `curl`).
 
-It gets structured content all the same: results are open objects in that revision, and scripts look for it.
+Such a peer also gets structured content, because scripts look for it. The revision allows it, because results
+may have any additional members.
 """
 
 

@@ -37,9 +37,10 @@ def is_stateless(message: object, version: str = "") -> bool:
 
 
 class Admission:
-    """Checks the metadata of one peer's requests. Peers repeat theirs, so the last terms are cached.
+    """Checks the metadata of one peer's requests.
 
-    Transports pass the same object for equal headers, so those are compared once.
+    A peer repeats its metadata in each request, so the latest terms are cached. Transports pass the same
+    object for equal headers, so equal headers are compared once.
     """
 
     __slots__ = ("_headers", "_meta", "_terms", "_tool")

@@ -81,7 +81,10 @@ def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> 
 
 
 def pop_missed(connection: Connection, peer: str) -> list[Callback]:
-    """Return callbacks that fired without notifying their creator or this peer; mark them as notified."""
+    """Return callbacks that fired while neither their creator nor this peer was notified.
+
+    The returned callbacks are marked as notified.
+    """
     found = []
     rows = connection.execute(f"SELECT told, {COLUMNS} FROM callbacks WHERE fired > 0 ORDER BY last_fired")
     for told_json, *row in rows.fetchall():

@@ -1,8 +1,8 @@
 """SQLite state file with a thread of its own. Safe against concurrent processes and crashes.
 
 Work is a function of the connection. It runs inside one transaction: when `run` returns, its changes are
-committed; when it raises, none of them is. A damaged file is renamed and a new one is created; a file of a
-newer version, or one that is only inaccessible, is not changed.
+committed; when it raises, none of them is. A damaged file is renamed, and a new one is created. A file of a
+newer version is not changed, and neither is one that cannot be opened.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def fact(connection: Connection, key: str) -> str | None:
 
 
 def facts(connection: Connection, prefix: str) -> dict[str, str]:
-    """Return the values of keys with a prefix, by the rest of the key."""
+    """Return the values of keys with a prefix, by the part of the key after the prefix."""
     rows = connection.execute(
         "SELECT key, value FROM facts WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
     )
@@ -27,7 +27,7 @@ def facts(connection: Connection, prefix: str) -> dict[str, str]:
 
 
 def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> None:
-    """Keep only the `most` JSON objects with the greatest `field` under keys with a prefix."""
+    """Of the keys with a prefix, keep the `most` whose JSON objects have the greatest `field`."""
     begins = "substr(key, 1, ?) = ?"
     sql = f"DELETE FROM facts WHERE {begins} AND key NOT IN (SELECT key FROM facts WHERE {begins} "
     sql += "ORDER BY json_extract(value, ?) DESC LIMIT ?)"

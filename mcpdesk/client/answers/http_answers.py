@@ -31,7 +31,7 @@ EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 CHALLENGE = "www-authenticate"
 OWN_ANSWER_S = 2.0
-"""Seconds to wait for the response on a stream that delivered one to another request."""
+"""Seconds to wait for the right response after a stream delivered the response to another request."""
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 Found = tuple[Any, bytes, tuple[Remark, ...]]
@@ -43,8 +43,8 @@ def own_answer(
 ) -> tuple[JSONObject | None, tuple[Remark, ...]]:
     """Return the response to a request in a frame, and its faults. Other messages are passed to `receive`.
 
-    A response with another id is also returned, since nothing else can be answered here; its validation fails
-    later.
+    A response with another id is also returned, because this answer can belong to nothing else. Its
+    validation fails later.
     """
     remarks, found = read.remarks, None
     follow = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)

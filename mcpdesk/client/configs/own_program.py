@@ -1,4 +1,4 @@
-"""Command that starts this program from a client's configuration: found, recognized and checked.
+"""Find, recognize and check the command with which a client's configuration starts this program.
 
 Configuration files outlive the environment in which this program runs. `uvx`, `pipx run` and `uv run --with`
 create it in a cache, which may be cleaned at any time. Therefore no path inside such an environment is

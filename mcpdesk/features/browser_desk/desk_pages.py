@@ -38,8 +38,8 @@ INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
 """Maximum number of screens; each is a separate process."""
 MAX_CONNECTIONS = 64
-"""Maximum number of connections. With the pipes of all screens, they need fewer open files than the HTTP
-listener leaves.
+"""Maximum number of connections. Together with the pipes of all screens, they need fewer open files than the
+HTTP listener leaves free.
 """
 LARGEST_MESSAGE = 1 << 20
 """Maximum size in bytes of a message from a page, such as pasted text."""

@@ -49,9 +49,9 @@ def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
 def lock_file_path(
     target: str, is_folder: bool, file: str | None, update: bool, packages: Sequence[str] = ()
 ) -> LockPlace | None:
-    """Return the place of the lock, or None if not requested. `file` is the value of --lock, or empty.
+    """Return the lock file to use, or None if no lock was requested. `file` is the value of --lock, or empty.
 
-    Raises: DeskUserError if the place is unknown, or there is no lock to compare with.
+    Raises: DeskUserError if the file cannot be determined, or there is no lock to compare with.
     """
     if file is None and not update:
         return None

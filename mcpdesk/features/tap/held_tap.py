@@ -136,7 +136,9 @@ class HeldTap:
             lines.give_up()
 
     def _judge(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
-        """Start to decide about the lines of one message. Lines that are no single message pass."""
+        """Start to decide about the lines of one message. Pass them on if they are not exactly one
+        message.
+        """
         try:
             message = codec.decode(data)
         except ProtocolError:

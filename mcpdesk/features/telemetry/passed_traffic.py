@@ -1,7 +1,8 @@
-"""Traces requests to upstream servers for OpenTelemetry: those of clients and those of the desk.
+"""Traces of requests to upstream servers for OpenTelemetry: requests of clients, and of the desk itself.
 
-Client requests are forwarded byte for byte, so the server's span is a child of the caller's span, next to
-ours. The desk's own requests carry our trace, and the server's spans are children of ours.
+A client's request is forwarded byte for byte. The server's span is then a child of the caller's span, like
+the desk's span. The desk's own requests carry the desk's trace, so the server's spans are children of the
+desk's spans.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ def check_meta_keys(keys: Iterable[str]) -> None:
 def _is_reserved(prefix: str | None) -> bool:
     """Return True if a prefix is reserved for the protocol.
 
-    The second label decides; in the first revision with a rule it was the last but one.
+    The second label of the prefix decides. In the first revision that has this rule, the last label but one
+    decided.
     """
     labels = (prefix or "").split(".")
     return len(labels) > 1 and (labels[1] in _PROTOCOL_LABELS or labels[-2] in _PROTOCOL_LABELS)

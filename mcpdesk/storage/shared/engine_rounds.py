@@ -1,9 +1,10 @@
-"""Record in the engine of which replica answered a round, so that a repeated request runs nothing twice.
+"""Record in the engine: which replica answered which round. With it, a repeated request runs nothing twice.
 
-A replica runs a round only after it has claimed it. If the replica dies, or is cut off from the engine until
-its lease expires, another one cannot know how far the handler came. It therefore refuses the round, unless
-the handler was waiting for the client. Such a handler runs again from the start, because its code cannot
-resume in another process; what it does before its question is therefore not done at most once.
+A replica runs a round only after it has claimed it. If this replica dies, or is cut off from the engine until
+its lease expires, another replica cannot know how far the handler came. It therefore refuses the round,
+unless the handler was waiting for the client. A handler that was waiting runs again from the start, because
+its code cannot resume in another process. What such a handler does before its question may thus be done more
+than once.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ class EngineRounds:
         self._leases = engine.key("leases")
 
     async def claim(self, state: str, ttl_s: float) -> str:
-        """Claim a round for this replica; empty if it may run here.
+        """Claim a round for this replica. Return an empty string if the round may run here.
 
-        Otherwise `running` if another living replica has it, `ended` if its final result was given, `lost` if
-        the replica that ran it has ended without one. Raises: EngineAway.
+        Otherwise return `running` if another living replica has the round, `ended` if its final result was
+        given, or `lost` if the replica that ran it has ended without a result. Raises: EngineAway.
         """
         keys = [self._key(state), self._leases]
         found: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])

@@ -1,7 +1,8 @@
-"""Events of resumable streams in the engine: written while no client reads, read where it resumes.
+"""Events of resumable streams in the engine.
 
-Each stream is a stream of the engine: an entry `<number>-0` for each event, and `<number>-1` after the last
-one if the stream has ended. Events that the replica forgets are trimmed here, too.
+Events are written while no client reads a stream, and read at the replica where the client resumes it. Each
+resumable stream is a stream of the engine. It has an entry `<number>-0` for each event, and `<number>-1`
+after the last one if the stream has ended. Events that the replica forgets are trimmed in the engine, too.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class EngineStreams:
         self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
         """Streams of this replica with unwritten data, by session and number."""
         self._unknown: dict[tuple[str, int], int] = {}
-        """Streams requested by others that do not exist here, with the event after which more is wanted."""
+        """Streams that other replicas requested but this one does not have. The value is the event after
+        which more is wanted.
+        """
         self._gone: set[str] = set()
         """Keys to delete."""
         self._followed: dict[str, _Follower] = {}
@@ -83,7 +86,9 @@ class EngineStreams:
         self._write_soon()
 
     def deny_soon(self, session: str, number: int, after: int) -> None:
-        """Schedule writing that a stream has no events after one, because this replica does not have it."""
+        """Schedule writing that a stream has no events after number `after`, because this replica does not
+        have it.
+        """
         self._unknown[session, number] = after
         self._write_soon()
 
@@ -96,7 +101,7 @@ class EngineStreams:
             self._write_soon()
 
     async def kept(self, session: str, place: EventPosition) -> list[bytes]:
-        """Return the stored events of a stream after one. Raises: EngineAway."""
+        """Return the stored events of a stream that follow the event at `place`. Raises: EngineAway."""
         entries = await self._engine.entries(self._key(session, place.stream), f"{place.number}-0")
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
 
