@@ -148,7 +148,6 @@ class Feature:
     """Commands by name."""
     builtin_tools: ClassVar[Mapping[str, BuiltinTool]] = MappingProxyType({})
     """Built-in tools by the name in `builtins` of `mcp.json`."""
-
     pytest_plugins: ClassVar[Sequence[str]] = ()
     """Modules that are plugins for pytest."""
 

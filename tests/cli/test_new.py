@@ -12,6 +12,8 @@ import pytest
 
 from mcpdesk.cli.authoring import new
 from mcpdesk.cli.authoring.folder_source import as_argument
+from mcpdesk.cli.authoring.new import new_command
+from mcpdesk.cli.main import COMMANDS
 from mcpdesk.errors import DeskUserError
 from tests.support.terminal import Desk
 
@@ -76,6 +78,15 @@ def test_desk_opens_on_the_new_folder(mcpdesk: Run, tmp_path: Path) -> None:
         desk.see("Greet somebody by name.")
         desk.press("\x11")
         assert desk.end() == 0
+
+
+def test_commands_of_disabled_features_are_not_recommended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(COMMANDS, "test", raising=False)
+    assert new_command.main([str(tmp_path / "demo")], standalone_mode=False) == 0
+    shown = capsys.readouterr().out
+    assert "  mcpdesk call " in shown and "mcpdesk test" not in shown
 
 
 def test_folder_named_like_a_command_is_shown_as_a_place() -> None:

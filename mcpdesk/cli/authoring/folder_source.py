@@ -65,8 +65,13 @@ def write_folder(place: Path, content: Mapping[str, bytes]) -> None:
         raise DeskUserError(message, "Choose another folder.") from None
 
 
-def as_argument(name: str) -> str:
-    """Return the name as an argument that is not mistaken for a command."""
+def has_command(name: str) -> bool:
+    """Return True if the program has a command, which may belong to a feature."""
     from mcpdesk.cli.main import COMMANDS
 
-    return f"./{name}" if name in COMMANDS else name
+    return name in COMMANDS
+
+
+def as_argument(name: str) -> str:
+    """Return the name as an argument that is not mistaken for a command."""
+    return f"./{name}" if has_command(name) else name

@@ -16,6 +16,7 @@ from mcpdesk.cli.authoring.folder_source import (
     PARTS,
     as_argument,
     folder_sources,
+    has_command,
     source_options,
     write_folder,
 )
@@ -63,7 +64,7 @@ def new_command(name: str, parts: str, **others: Any) -> int:
     lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
     lines += [f"  mcpdesk {told}"]
     lines += [f"  mcpdesk call {told} greet name=Ada"] if "tools" in chosen else []
-    lines += [f"  mcpdesk test {told}"] if "tests" in chosen else []
+    lines += [f"  mcpdesk test {told}"] if "tests" in chosen and has_command("test") else []
     print_text("\n".join(lines))
     return OK
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mcpdesk.cli.authoring.folder_source import PARTS, as_argument, folder_errors, write_folder
+from mcpdesk.cli.authoring.folder_source import PARTS, as_argument, folder_errors, has_command, write_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
@@ -56,15 +56,15 @@ def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[
     if folder.left_out:
         lines += ["Left out:", *(f"  {each}" for each in folder.left_out)]
     lines += ["", "Next:", *(f"  export {each}=..." for each in folder.variables)]
-    lines += [f"  mcpdesk test {shown}", f"  mcpdesk {shown}"]
+    lines += [f"  mcpdesk test {shown}"] if has_command("test") else []
+    lines += [f"  mcpdesk {shown}"]
     print_text("\n".join(lines))
     errors = folder_errors(place)
     for each in errors:
         print_message(f"mcpdesk: {each}")
     if errors:
-        print_message(
-            f"mcpdesk: {shown} was made, and `mcpdesk check {shown}` finds {len(errors)} errors in it."
-        )
+        finder = f"`mcpdesk check {shown}`" if has_command("check") else "the desk"
+        print_message(f"mcpdesk: {shown} was made, and {finder} finds {len(errors)} errors in it.")
     return TOOL_ERROR if errors else OK
 
 

@@ -21,6 +21,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from mcpdesk.cli.authoring.new import new_command
+from mcpdesk.cli.main import COMMANDS
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.openapi import api_document, api_folder
 from mcpdesk.features.openapi.api_document import read_document
@@ -699,8 +700,13 @@ def test_a_path_in_another_file_is_left_out_with_its_name(tmp_path: Path) -> Non
     assert read(file).left_out == ("/a refers to another file: ./a.yaml",)
 
 
+@pytest.mark.parametrize(("missing", "finder"), [((), "`mcpdesk check "), (("check", "test"), "the desk ")])
 def test_new_fails_when_the_check_of_the_new_folder_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    missing: tuple[str, ...],
+    finder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     def broken(document: Any, name: str) -> ApiFolder:
         folder = make_api_folder(document, name)
@@ -710,7 +716,10 @@ def test_new_fails_when_the_check_of_the_new_folder_does(
     monkeypatch.setattr(api_folder, "make_api_folder", broken)
     file = tmp_path / "norway.yaml"
     file.write_text(NORWAY)
+    for command in missing:
+        monkeypatch.delitem(COMMANDS, command, raising=False)
     arguments = [str(tmp_path / "norway"), "--from-openapi", str(file)]
     assert new_command.main(arguments, standalone_mode=False) == 1
-    told = capfd.readouterr().err
-    assert "tools/operations.py:" in told and "mcpdesk check" in told
+    shown = capfd.readouterr()
+    assert "tools/operations.py:" in shown.err and f"and {finder}" in shown.err
+    assert ("mcpdesk test" in shown.out) is ("test" in COMMANDS)
