@@ -2,6 +2,7 @@
 
 import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
 import { count, duration, now, onReplica, oneLine, since } from "./words.js";
+import { LOOKS } from "./states.js";
 import { tell } from "./wire.js";
 
 const QUIET_S = 60;
@@ -56,10 +57,11 @@ function showTimes(node, client) {
 }
 
 function presence(client) {
-  if (client.left !== null) return `✕ left ${since(now() - client.left)} ago`;
-  if (client.seen === null) return "● connected";
+  const { connected, quiet, left } = LOOKS.presences;
+  if (client.left !== null) return `${left[0]} left ${since(now() - client.left)} ago`;
+  if (client.seen === null) return `${connected[0]} connected`;
   const ago = now() - client.seen;
-  return ago > QUIET_S ? `○ quiet for ${since(ago)}` : `● seen ${since(ago)} ago`;
+  return ago > QUIET_S ? `${quiet[0]} quiet for ${since(ago)}` : `${connected[0]} seen ${since(ago)} ago`;
 }
 
 async function disconnect(client) {

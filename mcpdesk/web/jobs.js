@@ -2,12 +2,9 @@
 
 import { arrange, byId, el, isMeant, setText, span, toast } from "./dom.js";
 import { clock, duration, grouped, now, oneLine, printed, size, onReplica } from "./words.js";
+import { LOOKS } from "./states.js";
 import { tell } from "./wire.js";
 
-const STATES = {
-  running: ["●", "good"], queued: ["○", "muted"], "needs input": ["?", "warn"], succeeded: ["✓", "good"],
-  failed: ["✗", "bad"], killed: ["✗", "bad"], cancelled: ["⊘", "warn"], "stopped waiting": ["◌", "warn"],
-};
 const MOST = 200_000;  // characters of output kept in the page
 const nodes = new Map();
 let shown = [], followed = "", watch = () => {};
@@ -50,7 +47,7 @@ function made(job) {
 
 function fill(node, job) {
   const put = (kind, text) => { const one = node.querySelector(`.${kind}`); setText(one, text); one.hidden = !text; };
-  const [glyph, kind] = STATES[job.state] ?? ["·", "muted"];
+  const [glyph, kind] = LOOKS.jobs[job.state] ?? ["·", "muted"];
   const state = node.querySelector(".state");
   state.className = `state ${kind}`;
   setText(state, `${glyph} ${job.state}`);

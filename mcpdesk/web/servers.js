@@ -2,6 +2,7 @@
 
 import { byId, copy, el, span, toast } from "./dom.js";
 import { clean, count, oneLine } from "./words.js";
+import { LOOKS } from "./states.js";
 import { ask } from "./wire.js";
 
 const CLIENTS = [
@@ -49,8 +50,8 @@ export function showCore(told) {
 }
 
 function replica({ name, state, said }) {
-  const [kind, glyph] = { living: ["good", "● "], ended: ["muted", "○ "] }[state] ?? ["bad", "✕ "];
-  return el("li", {}, span(kind, glyph), oneLine(name), said && span("muted", ` ${oneLine(said)}`));
+  const [glyph, tone] = LOOKS.replicas[state] ?? ["?", "bad"];
+  return el("li", {}, span(tone, `${glyph} `), oneLine(name), said && span("muted", ` ${oneLine(said)}`));
 }
 
 function protection({ protection, servers }) {

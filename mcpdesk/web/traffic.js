@@ -2,16 +2,11 @@
 
 import { arrange, byId, copy, el, setText, span, toast } from "./dom.js";
 import { clock, duration, grouped, now, oneLine, size } from "./words.js";
+import { LOOKS } from "./states.js";
 import { ask } from "./wire.js";
 import { openExchange, exchangeChanged } from "./exchange.js";
 import { addressOf, proofs, servers } from "./servers.js";
 
-const STATUSES = {
-  pending: ["…", "warn", "pending"], ok: ["✓", "good", "ok"], error: ["✗", "bad", "error"],
-  "tool-error": ["✗", "bad", "tool error"], cancelled: ["⊘", "warn", "cancelled"], "stopped-waiting": ["◌", "warn", "stopped waiting"], late: ["!", "warn", "late"],
-  lost: ["!", "warn", "lost"], malformed: ["✗", "bad", "broken"], sent: ["", "", ""], asks: ["?", "warn", "asks"],
-  negotiation: ["·", "muted", "negotiation"],
-};
 const LARGE = 1 << 20;
 const MOST = 2000;  // rows in the page, however many older ones are shown
 
@@ -109,7 +104,7 @@ function fill(node, row) {
   setText(way, (row.kind === "notification" ? "⇢⇠" : "→←")[row.out ? 1 : 0]);
   what.replaceChildren(...message(row));
   setText(id, row.id === null ? "" : `#${oneLine(row.id)}`);
-  const [glyph, kind, word] = STATUSES[row.status] ?? ["", "", row.status];
+  const [glyph, kind, word] = LOOKS.exchanges[row.status] ?? ["", "", row.status];
   node.firstElementChild.classList.toggle("negotiation", row.status === "negotiation");
   status.className = `status ${kind}`;
   setText(status, `${glyph} ${word}`.trim());
@@ -127,7 +122,7 @@ export function message(row) {
   return [span("method", oneLine(row.method)), ...(row.name ? [" ", span("name", oneLine(row.name))] : []), ...more];
 }
 
-export const statusOf = row => STATUSES[row.status] ?? ["", "", row.status];
+export const statusOf = row => LOOKS.exchanges[row.status] ?? ["", "", row.status];
 
 export function tookText(row) {
   if (!row.request) return "";

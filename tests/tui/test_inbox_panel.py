@@ -10,7 +10,7 @@ from msgspec.structs import replace as with_changes
 
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.screens.activity import QUESTION_STATES, ActivityPane, InboxPanel
+from mcpdesk.tui.screens.activity import ActivityPane, InboxPanel
 from mcpdesk.tui.widgets.section import Detail
 from tests.support.activity import activity, detail, part, row_texts, tabs
 from tests.support.fake_link import FakeLink
@@ -119,11 +119,6 @@ async def test_a_question_whose_client_has_left_is_marked() -> None:
         link.core = replace(link.core, clients=())
         await until(lambda: "(has left) Tea or coffee?" in rows(pane)[0], pilot)
         assert "has left" not in rows(pane)[1]
-
-
-def test_every_state_has_a_glyph_of_its_own() -> None:
-    assert set(QUESTION_STATES) == set(QuestionState)
-    assert len({glyph for glyph, _ in QUESTION_STATES.values()}) == len(QuestionState)
 
 
 @pytest.mark.slow

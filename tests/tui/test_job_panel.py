@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse, MadeFile
-from mcpdesk.tui.activity.job_panel import JOB_STATES, JobPanel
+from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.activity import activity, detail, job, link_with, part, row_texts
@@ -27,11 +27,6 @@ def panel(pane: ActivityPane) -> JobPanel:
 
 def rows(pane: ActivityPane) -> list[str]:
     return row_texts(panel(pane).listing)
-
-
-def test_every_state_has_a_glyph_of_its_own() -> None:
-    assert set(JOB_STATES) == set(S)
-    assert len({glyph for glyph, _ in JOB_STATES.values()}) == len(JOB_STATES)
 
 
 @pytest.mark.slow

@@ -18,28 +18,19 @@ from textual.widgets import Static
 
 from mcpdesk.byte_size import size_text
 from mcpdesk.link.link import Link
+from mcpdesk.link.state_looks import JOBS
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.kept_panels import on_replica
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
+from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.results.program_output import OutputView
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 from mcpdesk.tui.widgets.section import Section, SectionList
 
-JOB_STATES = {
-    JobState.QUEUED: ("…", "lines--muted"),
-    JobState.RUNNING: ("▸", "lines--key"),
-    JobState.WAITING: ("?", "lines--warn"),
-    JobState.SUCCEEDED: ("✓", "lines--good"),
-    JobState.FAILED: ("✕", "lines--bad"),
-    JobState.KILLED: ("☓", "lines--warn"),
-    JobState.CANCELLED: ("⊘", "lines--muted"),
-    JobState.LEFT: ("◌", "lines--warn"),
-}
-"""Glyph and style of each state; the word follows the glyph."""
 STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.LEFT)
 """Width in cells of the state column. The rare longest word does not count."""
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
@@ -123,7 +114,7 @@ class JobPanel(Section[JobView]):
         return (row.id,)
 
     def spans(self, row: JobView, width: int) -> Iterable[Span]:
-        glyph, style = JOB_STATES[row.state]
+        look = JOBS[row.state]
         figures = self._figures(row) if width >= TINY else ""
         by = f"{row.replica} {row.peer}".lstrip()
         peer = column(by, PEER_CELLS) + "  " if width >= NARROW else ""
@@ -131,7 +122,7 @@ class JobPanel(Section[JobView]):
         room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(figures + peer)
         number = str(row.number) if row.number else row.kind.value
         text = f"{row.name}  {row.message}" if not row.number and row.message else row.name
-        yield f" {glyph} {row.state:<{STATE_CELLS - 2}}  ", style
+        yield f" {look.text:<{STATE_CELLS}}  ", LINE_STYLES[look.tone]
         yield f"{number:>{self._number_cells}}  ", "lines--muted"
         yield column(text, max(room - 1, 1)) + " ", ""
         yield peer, "lines--key"

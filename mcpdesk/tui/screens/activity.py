@@ -19,6 +19,7 @@ from textual.widgets import ContentSwitcher
 
 from mcpdesk.inbox.question import Question, QuestionKind, QuestionState
 from mcpdesk.link.link import Link
+from mcpdesk.link.state_looks import QUESTIONS
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.job_panel import JobPanel
@@ -27,6 +28,7 @@ from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
 from mcpdesk.tui.render.amounts import since, since_lasts
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice
@@ -37,15 +39,6 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 
-QUESTION_STATES = {
-    QuestionState.WAITING: ("?", "lines--warn"),
-    QuestionState.ANSWERED: ("✓", "lines--good"),
-    QuestionState.DECLINED: ("✕", "lines--bad"),
-    QuestionState.CANCELLED: ("⊘", "lines--muted"),
-    QuestionState.TIMED_OUT: ("◷", "lines--muted"),
-    QuestionState.WITHDRAWN: ("↶", "lines--muted"),
-}
-"""Glyph and style of each state; the word follows the glyph."""
 STATE_CELLS = 2 + max(len(state) for state in QuestionState)
 PEER_CELLS = 20
 NARROW = 70
@@ -87,8 +80,8 @@ class InboxPanel(Section[Question]):
         return (row.id,)
 
     def spans(self, row: Question, width: int) -> Iterable[Span]:
-        glyph, style = QUESTION_STATES[QuestionState.DECLINED if row.word == "denied" else row.state]
-        yield f" {glyph} {row.word:<{STATE_CELLS - 2}}  ", style
+        look = QUESTIONS[QuestionState.DECLINED if row.word == "denied" else row.state]
+        yield f" {look.glyph} {row.word:<{STATE_CELLS - 2}}  ", LINE_STYLES[look.tone]
         room = width - STATE_CELLS - 3
         if width >= NARROW:
             yield column(f"{row.replica} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"

@@ -14,6 +14,7 @@ from textual.content import Content
 
 from mcpdesk.byte_size import size_text
 from mcpdesk.link.link import Link
+from mcpdesk.link.state_looks import PRESENCES
 from mcpdesk.link.values import (
     ClientDetail,
     ClientView,
@@ -34,6 +35,7 @@ from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import counted, duration, since, since_lasts
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
+from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 
-PRESENCES = {Presence.CONNECTED: "●", Presence.QUIET: "○", Presence.LEFT: "✕"}
-"""Glyph of each presence; a word follows where the glyph is ambiguous."""
 _PLACES = {presence: place for place, presence in enumerate(PRESENCES)}
 RUNNING = "▸"
 """Glyph of a client with a running request."""
@@ -98,9 +98,10 @@ def seen_text(client: ClientView, now: float) -> str:
     if client.running:
         return f"{RUNNING} {client.running} running"
     presence = client.presence(now)
-    word = "" if presence is Presence.CONNECTED else f"{presence.value} "
+    look = PRESENCES[presence]
+    word = "" if presence is Presence.CONNECTED else f"{look.word} "
     when = "now" if client.seen is None else since(now - client.seen)
-    return f"{PRESENCES[presence]} {word}{when}"
+    return f"{look.glyph} {word}{when}"
 
 
 def capabilities_text(capabilities: dict[str, Any]) -> str:
@@ -239,9 +240,7 @@ GIVING_WAY = ("era", "caller", "tools", "p50", "conns", "transport", "server", "
 """Columns that are hidden if space is short, the first one first."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",
-    PRESENCES[Presence.CONNECTED]: "lines--good",
-    PRESENCES[Presence.QUIET]: "lines--warn",
-    PRESENCES[Presence.LEFT]: "lines--muted",
+    **{look.glyph: LINE_STYLES[look.tone] for look in PRESENCES.values()},
 }
 
 

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.content import Content
 from textual.screen import Screen
 
+from mcpdesk.link.state_looks import UPSTREAMS, Tone
 from mcpdesk.link.values import (
     CoreView,
     HoldView,
@@ -25,6 +26,7 @@ from mcpdesk.link.values import (
 from mcpdesk.tui.actions import BY_ID, SCREENS, Action, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
+from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
@@ -49,13 +51,6 @@ TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the 
 """Texts for a server that requires tokens; the default is `TOKEN`."""
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
 """Protections under which a token requirement is shown, because clients can call."""
-STATES = {
-    "connecting": ("… connecting", "$text-warning"),
-    "ready": ("● connected", "$text-success"),
-    "failed": ("✕ not connected", "bold $text-error"),
-    "ended": ("✕ ended", "bold $text-error"),
-}
-"""State of an upstream -> text and style."""
 SPARK_SECONDS = 8
 NONE_HELD = HoldView()
 
@@ -175,9 +170,16 @@ ALARMS: Final = {
 """States of replicas that the header reports, the most severe first."""
 
 
+def upstream_state(upstream: UpstreamView) -> tuple[str, str]:
+    """Return the text of a connection state, and its style."""
+    look = UPSTREAMS[upstream.state]
+    style = TEXT_STYLES[look.tone]
+    return look.text, f"bold {style}" if look.tone is Tone.BAD else style
+
+
 def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     """Yield connection state and location of an upstream."""
-    word, style = STATES[upstream.state]
+    word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
     yield _part(word + revision, style, ABOUT_SERVER, "I shows details", word, 90)
     place = Content.styled(f"  {one_line(upstream.place, 60)} ", "$text-muted")

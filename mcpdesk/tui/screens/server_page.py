@@ -8,9 +8,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from mcpdesk.link.values import ReplicaState, ReplicaView, ServerView
+from mcpdesk.link.state_looks import REPLICAS
+from mcpdesk.link.values import ReplicaView, ServerView
 from mcpdesk.tui.render.safe_text import clean
-from mcpdesk.tui.screens.frame_lines import STATES
+from mcpdesk.tui.render.tones import TEXT_STYLES
+from mcpdesk.tui.screens.frame_lines import upstream_state
 from mcpdesk.tui.widgets.menu import Choice, PageDialog
 
 
@@ -56,31 +58,22 @@ def server_choice(server: ServerView) -> Choice:
         return Choice(server.name, server.name, hint, help=reason)
     if upstream.state == "ready":
         return Choice(server.name, server.name, server.place)
-    word, _ = STATES[upstream.state]
+    word, _ = upstream_state(upstream)
     told = f"{reason.rstrip('.')}. {upstream.hint}" if reason and upstream.hint else reason or upstream.hint
     return Choice(server.name, server.name, f"{word} · {reason or server.place}", help=told or server.place)
 
 
 def _replica(replica: ReplicaView) -> Content:
-    glyph, style = REPLICA_STATES[replica.state]
-    told = f"{glyph} {replica.state}{': ' + replica.said if replica.said else ''}"
-    return Content.assemble(f"  {clean(replica.name)}  ", (clean(told), style), f"  {clean(replica.place)}")
-
-
-REPLICA_STATES = {
-    ReplicaState.LIVING: ("●", "$text-success"),
-    ReplicaState.SILENT: ("▲", "$text-warning"),
-    ReplicaState.ENDED: ("○", "$text-muted"),
-    ReplicaState.GONE: ("✕", "$text-error"),
-    ReplicaState.UNREADABLE: ("▲", "$text-warning"),
-}
-"""Glyph and style of each state."""
+    look = REPLICAS[replica.state]
+    state = clean(f"{look.text}{': ' + replica.said if replica.said else ''}")
+    style = TEXT_STYLES[look.tone]
+    return Content.assemble(f"  {clean(replica.name)}  ", (state, style), f"  {clean(replica.place)}")
 
 
 def _where(server: ServerView) -> Iterator[Content]:
     upstream = server.upstream
     if upstream is not None:
-        word, style = STATES[upstream.state]
+        word, style = upstream_state(upstream)
         state = Content.styled(word, style)
         other = (" · V selects another revision", "$text-muted")
         yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", other)

@@ -17,6 +17,8 @@ class LineColumn:
     """True if the cells begin with the name of the replica."""
 
 
+_STATUS, _SHORT_STATUS = 16, 10
+"""Cells of the status column: with room for `protocol error`, and for short words."""
 _ALL = (
     LineColumn("mark", 1, ""),
     LineColumn("time", 12, "time"),
@@ -26,7 +28,7 @@ _ALL = (
     LineColumn("way", 1, ""),
     LineColumn("what", 0, "message"),
     LineColumn("id", 6, "id", right=True),
-    LineColumn("status", 9, "status"),
+    LineColumn("status", _STATUS, "status"),
     LineColumn("took", 8, "took", right=True),
     LineColumn("size", 8, "size", right=True),
     LineColumn("revision", 20, "revision, era"),
@@ -47,15 +49,19 @@ _KEEPS_REPLICA = 60
 REPLICA_CELLS = 8
 """Number of cells that the name of the replica adds to the peer column."""
 _ROOMY, _ROOMY_RAW = 52, 60
-"""Cells that the message column must have; otherwise the revision column shrinks. `_RAW`: bytes column."""
+"""Cells that the message column must have; otherwise status and revision shrink. `_RAW`: bytes column."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
 """Cells that the message or bytes column must have; otherwise other columns shrink in their order."""
 _FOR_THE_PEER = 4
 """Number of cells below that minimum that the column may have before the peer column is hidden."""
-_GIVE_WAY = (
+_FIRST = (
+    ("status", _SHORT_STATUS, "status"),
     ("revision", 10, "revision"),
     ("revision", 5, "rev"),
     ("revision", 0, ""),
+)
+"""The columns that shrink while the message column is not roomy, as in `_GIVE_WAY`."""
+_GIVE_WAY = (
     ("time", 8, "time"),
     ("server", 8, "server"),
     ("id", 0, ""),
@@ -89,8 +95,9 @@ def columns_for(
     left_out = {name for name, there in (("replica", has_replicas), ("server", has_servers)) if not there}
     columns = [column for column in (_RAW if raw else _ALL) if column.name not in left_out]
     roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
-    for name, narrower, title in _GIVE_WAY:
-        least = roomy if name == "revision" else enough - _FOR_THE_PEER * ((name, narrower) == ("peer", 0))
+    for name, narrower, title in (*_FIRST, *_GIVE_WAY):
+        is_first = (name, narrower, title) in _FIRST
+        least = roomy if is_first else enough - _FOR_THE_PEER * ((name, narrower) == ("peer", 0))
         if _left(columns, width) >= least:
             break
         if keeps_time and (name, narrower) == ("time", 0):
@@ -114,7 +121,7 @@ def bar_columns(width: int) -> tuple[LineColumn, ...]:
         LineColumn("mark", 1, ""),
         LineColumn("way", 1, ""),
         LineColumn("what", min(44, max(16, width // 3)), "message"),
-        LineColumn("status", 9 if width >= _WIDE_BARS else 1, "status" if width >= _WIDE_BARS else ""),
+        LineColumn("status", _SHORT_STATUS, "status") if width >= _WIDE_BARS else LineColumn("status", 1, ""),
         LineColumn("took", 8, "took", right=True),
         LineColumn("bar", 0, ""),
     ]

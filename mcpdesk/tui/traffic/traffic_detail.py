@@ -21,6 +21,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.byte_size import size_text
+from mcpdesk.link.state_looks import EXCHANGES
 from mcpdesk.link.values import LogLine
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
@@ -32,6 +33,7 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import frames_of
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import ending, flowing, one_line
+from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.results.after_call import LogBlock, failed_code, failed_line, log_blocks
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText
@@ -57,18 +59,7 @@ from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 TABS = ("frame", "messages", "steps", "held", "http", "events")
-_STYLES = {
-    Status.OK: "$text-success reverse",
-    Status.ERROR: "$text-error reverse",
-    Status.TOOL_ERROR: "$text-error reverse",
-    Status.MALFORMED: "$text-error reverse",
-    Status.PENDING: "$text-accent reverse",
-    Status.NEGOTIATION: "$text-muted reverse",
-}
-_OTHER_STYLE = "$text-warning reverse"
-_WORDS = {
-    Status.ERROR: "protocol error",
-    Status.TOOL_ERROR: "tool error",
+_EXPLANATIONS = {
     Status.LEFT: "stopped waiting: its code still runs",
     Status.LATE: "late: the caller no longer waited for it",
     Status.ASKS: "asks the client",
@@ -576,13 +567,14 @@ def _missing_text(exchange: Exchange, side: str) -> str:
 
 def _title(exchange: Exchange, now: float) -> Content:
     name = one_line(f"{mask_text(exchange.name)} ")
-    status = _WORDS.get(exchange.status, exchange.status.value)
+    look = EXCHANGES[exchange.status]
+    status = _EXPLANATIONS.get(exchange.status, look.word)
     parts = [
         Content.styled(one_line(f"{exchange.method or exchange.kind.value} "), "bold"),
         Content.styled(name, "bold $text-primary") if exchange.name else Content(""),
     ]
     if exchange.status is not Status.SENT:
-        parts += (Content.styled(f" {status} ", _STYLES.get(exchange.status, _OTHER_STYLE)), Content(" "))
+        parts += (Content.styled(f" {status} ", f"{TEXT_STYLES[look.tone]} reverse"), Content(" "))
     if exchange.kind is ExchangeKind.REQUEST:
         parts.append(Content(duration(max(0.0, exchange.elapsed(now)))))
     if exchange.is_slow:

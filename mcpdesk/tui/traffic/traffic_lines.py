@@ -16,6 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mcpdesk.byte_size import size_text
+from mcpdesk.link.state_looks import EXCHANGES
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Id, Status
@@ -24,6 +25,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Direction, Frame
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import clean, one_line, shortened
+from mcpdesk.tui.render.tones import TRAFFIC_STYLES
 from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
 from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_for
 from mcpdesk.tui.traffic.waterfall import Waterfall
@@ -156,8 +158,8 @@ def _cells(
         case "status" if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
             return []
         case "status":
-            glyph, word, style = _STATUSES[exchange.status]
-            return [(f"{glyph} {word}".rstrip() if column.width > 2 else glyph, style)]
+            look = EXCHANGES[exchange.status]
+            return [(look.fitted(column.width), TRAFFIC_STYLES[look.tone])]
         case "took":
             return _took(exchange, now)
         case "size":
@@ -372,22 +374,6 @@ def _size_cell(size: int) -> Cell:
         (f"▲{size_text(size)}", "traffic--warn") if size >= OVERSIZED else (size_text(size), "traffic--muted")
     )
 
-
-_STATUSES: dict[Status, tuple[str, str, str]] = {
-    Status.PENDING: ("…", "pending", "traffic--clock"),
-    Status.OK: ("✓", "ok", "traffic--good"),
-    Status.ERROR: ("✗", "error", "traffic--bad"),
-    Status.TOOL_ERROR: ("✗", "failed", "traffic--bad"),
-    Status.CANCELLED: ("⊘", "cancel", "traffic--warn"),
-    Status.LEFT: ("◌", "runs on", "traffic--warn"),
-    Status.LATE: ("!", "late", "traffic--warn"),
-    Status.LOST: ("!", "lost", "traffic--warn"),
-    Status.MALFORMED: ("✗", "broken", "traffic--bad"),
-    Status.SENT: ("", "", ""),
-    Status.ASKS: ("?", "asks", "traffic--warn"),
-    Status.NEGOTIATION: ("·", "", "traffic--muted"),
-}
-"""Glyph, word and style of every status."""
 
 _PARTS = ("head", "in", "out", "method", "name", "peer", "mark", "good", "bad", "warn", "clock", "muted")
 STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from aiohttp import web
 
 from mcpdesk.errors import DeskError
+from mcpdesk.link import state_looks
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES, DashboardPage, PageUpdates, encode
 from mcpdesk.transports.http.event_stream import EventStream
@@ -97,13 +98,24 @@ class PageFile(NamedTuple):
 
 def page_files() -> dict[str, PageFile]:
     """Read the files of the page from the package, by name."""
-    found = {}
-    for place in files("mcpdesk").joinpath("web").iterdir():
-        media_type = MEDIA_TYPES.get(place.name.rpartition(".")[2])
+    web_folder = files("mcpdesk").joinpath("web")
+    bodies = {each.name: each.read_bytes() for each in web_folder.iterdir() if each.is_file()}
+    bodies["states.js"] = _states_script()
+    page = {}
+    for name, body in bodies.items():
+        media_type = MEDIA_TYPES.get(name.rpartition(".")[2])
         if media_type is not None:
-            body = place.read_bytes()
-            found[place.name] = PageFile(body, media_type, f'"{sha256(body).hexdigest()[:16]}"')
-    return found
+            page[name] = PageFile(body, media_type, f'"{sha256(body).hexdigest()[:16]}"')
+    return page
+
+
+def _states_script() -> bytes:
+    """Return the module that exports the looks of states: `LOOKS.jobs.failed` is `[glyph, tone, word]`."""
+    looks = {
+        table: {state: (look.glyph, look.tone, look.word) for state, look in rows.items()}
+        for table, rows in state_looks.ALL.items()
+    }
+    return b"export const LOOKS = " + encode(looks) + b";\n"
 
 
 class DashboardRoutes:

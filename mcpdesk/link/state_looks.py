@@ -1,0 +1,103 @@
+"""Glyph, word and tone of each state, the same on the terminal and on the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from mcpdesk.inbox.question import QuestionState
+from mcpdesk.link.values import JobState, Presence, ReplicaState
+from mcpdesk.recorder.index.exchange import Status
+
+
+class Tone(StrEnum):
+    """Meaning of a colour."""
+
+    GOOD = "good"
+    BAD = "bad"
+    WARN = "warn"
+    ACTIVE = "active"
+    MUTED = "muted"
+    PLAIN = ""
+
+
+class Look(NamedTuple):
+    """Appearance of a state."""
+
+    glyph: str
+    word: str
+    tone: Tone
+    short: str = ""
+    """Word of at most eight cells for a narrow column, if `word` is longer."""
+
+    @property
+    def text(self) -> str:
+        """Glyph and word."""
+        return f"{self.glyph} {self.word}".strip()
+
+    def fitted(self, cells: int) -> str:
+        """Return glyph and word, glyph and short word, or the glyph: the first that fits."""
+        texts = (self.text, f"{self.glyph} {self.short or self.word}".strip())
+        return next((text for text in texts if len(text) <= cells), self.glyph)
+
+
+EXCHANGES: Mapping[Status, Look] = {
+    Status.PENDING: Look("…", "pending", Tone.ACTIVE),
+    Status.OK: Look("✓", "ok", Tone.GOOD),
+    Status.ERROR: Look("✗", "protocol error", Tone.BAD, "protocol"),
+    Status.TOOL_ERROR: Look("✗", "tool error", Tone.BAD, "tool"),
+    Status.CANCELLED: Look("⊘", "cancelled", Tone.WARN, "cancel"),
+    Status.LEFT: Look("◌", "stopped waiting", Tone.WARN, "runs on"),
+    Status.LATE: Look("!", "late", Tone.WARN),
+    Status.LOST: Look("!", "lost", Tone.WARN),
+    Status.MALFORMED: Look("✗", "malformed", Tone.BAD, "broken"),
+    Status.SENT: Look("", "", Tone.PLAIN),
+    Status.ASKS: Look("?", "asks", Tone.WARN),
+    Status.NEGOTIATION: Look("·", "negotiation", Tone.MUTED),
+}
+JOBS: Mapping[JobState, Look] = {
+    JobState.QUEUED: Look("…", JobState.QUEUED, Tone.MUTED),
+    JobState.RUNNING: Look("▸", JobState.RUNNING, Tone.ACTIVE),
+    JobState.WAITING: Look("?", JobState.WAITING, Tone.WARN),
+    JobState.SUCCEEDED: Look("✓", JobState.SUCCEEDED, Tone.GOOD),
+    JobState.FAILED: Look("✕", JobState.FAILED, Tone.BAD),
+    JobState.KILLED: Look("☓", JobState.KILLED, Tone.WARN),
+    JobState.CANCELLED: Look("⊘", JobState.CANCELLED, Tone.MUTED),
+    JobState.LEFT: Look("◌", JobState.LEFT, Tone.WARN),
+}
+QUESTIONS: Mapping[QuestionState, Look] = {
+    QuestionState.WAITING: Look("?", QuestionState.WAITING, Tone.WARN),
+    QuestionState.ANSWERED: Look("✓", QuestionState.ANSWERED, Tone.GOOD),
+    QuestionState.DECLINED: Look("✕", QuestionState.DECLINED, Tone.BAD),
+    QuestionState.CANCELLED: Look("⊘", QuestionState.CANCELLED, Tone.MUTED),
+    QuestionState.TIMED_OUT: Look("◷", QuestionState.TIMED_OUT, Tone.MUTED),
+    QuestionState.WITHDRAWN: Look("↶", QuestionState.WITHDRAWN, Tone.MUTED),
+}
+UPSTREAMS: Mapping[str, Look] = {
+    "connecting": Look("…", "connecting", Tone.WARN),
+    "ready": Look("●", "connected", Tone.GOOD),
+    "failed": Look("✕", "not connected", Tone.BAD),
+    "ended": Look("✕", "ended", Tone.BAD),
+}
+PRESENCES: Mapping[Presence, Look] = {
+    Presence.CONNECTED: Look("●", "connected", Tone.GOOD),
+    Presence.QUIET: Look("○", "quiet", Tone.WARN),
+    Presence.LEFT: Look("✕", "left", Tone.MUTED),
+}
+REPLICAS: Mapping[ReplicaState, Look] = {
+    ReplicaState.LIVING: Look("●", ReplicaState.LIVING, Tone.GOOD),
+    ReplicaState.SILENT: Look("▲", ReplicaState.SILENT, Tone.WARN),
+    ReplicaState.ENDED: Look("○", ReplicaState.ENDED, Tone.MUTED),
+    ReplicaState.GONE: Look("✕", ReplicaState.GONE, Tone.BAD),
+    ReplicaState.UNREADABLE: Look("▲", ReplicaState.UNREADABLE, Tone.WARN),
+}
+ALL: Mapping[str, Mapping[Any, Look]] = {
+    "exchanges": EXCHANGES,
+    "jobs": JOBS,
+    "questions": QUESTIONS,
+    "upstreams": UPSTREAMS,
+    "presences": PRESENCES,
+    "replicas": REPLICAS,
+}
+"""The tables by name, for the dashboard."""
