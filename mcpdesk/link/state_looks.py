@@ -29,7 +29,7 @@ class Look(NamedTuple):
     word: str
     tone: Tone
     short: str = ""
-    """Word of at most eight cells for a narrow column, if `word` is longer."""
+    """Word of at most seven cells for a narrow column, if `word` is longer."""
 
     @property
     def text(self) -> str:
@@ -45,7 +45,7 @@ class Look(NamedTuple):
 EXCHANGES: Mapping[Status, Look] = {
     Status.PENDING: Look("…", "pending", Tone.ACTIVE),
     Status.OK: Look("✓", "ok", Tone.GOOD),
-    Status.ERROR: Look("✗", "protocol error", Tone.BAD, "protocol"),
+    Status.ERROR: Look("✗", "protocol error", Tone.BAD, "proto"),
     Status.TOOL_ERROR: Look("✗", "tool error", Tone.BAD, "tool"),
     Status.CANCELLED: Look("⊘", "cancelled", Tone.WARN, "cancel"),
     Status.LEFT: Look("◌", "stopped waiting", Tone.WARN, "runs on"),

@@ -39,11 +39,14 @@ def test_states_of_a_list_differ_by_their_glyph(table: str) -> None:
 
 def test_words_that_do_not_fit_are_shortened() -> None:
     look = state_looks.EXCHANGES[Status.ERROR]
-    assert [look.fitted(cells) for cells in (16, 15, 10, 9, 1)] == [
+    assert [look.fitted(cells) for cells in (16, 15, 9, 2)] == [
         "✗ protocol error",
-        "✗ protocol",
-        "✗ protocol",
-        "✗",
+        "✗ proto",
+        "✗ proto",
         "✗",
     ]
-    assert all(look.word == "negotiation" or len(look.fitted(10)) > 2 for look in state_looks.EXCHANGES.values() if look.word)
+    assert all(
+        look.word == "negotiation" or len(look.fitted(9)) > 2
+        for look in state_looks.EXCHANGES.values()
+        if look.word
+    )

@@ -17,7 +17,7 @@ class LineColumn:
     """True if the cells begin with the name of the replica."""
 
 
-_STATUS, _SHORT_STATUS = 16, 10
+_STATUS, _SHORT_STATUS = 16, 9
 """Cells of the status column: with room for `protocol error`, and for short words."""
 _ALL = (
     LineColumn("mark", 1, ""),

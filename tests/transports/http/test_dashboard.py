@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
@@ -87,6 +88,14 @@ async def test_every_file_of_the_page_is_served_and_known_again(shown: Dashboard
         assert await answer.read() == place.read_bytes()
         again = await shown.get(f"/dashboard/{place.name}", If_None_Match=answer.headers["ETag"])
         assert again.status == 304 and await again.read() == b""
+
+
+async def test_the_page_has_the_words_of_states_of_the_terminal(shown: Dashboard) -> None:
+    answer = await shown.get("/dashboard/states.js")
+    assert answer.headers["Content-Type"] == MEDIA_TYPES["js"]
+    start, equals, looks = (await answer.text()).partition(" = ")
+    assert (start, equals) == ("export const LOOKS", " = ")
+    assert orjson.loads(looks.rstrip(";\n"))["exchanges"]["tool-error"] == ["✗", "bad", "tool error"]
 
 
 @pytest.mark.parametrize(
