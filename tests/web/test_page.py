@@ -411,7 +411,7 @@ async def test_the_output_of_a_job_is_followed_and_the_job_cancelled(shown: Dash
         await line.locator(".stop").click()
         await page.get_by_role("button", name="Cancel the job").click()
         await surfer.toasts("The job is being ended.")
-        await line.locator(".state.bad").wait_for()
+        await line.locator(".state.warn", has_text="killed").wait_for()
         assert shown.desk.jobs()[0].state.is_final
         assert not await line.locator(".stop").is_visible()
 
