@@ -200,10 +200,11 @@ def _run_and_exit(watched: list[int], descriptors: list[int]) -> None:
 def keep(control: int, stdout: int, stderr: int) -> None:
     """Start one program, report on `control`, and run until the program and all its descendants have ended.
 
-    Reads the request: eight bytes with the length of the rest, which consists of the folder, the number of
-    arguments, the arguments, then `NAME=value` for each variable, separated by NUL. Writes lines: `+PID
-    KEEPER` when the program runs, or `eERRNO PLACE`; `-CODE` when it has ended, and `!` when all its
-    descendants have ended.
+    The request is read from `control`. It begins with eight bytes that contain its length. Then it has the
+    folder, the number of arguments, the arguments, and `NAME=value` for each variable, separated by NUL.
+
+    The reports are lines: `+PID KEEPER` when the program runs, or `eERRNO PLACE` if it could not be started;
+    `-CODE` when it has ended, and `!` when all its descendants have ended.
     """
     adopts = set_process_option(SET_CHILD_SUBREAPER, 1)
     size = int.from_bytes(_read_exactly(control, 8), "big")

@@ -163,7 +163,7 @@ def with_mark(environment: dict[str, str], mark: str) -> dict[str, str]:
 
 
 class Family(NamedTuple):
-    """Properties that identify the processes of a job, besides the session of its leader."""
+    """Properties that identify the processes of a job, in addition to the session of the job's leader."""
 
     mark: str
     keeper: int = 0

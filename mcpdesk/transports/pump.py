@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHUNK = 64 << 10
 """Maximum size in bytes of one read. Larger buffers are slow to allocate."""
 HIGH_WATER = 1 << 20
-"""Bytes that wait for one side above which the other side is not read."""
+"""Number of bytes that may wait for one side. While more bytes wait for it, the other side is not read."""
 LONG_LINE = 256 << 20
 """Maximum size in bytes of a line. A longer one is copied in pieces and not parsed."""
 REFUSAL = b"mcpdesk: "

@@ -56,7 +56,8 @@ class LoadResult(Struct, frozen=True):
 async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
     """Call at the rate of the plan, wait for all responses, and return the outcome.
 
-    The time that a call is late counts, so that a slow server does not slow the clock.
+    The time of a call is counted from when it was due, even if it started late. A slow server therefore
+    cannot hide its delays.
     """
     times, errors = list[float](), Counter[str]()
     running = set[asyncio.Task[None]]()

@@ -35,7 +35,9 @@ INSTALL = "pip install 'mcpdesk[otel]'"
 
 
 class OtlpSender:
-    """Sends to one collector. `put`, `measure` and the counts are for the loop, the rest for its thread."""
+    """Sends to one collector. Its thread uses all members except `put`, `measure` and the counts, which are
+    for the loop.
+    """
 
     def __init__(self, endpoint: str, headers: str, journal: Journal) -> None:
         self.sent = 0

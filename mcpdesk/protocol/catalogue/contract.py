@@ -283,9 +283,9 @@ def _kinds(schema: Mapping[str, Any]) -> list[Any]:
 def _besides_choices(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the rest of two schemas whose alternatives were compared.
+    """Return the parts of two schemas that are compared after their alternatives.
 
-    If only one has `anyOf`, the other was compared whole, except for its default.
+    If only one of the schemas has `anyOf`, the other was compared whole, except for its default.
     """
     if ANY_OF in old and ANY_OF in new:
         return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))

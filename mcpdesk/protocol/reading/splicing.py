@@ -13,7 +13,7 @@ from msgspec.json import Decoder
 from mcpdesk.protocol.jsonrpc import Id
 
 Path: TypeAlias = tuple[str, ...]
-"""Names of the members on the way from the message to a value."""
+"""Names of the members that lead from the message to a value."""
 _Span: TypeAlias = tuple[int, int, Id]
 """Start and end of a value, and the value that replaces it."""
 _members_of = Decoder(dict[str, Raw]).decode

@@ -40,7 +40,7 @@ SLOTS: Final = 240
 _BOUNDS: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
 """Upper bounds of the ranges of durations in seconds, up to ten minutes. The last range has no bound."""
 _LISTS: Final = 50
-"""Number of tool lists that are remembered. The latest one tells the costs of definitions."""
+"""Number of tool lists that are remembered. The costs of definitions are computed from the latest list."""
 _STEP = 256
 """Number of exchanges between two checks of the clock."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)

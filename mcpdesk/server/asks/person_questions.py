@@ -150,9 +150,10 @@ class DeskQuestion:
         )
 
     async def answer(self, elsewhere: Elsewhere | None = None) -> Question:
-        """Wait for the answer, and return the question. An answer through `elsewhere` also ends the wait.
+        """Wait for the answer, and return the question.
 
-        This time does not count against the tool's time limit. If the call ends, the question is withdrawn.
+        If the client answers `elsewhere`, the wait ends, too. The wait does not count against the tool's time
+        limit. If the call ends, the question is withdrawn.
         """
         call = self._call
         call.asks_person += 1

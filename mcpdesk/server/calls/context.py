@@ -259,8 +259,8 @@ class Context(CallContext):
         """Ask the person at the desk, even if no desk is open.
 
         The wait does not count against the time limit, and the caller receives keep-alive messages.
-        `elsewhere` is the same question, asked through the client. If it is answered there, this question is
-        withdrawn.
+        `elsewhere` is the same question, which the client is asked at the same time. If the client answers
+        it, the question at the desk is withdrawn.
         """
         from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion

@@ -1,4 +1,4 @@
-"""One running request: its caller, its revision and client data, and the way to end it."""
+"""One running request: its caller, its revision, its client data, and how to end it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Limits(Struct, frozen=True):
     jobs_at_once: int = 16
     """Maximum number of asynchronous calls that run at the same time. Others are queued."""
     output_dirs: tuple[Path, ...] = (Path("/tmp"),)
-    """Folders, besides the server's own, from which files of such calls may be downloaded."""
+    """Folders from which files of such calls may be downloaded, in addition to the server's own folder."""
     in_flight: int = 1024
     """Maximum number of running requests on one connection or session."""
     large_bytes: int = 256 << 20

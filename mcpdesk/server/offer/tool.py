@@ -1,4 +1,4 @@
-"""Tools: their definition, and the way they are called."""
+"""Tools: how they are defined, and how they are called."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class ServerState:
         """Separate event loops for the folder's code, if it has blocked the core's loop."""
         self._has_state = False
         self._telling_aio: asyncio.Task[None] | None = None
-        """Task that tells the other replicas about the programs here."""
+        """Task that informs the other replicas about the programs of this one."""
 
     def _change_rules(self) -> None:
         self.rules += 1

@@ -30,7 +30,7 @@ from mcpdesk.tui.workbench.drafts import Draft
 MAX_HIGHLIGHTED = 32_000
 """Characters above which highlighting would slow down typing."""
 AROUND_FORM = 2
-"""Rows of the arguments besides the form and its hints: title and tabs."""
+"""Rows of the arguments that are neither form nor hints: title and tabs."""
 MOST_SUGGESTED = 8
 """Maximum suggestions in the line of hints."""
 

@@ -1,4 +1,4 @@
-"""Dialog that asks a question page by page, and closes if it is answered elsewhere."""
+"""Dialog that asks a question page by page. It closes if another screen or a client answers the question."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ _ENDINGS = {
     QuestionState.TIMED_OUT: "timed out",
     QuestionState.WITHDRAWN: "was withdrawn: {reason}",
 }
-"""Outcome of a question elsewhere, if it was neither answered nor declined."""
+"""Outcome of a question that ended without an answer from this dialog, if it was neither answered nor
+declined.
+"""
 
 
 class QuestionScreen(Dialog[None]):
@@ -328,7 +330,9 @@ class QuestionScreen(Dialog[None]):
         self._update()
 
     def _update(self) -> None:
-        """Close if the question has ended, here or elsewhere; otherwise update the title."""
+        """Close if the question has ended, also if it was answered outside of this dialog. Otherwise update
+        the title.
+        """
         if not self.is_attached or not self.is_current or not self.query(Vertical):
             return
         version = self.link.view().questions_version

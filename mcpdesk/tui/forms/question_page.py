@@ -21,7 +21,7 @@ from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.text_field import TextField
 
 AROUND_DETAIL = 6
-"""Rows besides the detail: question, margins and the field for the answer."""
+"""Rows of a page without its detail: question, margins, and the field for the answer."""
 LABEL_CELLS = 26
 """Maximum cells of a label beside its description; longer labels wrap."""
 

@@ -125,7 +125,9 @@ def _has_failed(outcome: CallOutcome) -> bool:
 
 
 def _parts(outcome: CallOutcome) -> Iterator[str]:
-    """Yield the compared parts: each text of the result, then the rest of the result or the error as JSON."""
+    """Yield the compared parts: each text of the result, then the result without texts, or the error, as
+    JSON.
+    """
     value: Any = outcome.error if outcome.result is None else outcome.result
     content = value.get("content") if isinstance(value, dict) else None
     texts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []

@@ -203,7 +203,7 @@ def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePar
 
 
 def _holding(held: HoldView) -> Iterator[LinePart]:
-    """Yield reminders that messages are held, mocked or changed by fault rules."""
+    """Yield reminders that messages are held, answered by a mock, or changed by fault rules."""
     action = "screen.show_screen('traffic')"
     if held.rule or held.messages:
         count = len(held.messages)
@@ -223,7 +223,7 @@ def _holding(held: HoldView) -> Iterator[LinePart]:
 
 
 def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:
-    """Yield work besides calls; `left` is the time to the next callback."""
+    """Yield parts about work other than calls. `left` is the time to the next callback."""
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
         action = "screen.show_part('plan')"

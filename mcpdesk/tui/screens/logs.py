@@ -44,7 +44,9 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 HISTOGRAM_S = 0.5
 """Seconds between two updates of the histogram while lines arrive."""
 NARROW, ROOMY, BROAD = 10, 100, 20
-"""Cells of the source column by default; line width in cells that allows more; maximum cells."""
+"""Cells of the source column; width of a line from which the column may be wider; maximum cells of the wider
+column.
+"""
 BOUND = 20_000
 """Maximum number of lines; above it, the oldest fifth is removed."""
 _LEVEL_STYLES = {

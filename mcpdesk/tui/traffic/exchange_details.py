@@ -159,7 +159,9 @@ def _header_line(header: Checked) -> Content:
 
 
 def _order_of(header: Checked) -> int:
-    """Return the sort key of a header: faults first, then other checked ones, then the rest."""
+    """Return the sort key of a header: faults first, then other headers that were checked, then unchecked
+    ones.
+    """
     return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
 
 
