@@ -197,7 +197,7 @@ class KeySource:
     ) -> None:
         self._load = load
         self._pace = pace
-        self._told = told
+        self._on_problem = told
         self._clock = clock
         self._keys: KeySet | None = None
         self._confirmed = self._tried = self._sought = float("-inf")
@@ -257,18 +257,18 @@ class KeySource:
         try:
             keys = await self._load()
         except (OSError, ValueError) as error:
-            self._tell(str(error))
+            self._report(str(error))
         else:
             self._keys = self._keys if keys is None else keys
             self._confirmed = self._clock()
             if keys is not None:
-                self._tell("; ".join(keys.complaints))
+                self._report("; ".join(keys.complaints))
         finally:
             self._refresh_aio = None
 
-    def _tell(self, trouble: str) -> None:
+    def _report(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:
-            self._told(trouble)
+            self._on_problem(trouble)
         self._trouble = trouble
 
 

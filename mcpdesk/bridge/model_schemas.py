@@ -235,13 +235,13 @@ class _Root:
     """Arguments that all parts of a schema's root declare together."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        self._whole = schema
+        self._schema = schema
         self._left = MOST_PARTS
         self.properties: dict[str, Any] = {}
         self.groups: list[list[str]] = []
-        self.required = self._take(schema, 0)
+        self.required = self._collect(schema, 0)
 
-    def _take(self, part: Any, depth: int) -> set[str]:
+    def _collect(self, part: Any, depth: int) -> set[str]:
         """Collect the arguments of one part; return those that it always requires."""
         self._left -= 1
         if not isinstance(part, dict) or depth > DEEPEST or self._left < 0:
@@ -251,11 +251,11 @@ class _Root:
             self.properties[name] = each if known is None or known == each else _either(known, each)
         required = {name for name in _list(part.get("required")) if isinstance(name, str)}
         if isinstance(part.get("$ref"), str):
-            required |= self._take(_resolved(self._whole, part["$ref"]), depth + 1)
+            required |= self._collect(_resolved(self._schema, part["$ref"]), depth + 1)
         for each in _list(part.get("allOf")):
-            required |= self._take(each, depth + 1)
+            required |= self._collect(each, depth + 1)
         for keyword in ("anyOf", "oneOf"):
-            branches = [self._take(each, depth + 1) for each in _list(part.get(keyword))]
+            branches = [self._collect(each, depth + 1) for each in _list(part.get(keyword))]
             if not branches:
                 continue
             common = set.intersection(*branches)
@@ -264,7 +264,7 @@ class _Root:
             if all(groups):
                 self.groups += groups
         for keyword in ("then", "else"):
-            self._take(part.get(keyword), depth + 1)
+            self._collect(part.get(keyword), depth + 1)
         for name in required - self.properties.keys():
             self.properties[name] = {}
         return required

@@ -27,7 +27,7 @@ class AttachPoint:
         self._host = host
         self._kind = kind
         self._since = time.time()
-        self._place: rendezvous.MeetingSocket | None = None
+        self._socket: rendezvous.MeetingSocket | None = None
         self._screens: set[socket] = set()
         self._is_over = False
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class AttachPoint:
             self._publisher.__exit__(*problem)
         with self._lock:
             self._is_over = True
-            place, screens = self._place, list(self._screens)
+            place, screens = self._socket, list(self._screens)
         if place is not None:
             place.withdraw()
         for each in [*screens, *([place.listener] if place else [])]:
@@ -66,7 +66,7 @@ class AttachPoint:
         with self._lock:
             if self._is_over:
                 return place.leave()
-            self._place = place
+            self._socket = place
         with suppress(OSError):  # closed
             while True:
                 visitor, _ = place.listener.accept()

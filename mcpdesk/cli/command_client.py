@@ -147,7 +147,7 @@ class CommandClient:
         self.output_fd = 1
         """Descriptor for printing results while the client is open. Hosted code cannot access it."""
         self._questions = questions
-        self._heard: SimpleQueue[Notification] = SimpleQueue()
+        self._notifications: SimpleQueue[Notification] = SimpleQueue()
 
     def remarks(self) -> list[dict[str, Any]]:
         """Return the faults found so far in the server's messages, as JSON values."""
@@ -222,20 +222,20 @@ class CommandClient:
 
         return self._run(read(), "The lists", timeout_s)
 
-    def hear(self) -> None:
+    def collect_notifications(self) -> None:
         """Keep every notification from now on, for `notifications`."""
         self._connection.listeners.append(
-            lambda method, params: self._heard.put(Notification(time.time(), method, params))
+            lambda method, params: self._notifications.put(Notification(time.time(), method, params))
         )
 
     def notifications(self, uris: Sequence[str], begun: Callable[[], None]) -> Iterator[Notification]:
         """Subscribe, also to these resources.
 
-        Yield all notifications since `hear` until the subscription ends.
+        Yield all notifications since `collect_notifications` until the subscription ends.
 
         `begun` is called on another thread once notifications can arrive. Raises: DeskError like `request`.
         """
-        found = self._heard
+        found = self._notifications
         future = asyncio.run_coroutine_threadsafe(self._connection.watch(uris, begun), self._loop)
         try:
             while not (future.done() and found.empty()):
@@ -401,7 +401,7 @@ def _connected(
         try:
             made = CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
             if watches:
-                made.hear()
+                made.collect_notifications()
             _open(connection, loop, connect_s or settings.connect_timeout_s, lines)
             yield made
         finally:
@@ -496,7 +496,7 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
             )
             made.output_fd = claimed.stdout_fd
             if watches:
-                made.hear()
+                made.collect_notifications()
             waiting = _waiting_callbacks(host)
             yield made
             if left := len(_waiting_callbacks(host) - waiting):

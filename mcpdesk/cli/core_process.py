@@ -190,9 +190,9 @@ class JournalPrinter:
                     self._queue(json_line(line))
                     continue
                 where = f" ({line.where})" if line.where else ""
-                self.say(f"{line.level} {line.source}: {line.text}{where}", line.time)
+                self.print(f"{line.level} {line.source}: {line.text}{where}", line.time)
 
-    def say(self, text: str, when: float | None = None) -> None:
+    def print(self, text: str, when: float | None = None) -> None:
         """Print one line with its time."""
         self._queue(self._line(text, when))
 

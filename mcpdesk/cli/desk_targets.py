@@ -46,7 +46,7 @@ class DeskTargets(NamedTuple):
 class _Typing(NamedTuple):
     """Context of a text that is typed at the desk."""
 
-    taken: Collection[str]
+    used_names: Collection[str]
     settings: Settings
     agreed: str
 
@@ -85,7 +85,7 @@ def _typed(given: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTarget
             raise UntrustedFileError(untrusted(config))
         store.trust(config.path, config.sha256)
 
-    return desk_targets(targets, reach, given.taken, _refuse_input, agree=agree)
+    return desk_targets(targets, reach, given.used_names, _refuse_input, agree=agree)
 
 
 def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:

@@ -145,7 +145,7 @@ class ScreenRuns:
             news = f"The screen failed and was started again{where} · {crash.summary}"
             crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
             # The view that was open may cause the crash, so it is not restored the second time.
-            place = crash.place if len(crashes) == 1 else ScreenPlace(opened=crash.place.opened)
+            place = crash.position if len(crashes) == 1 else ScreenPlace(opened=crash.position.opened)
             if len(crashes) >= MOST_CRASHES:
                 crashes = []
                 if not self._is_wanted_again(crash, where):

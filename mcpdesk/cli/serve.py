@@ -235,14 +235,14 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
                 await host.start()
                 printer.follow()
                 for line in [*greeting(host), *more]:
-                    printer.say(line)
+                    printer.print(line)
                 following = asyncio.create_task(printer.keep_following())
                 await asked.wait()
-                printer.say(f"{ending.reason}: finishing running calls")
+                printer.print(f"{ending.reason}: finishing running calls")
                 is_interrupted = ending.reason == SIGNALS["SIGINT"]  # by a person, who would have to wait
                 await _await_balancers(host, 0 if is_interrupted else lame_duck_s)
                 if left := await _drain(host):
-                    printer.say(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
+                    printer.print(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
                 following.cancel()
         finally:
             await host.stop()
@@ -252,7 +252,7 @@ async def _await_balancers(host: Host, seconds: float) -> None:
     """Continue to serve while `/ready` reports the shutdown, until load balancers have noticed."""
     if host.replicas is not None:
         host.is_draining = True
-        await host.replicas.living.say(is_ending=True)
+        await host.replicas.living.update(is_ending=True)
         await asyncio.sleep(seconds)
 
 

@@ -92,7 +92,7 @@ class ChildProcess(ConnectedTransport):
         self._on_log, self._on_stray = on_log, on_stray
         self._on_started, self._on_ended = on_started, on_ended
         self._receive: Receive = lambda incoming: None
-        self._has_strayed = False
+        self._has_stray_output = False
         self._run: ProgramRun | None = None
         self._end: ProgramEnded | None = None
 
@@ -140,8 +140,8 @@ class ChildProcess(ConnectedTransport):
         if self._replies.deliver(line, self._receive, read):
             return
         self._on_stray(line)
-        if not self._has_strayed:
-            self._has_strayed = True
+        if not self._has_stray_output:
+            self._has_stray_output = True
             self._receive(Incoming(None, b"", (stdout_remark(line),)))
 
 
@@ -165,7 +165,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._lane = FrameLane(self._framed, self._pause)
         self._output = MessageFramer(LONGEST_LINE)
         self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
-        self._patience: asyncio.TimerHandle | None = None
+        self._incomplete_timer: asyncio.TimerHandle | None = None
         """Timer after which an incomplete message is given up."""
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
@@ -246,11 +246,11 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._logged(self._log.feed(data))
             return
         self._hand_on(self._output.feed(data))
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._incomplete_timer is not None:
+            self._incomplete_timer.cancel()
+            self._incomplete_timer = None
         if self._output.is_within_message:
-            self._patience = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up)
+            self._incomplete_timer = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """Flush buffered output when a pipe is closed."""
@@ -268,7 +268,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end once the program and its output have ended."""
-        for timer in (self._lingering, self._patience):
+        for timer in (self._lingering, self._incomplete_timer):
             if timer is not None:
                 timer.cancel()
         self._may_write.set()
@@ -282,7 +282,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def _give_up(self) -> None:
-        self._patience = None
+        self._incomplete_timer = None
         self._hand_on(self._output.give_up())
 
     def _hand_on(self, frames: Sequence[bytes]) -> None:

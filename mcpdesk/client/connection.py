@@ -250,7 +250,7 @@ class ServerConnection:
             await self.result("logging/setLevel", {"level": level})
         self._log_level = level
 
-    async def tell_roots_changed(self) -> None:
+    async def notify_roots_changed(self) -> None:
         """Send `notifications/roots/list_changed` if the revision supports it. Raises: CallError."""
         agreement = self._agreement
         if agreement is not None and not agreement.revision.is_stateless and self._transport.is_open:
@@ -262,9 +262,9 @@ class ServerConnection:
         The capture records it as well.
         """
         self._transport.remarked(remark, request)
-        self._tell((remark,), request)
+        self._report_remarks((remark,), request)
 
-    def _tell(self, remarks: Sequence[Remark], request: Id | None) -> None:
+    def _report_remarks(self, remarks: Sequence[Remark], request: Id | None) -> None:
         for remark in remarks:
             for listener in self.remark_listeners:
                 listener(remark, request)
@@ -274,7 +274,7 @@ class ServerConnection:
     ) -> ServerReply:
         """Run one exchange and report remarks about the reply."""
         reply = await transport.exchange(message, headers, receive)
-        self._tell(reply.remarks, message["id"])
+        self._report_remarks(reply.remarks, message["id"])
         if isinstance(reply.message, dict) and (reply.status < 400 or "jsonrpc" in reply.message):
             mended, fault = repaired_error(reply.message)
             if fault:
@@ -530,7 +530,7 @@ class ServerConnection:
 
     def _receive(self, incoming: Incoming, call: ClientCall | None = None) -> None:
         """Handle a request or notification of the server. `call` is the call it arrived with, if known."""
-        self._tell(incoming.remarks, incoming.request)
+        self._report_remarks(incoming.remarks, incoming.request)
         if (message := incoming.message) is None:
             return
         method, params = message.get("method"), message.get("params")
@@ -540,9 +540,9 @@ class ServerConnection:
         if "id" not in message:
             self._notified(method, params, call)
         elif is_id(message["id"]) and not (self._agreement and self._agreement.revision.is_stateless):
-            self._asked(message["id"], method, params, call)
+            self._on_request(message["id"], method, params, call)
 
-    def _asked(self, identifier: Id, method: str, params: JSONObject, call: ClientCall | None) -> None:
+    def _on_request(self, identifier: Id, method: str, params: JSONObject, call: ClientCall | None) -> None:
         """Answer a request of the server in a separate task."""
         if method == "ping":
             self._farewells.begin(lambda: self._respond(identifier, {"result": {}}))
@@ -591,9 +591,9 @@ class ServerConnection:
             case "notifications/message":
                 data = params.get("data")
                 text = data if isinstance(data, str) else codec.encode(data).decode()
-                self._note(f"{params.get('level')}: {text}", call)
+                self._report_log(f"{params.get('level')}: {text}", call)
             case "notifications/elicitation/complete":
-                self._note("the step in the browser is complete", call)
+                self._report_log("the step in the browser is complete", call)
 
     def _withdraw_question(self, identifier: Any) -> None:
         """Stop answering a question that the server withdrew."""
@@ -609,12 +609,12 @@ class ServerConnection:
         known = total if isinstance(total, int | float) else None
         call.observer.progressed(progress, known, str(params.get("message") or ""))
 
-    def _note(self, text: str, call: ClientCall | None) -> None:
+    def _report_log(self, text: str, call: ClientCall | None) -> None:
         """Report a message to its call, or to all running calls if the message does not identify one."""
         calls = [call] if call is not None else {id(each): each for each in self._running.values()}.values()
         for each in calls:
             if each.observer is not None:
-                each.observer.noted(text)
+                each.observer.on_log(text)
 
     async def _listen(self) -> None:
         await self.open()

@@ -58,7 +58,7 @@ class CallObserver:
     def progressed(self, progress: float, total: float | None, message: str) -> None:
         """The server reported progress."""
 
-    def noted(self, text: str) -> None:
+    def on_log(self, text: str) -> None:
         """A log message arrived for the request."""
 
 

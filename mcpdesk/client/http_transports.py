@@ -400,7 +400,7 @@ class StreamableHttp(ClientTransport):
         used = self._headers_of(request)
         self._requests.reading = None
         reply = await self._requests.post(request, {**used, **headers}, receive)
-        if SESSION in used and is_lost_session(reply.status, reply.said):
+        if SESSION in used and is_lost_session(reply.status, reply.reason):
             failure = reply.failure()
             gone = SessionGone(failure.message, status=reply.status, body=failure.body)
             gone.reply = reply
@@ -443,7 +443,7 @@ class StreamableHttp(ClientTransport):
         while not self._is_stateless:
             try:
                 async for event in self._requests.events(self._session, framer, begun):
-                    self._heard(event.data, await read_apart(event.data))
+                    self._on_event(event.data, await read_apart(event.data))
             except HttpError as error:
                 failures += 1
                 if error.status:
@@ -453,7 +453,7 @@ class StreamableHttp(ClientTransport):
             await asyncio.sleep(_pause_s(framer))
             framer = _next_framer(framer)
 
-    def _heard(self, data: bytes, read: ReadFrame) -> None:
+    def _on_event(self, data: bytes, read: ReadFrame) -> None:
         """Handle an event that belongs to no request."""
         for each in read.messages:
             frame = codec.encode(each) if isinstance(read.value, list) else data

@@ -50,13 +50,13 @@ class InMemory(ClientTransport):
         frame = codec.encode(request)
         with self._replies.expecting(request["id"]) as reply:
             self._before_send()
-            self._channel.take(frame)
+            self._channel.receive(frame)
             return await reply
 
     async def send(self, message: JSONObject) -> None:
         """Send a notification or a response."""
         self._before_send()
-        self._channel.take(codec.encode(message))
+        self._channel.receive(codec.encode(message))
 
     async def until_ended(self) -> None:
         """Wait until the connection ends."""

@@ -167,7 +167,7 @@ class ServerReply(Struct, frozen=True):
         return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}: {excerpt(self.body)[:SHOWN]}"
 
     @property
-    def said(self) -> str:
+    def reason(self) -> str:
         """Server's explanation in a rejection, as one line."""
         if self.message is None:
             return excerpt(words(self.body, self.headers.get("content-type", "")))
@@ -175,7 +175,7 @@ class ServerReply(Struct, frozen=True):
 
     def failure(self) -> HttpError:
         """Return the status as an exception."""
-        said = self.said
+        said = self.reason
         if self.status in REDIRECTS:
             place = excerpt(without_query(self.headers.get("location", "")))
             where = f"it redirects to {place}" if place else "it redirects without a Location"

@@ -81,7 +81,7 @@ class HostedDialogue:
         """Unix time when the dialogue ended, or None while it is open."""
         self.conversation = conversation
         conversation.principal, conversation.connection = principal, self.connection
-        conversation.on_terms = self._known
+        conversation.on_terms = self._on_terms
         self.accept = self.conversation.accept
         self.accept_message: Accept = self.conversation.accept_message
         """Function that handles one decoded message; see `Conversation.accept_message`."""
@@ -145,14 +145,14 @@ class HostedDialogue:
             self.conversation.principal = principal
             self._announce()
 
-    def adopt(self, revision: str, client: str) -> bool:
+    def assume_revision(self, revision: str, client: str) -> bool:
         """Use a protocol revision as if the client had sent a handshake. Return False if it is unknown or
         stateless.
         """
         known = BY_NAME.get(revision)
         if known is None or known.is_stateless:
             return False
-        self.conversation.session.adopt(known, client)
+        self.conversation.session.assume_revision(known, client)
         return True
 
     @property
@@ -175,9 +175,9 @@ class HostedDialogue:
         """Give requests to the client the ids `<mark>-<number>`, with numbers from `first` upwards."""
         self.conversation.requests.number(mark, first)
 
-    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+    def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Notify the client of a change that another replica made, if the client subscribed to it."""
-        self.conversation.hear(kind, facts)
+        self.conversation.notify(kind, facts)
 
     def leave(self) -> None:
         """Close the dialogue because the client continues at another process. The work it started here is
@@ -202,7 +202,7 @@ class HostedDialogue:
         self._on_close(self)
         self._announce(closed=self.closed)
 
-    def _known(self, terms: Terms) -> None:
+    def _on_terms(self, terms: Terms) -> None:
         self._announce(terms.revision.name)
 
     def _announce(self, revision: str = "", closed: float | None = None) -> None:
@@ -272,11 +272,11 @@ class FrameChannel:
         """True if the peer's revision allows JSON-RPC batches."""
         return self.dialogue.conversation.may_batch
 
-    def take(self, frame: bytes, principal: Principal | None = None, note: HttpNote | None = None) -> None:
+    def receive(self, frame: bytes, principal: Principal | None = None, note: HttpNote | None = None) -> None:
         """Handle a frame that arrived from `principal`. None stands for the dialogue's principal."""
-        self.take_all((frame,), principal, note)
+        self.receive_all((frame,), principal, note)
 
-    def take_all(
+    def receive_all(
         self, frames: Sequence[bytes], principal: Principal | None = None, note: HttpNote | None = None
     ) -> None:
         """Handle frames that arrived together. `note` is the HTTP context and requires a single frame.
@@ -478,12 +478,12 @@ class Pipe(FrameChannel):
         frames = self._framer.feed(data)
         if self._framer.dropped == self._dropped:
             if frames:
-                self.take_all(frames)
+                self.receive_all(frames)
             return
         self._dropped = self._framer.dropped
         for frame in frames:
             if frame:
-                self.take_all((frame,))
+                self.receive_all((frame,))
             else:
                 self._is_armed = True
                 self.send(codec.error_response(None, invalid(f"a line exceeds {self._framer.limit} bytes")))
@@ -495,7 +495,7 @@ class Pipe(FrameChannel):
         if rest:
             if self.token is not None:
                 self.token.apply()
-            self.take(rest)
+            self.receive(rest)
         self.dialogue.end_listening()
 
     def close(self, reason: str = "connection closed") -> None:
@@ -513,7 +513,7 @@ class Pipe(FrameChannel):
 
         self.flush()
         conversation, rest = self.dialogue.conversation, self._framer.held()
-        if rest is None or self._keeps_something() or conversation.asked:
+        if rest is None or self._keeps_something() or conversation.questioned_calls:
             return None
         calls = conversation.running
         if any(call.method != LISTEN for call in calls):

@@ -77,7 +77,7 @@ class HostedEndpoint:
         self.recorder = recorder
         self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
         home = server.hosted
-        self.place = f"{home.state.name if home is not None else ''}/{self.key}"
+        self.unique_key = f"{home.state.name if home is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
         self.former = FormerClients()
@@ -282,7 +282,7 @@ class GatewayEndpoint:
 
     def __init__(self, base: HostedEndpoint) -> None:
         self.key = f"gateway:{base.key}"
-        self.place = f"gateway:{base.place}"
+        self.unique_key = f"gateway:{base.unique_key}"
         self._base = base
         self._discovery = (-1, JSONObject(), b"")
 

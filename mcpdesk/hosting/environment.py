@@ -71,7 +71,7 @@ class FolderVariables:
                 self._given.add(name)
 
     @property
-    def given(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Variables of the env files that are now in the environment."""
         return {name: self._environment[name] for name in self._given if name in self._environment}
 

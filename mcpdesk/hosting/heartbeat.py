@@ -85,7 +85,7 @@ class Heartbeat:
         if not self._thread_id or silent_s < STUCK_S:
             return None
         frame = sys._current_frames().get(self._thread_id)
-        tool, where, folder = ("", "", "") if frame is None else self._place(frame)
+        tool, where, folder = ("", "", "") if frame is None else self._blocking_line(frame)
         return Stuck(silent_s, tool, where, folder)
 
     def _silent_s(self) -> float:
@@ -115,7 +115,7 @@ class Heartbeat:
                 self._on_stuck(stuck)
             was_stuck = is_authors
 
-    def _place(self, innermost: FrameType) -> tuple[str, str, str]:
+    def _blocking_line(self, innermost: FrameType) -> tuple[str, str, str]:
         """Return the running tool, its innermost source line in a hosted folder, and that folder."""
         folders, where, found = self._folders(), "", ""
         frame: FrameType | None = innermost

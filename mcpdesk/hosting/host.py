@@ -316,7 +316,7 @@ class Host:
     def _host_folder(self, hosted: HostedFolder) -> str:
         name = hosted.server.name
         if name in self.by_name or name in self.upstreams:
-            other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.place
+            other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.location
             message = f"Two servers are called {name!r}: {other} and {hosted.folder}."
             raise DeskUserError(message, "Change `name` in one mcp.json.")
         server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
@@ -328,8 +328,8 @@ class Host:
         assert hosted.server.hosted is not None
         hosted.server.hosted.is_brief = self.plan.is_brief
         hosted.server.hosted.on_callback = partial(self._called_back, name)
-        hosted.server.hosted.notify_person = partial(self._tell_person, name)
-        hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
+        hosted.server.hosted.notify_person = partial(self._notify_person, name)
+        hosted.server.hosted.log_to_clients = partial(self._notify_clients, name)
         hosted.server.hosted.on_program_over = partial(self._program_over, name)
         return name
 
@@ -432,7 +432,7 @@ class Host:
         for function in self._pending:
             function()
         self._pending.clear()
-        self.services.on_job = self._kept_jobs.note
+        self.services.on_job = self._kept_jobs.update
         self.services.on_session = self._report_missed_callbacks
         await asyncio.gather(*map(self._wake_folder, self.folders))
 
@@ -619,19 +619,19 @@ class Host:
         if self._sharing is not None:
             self.start_chore(self._sharing.describe_folders())
 
-    def _tell_person(self, name: str, told: str) -> None:
+    def _notify_person(self, name: str, told: str) -> None:
         self.journal.notify(f"{name}: {told}", Severity.ERROR, "logs")
 
-    def _tell_clients(self, name: str, level: str, data: Any) -> list[str]:
+    def _notify_clients(self, name: str, level: str, data: Any) -> list[str]:
         return self.services.subscriptions.log(name, level, "callback", data)
 
     def _report_missed_callbacks(self, subscriber: Subscriber) -> None:
         """Notify a newly connected client of the callbacks that fired while it was disconnected."""
         home = self.folders[subscriber.server].server.hosted
         if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
-            self.start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
+            self.start_chore(self._send_missed(subscriber, home.callbacks, subscriber.peer()))
 
-    async def _tell_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
+    async def _send_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
         from mcpdesk.server.state.callback_timers import fired_data
 
         try:

@@ -227,7 +227,7 @@ class HostedFolder:
         """Read the folder again, and its agreed definitions. Raises: ManifestError."""
         loaded = load_folder(self.folder, self._loaded)
         if self.server.withheld:
-            self._check_mended(loaded.manifest)
+            self._check_fixed(loaded.manifest)
         return self._with_skills(loaded, self._variables_of_code()), self._agreed_contract()
 
     def _with_skills(self, loaded: LoadedFolder, code_reads: set[str]) -> FolderReading:
@@ -272,7 +272,7 @@ class HostedFolder:
         self.modes.refresh()
         self._journal.notify(told, Severity.ERROR, "workbench")
 
-    def _check_mended(self, manifest: Manifest) -> None:
+    def _check_fixed(self, manifest: Manifest) -> None:
         """Check a fixed manifest. Raises: ManifestError if a part of it needs a restart of the core."""
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
@@ -353,7 +353,7 @@ class HostedFolder:
         Call `look_at_code` first. Raises: OtherEnvironmentError if a variable that the code reads has another
         value in the client's process. A separate process must then serve that client.
         """
-        given = {} if self._variables is None else self._variables.given
+        given = {} if self._variables is None else self._variables.variables
         for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
             is_given = name in given and name not in environment
             if not is_given and environment.get(name) != os.environ.get(name):
@@ -418,10 +418,10 @@ class HostedFolder:
             registry.replace(())
         self.modes.refresh()
 
-    async def hear(self) -> None:
+    async def reload_state(self) -> None:
         """Load state that another replica or process has written. Log a failure."""
         try:
-            await self._state.hear()
+            await self._state.reload()
         except StorageError as error:
             self._journal.log("warning", "server", str(error), "", self.server.name)
 
@@ -535,7 +535,7 @@ def _also_changed(changes: Sequence[ContractChange]) -> str:
     worst = {(one.kind, one.name): one for one in reversed(changes)}
     told = ""
     for verdict in (ContractVerdict.COMPATIBLE, ContractVerdict.WORDING):
-        names = [one.name for one in worst.values() if one.verdict is verdict and one.told != "is new"]
+        names = [one.name for one in worst.values() if one.verdict is verdict and one.description != "is new"]
         told += f" · {verdict}: {listed(names[::-1])}" if names else ""
     return told
 
@@ -671,7 +671,7 @@ class Modes:
     def refresh(self) -> None:
         """Update the views to the server's current offers."""
         for view, tools in self._views.values():
-            view.keep_up(self._server)
+            view.sync(self._server)
             tools.follow()
 
     def view(self, name: str) -> Server:

@@ -61,7 +61,7 @@ class HostedJobs:
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
         """Return the job with that id. None if it does not exist or belongs to another caller."""
-        return self._found(identifier, job_owner(principal))
+        return self._owned_job(identifier, job_owner(principal))
 
     def has(self, identifier: str) -> bool:
         """True if the job or task is in this process's memory, and not only in the shared records."""
@@ -98,12 +98,12 @@ class HostedJobs:
         newest = sorted(own, key=lambda job: (job.created, job.number), reverse=True)
         return [codec.encode(brief(job)) for job in newest]
 
-    def known(self, identifier: str) -> HostedJob | None:
+    def by_id(self, identifier: str) -> HostedJob | None:
         """Return the job with that id, whoever owns it. Only for callers that may see all jobs."""
         job = self._store.by_id(identifier)
-        return None if job is None else self._found(identifier, job.owner)
+        return None if job is None else self._owned_job(identifier, job.owner)
 
-    def _found(self, identifier: str, owner: str) -> HostedJob | None:
+    def _owned_job(self, identifier: str, owner: str) -> HostedJob | None:
         job = self._store.find(identifier, owner)
         endpoint = None if job is None else self._endpoints.get(job.server)
         if job is None or endpoint is None:
@@ -174,7 +174,7 @@ class HostedJob:
         self._store.check_shared(self._job)
         is_cancelled = self._store.cancel(self._job, reason)
         await self._store.settled(self._job)
-        await self._store.let_go(self._job)
+        await self._store.wait_for_work(self._job)
         return is_cancelled
 
     async def manifest(self) -> bytes:

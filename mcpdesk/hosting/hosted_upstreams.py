@@ -88,7 +88,7 @@ class HostedUpstreams:
         target = plan.target
         if not (self._is_served and isinstance(target, UrlTarget)):
             return False
-        return has_stored_login(target, plan.reach, self._site.place)
+        return has_stored_login(target, plan.reach, self._site.location)
 
     def load(self, plan: UpstreamPlan, has_login: bool) -> Upstream:
         """Add a server without connecting to it."""
@@ -107,7 +107,7 @@ class HostedUpstreams:
         """
         if (upstream := self.by_name.get(name)) is None:
             return  # it was removed in the meantime
-        await (upstream.take_token(token) if token else upstream.log_in())
+        await (upstream.set_token(token) if token else upstream.log_in())
         if name not in self.passed:
             return
         has_login = await asyncio.to_thread(self.has_login, upstream.plan)
@@ -132,7 +132,7 @@ class HostedUpstreams:
         from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests, own_headers
         from mcpdesk.upstream.target_transport import guarded_program
 
-        target, place, upstream = plan.target, self._site.place, self.by_name[plan.name]
+        target, place, upstream = plan.target, self._site.location, self.by_name[plan.name]
         has_login = plan.name in self._logged_in
         if isinstance(target, CommandTarget):
             from mcpdesk.upstream.channels import ProgramChannels

@@ -215,12 +215,12 @@ class JournalHandler(logging.Handler):
             text = f"{record.msg} {record.args}"
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
-        where, call = self._place(record), self._running()
+        where, call = self._location(record), self._running()
         # The rate is limited only for this program's own loggers, not for hosted code.
         cause = f"{record.name}:{text}" if record.name.startswith(OURS) else ""
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
-    def _place(self, record: logging.LogRecord) -> str:
+    def _location(self, record: logging.LogRecord) -> str:
         """Attribute `where` of a record, or its source line in a hosted folder."""
         if isinstance(where := getattr(record, "where", None), str):
             return where

@@ -47,10 +47,10 @@ class KeptJobs:
             replicas.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
             replicas.engine.on_back.append(self._restate)
 
-    def note(self, job: Job, is_forgotten: bool) -> None:
+    def update(self, job: Job, is_forgotten: bool) -> None:
         """Store a job that began, progressed or ended. Delete it if `is_forgotten`."""
         if job.server in self._endpoints:
-            self._of(job.server).note(job, is_forgotten)
+            self._of(job.server).update(job, is_forgotten)
 
     async def recall(self, name: str) -> None:
         """Load the jobs of a server that an earlier process stored. Jobs of other replicas are not loaded."""
@@ -144,7 +144,7 @@ class KeptJobs:
                 self._store,
                 partial(self._complain, name),
                 lambda job: self._endpoints[name].dispatcher.tool_calls.repeat(job),
-                lambda job, why: replicas.bus.tell(END_JOB, job=job, why=why),
+                lambda job, why: replicas.bus.publish(END_JOB, job=job, why=why),
                 lambda: replicas.away,
                 replicas.engine.clock,
             )

@@ -20,7 +20,7 @@ class StuckFolders:
     """Watches the core's loop for blocking code of hosted folders."""
 
     def __init__(self, folders: Mapping[str, HostedFolder], journal: Journal, turns: LoopTurns) -> None:
-        self.heartbeat = Heartbeat(self._roots, self._tool_at, turns, self._note)
+        self.heartbeat = Heartbeat(self._roots, self._tool_at, turns, self._on_stuck)
         self.on_stuck: Callable[[], None] = lambda: None
         """Called on a separate thread after the block was logged."""
         self._folders, self._journal = folders, journal
@@ -45,7 +45,7 @@ class StuckFolders:
                         return str(item.name)
         return ""
 
-    def _note(self, stuck: Stuck) -> None:
+    def _on_stuck(self, stuck: Stuck) -> None:
         """Log the blocking code, and move its folder to separate event loops.
 
         Runs on the heartbeat's thread.

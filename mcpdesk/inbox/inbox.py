@@ -135,7 +135,7 @@ class Inbox:
         self._changed(question)
         return number, waiting.future
 
-    def keep(self, ended: Question) -> None:
+    def add_ended(self, ended: Question) -> None:
         """Add a question that was asked and answered by other means to the ended ones."""
         kept = replace(ended, id=next(self._numbers))
         self._ended.appendleft(kept)

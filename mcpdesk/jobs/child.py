@@ -119,7 +119,7 @@ class ProgramGuard:
                 while self._changes:
                     group, is_watched = self._changes.popleft()
                     (self._groups.add if is_watched else self._groups.discard)(group)
-                    self._tell(f"{'+' if is_watched else '-'}{group}\n")
+                    self._write_to_guard(f"{'+' if is_watched else '-'}{group}\n")
             finally:
                 self._lock.release()
 
@@ -138,9 +138,9 @@ class ProgramGuard:
             return
         self._program, self._connection = _start_keeping(self._token) if self.keeps else _start(self._token)
         for group in self._groups:
-            self._tell(f"+{group}\n")
+            self._write_to_guard(f"+{group}\n")
 
-    def _tell(self, line: str) -> None:
+    def _write_to_guard(self, line: str) -> None:
         """Write a line to the guard. A killed guard is replaced at the next job; no program waits for it."""
         if self._connection is not None and not self.keeps:
             with contextlib.suppress(OSError):
@@ -272,7 +272,7 @@ class KeptChild:
         """Call a function once the program has ended."""
         self._ended = ended
         asyncio.get_running_loop().add_reader(self._control.fileno(), self._reported)
-        self._take(b"")
+        self._on_data(b"")
 
     def close(self) -> None:
         """Stop watching; the keeper kills the remaining descendants."""
@@ -288,14 +288,14 @@ class KeptChild:
         except ConnectionError:
             data = b""
         if data:
-            self._take(data)
+            self._on_data(data)
             return
         self.close()
         if self.code is None:  # the keeper was killed, and the guard kills its programs
             self.code = -signal.SIGKILL
             self._ended()
 
-    def _take(self, data: bytes) -> None:
+    def _on_data(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             if line == b"!":

@@ -74,15 +74,15 @@ class _Tail:
     def __init__(self, most: int) -> None:
         self.size = 0
         self._most = most
-        self._kept = 0
+        self._length = 0
         self._pieces: list[str] = []
         """Pieces that are joined only when read, so that text in small pieces is not copied with each one."""
 
     def add(self, text: str) -> None:
         self.size += len(text)
-        self._kept += len(text)
+        self._length += len(text)
         self._pieces.append(text)
-        if self._kept > 2 * self._most or len(self._pieces) >= PIECES:
+        if self._length > 2 * self._most or len(self._pieces) >= PIECES:
             self._join()
 
     def since(self, position: int) -> tuple[str, int]:
@@ -96,15 +96,15 @@ class _Tail:
 
     def shrink(self) -> int:
         """Keep only the text that `end` returns; return its length."""
-        self._keep(self.end())
-        return self._kept
+        self._trim(self.end())
+        return self._length
 
     def _join(self) -> str:
         text = "".join(self._pieces)
-        return self._keep(text if len(text) <= 2 * self._most else text[-self._most :])
+        return self._trim(text if len(text) <= 2 * self._most else text[-self._most :])
 
-    def _keep(self, text: str) -> str:
-        self._pieces, self._kept = [text], len(text)
+    def _trim(self, text: str) -> str:
+        self._pieces, self._length = [text], len(text)
         return text
 
 
@@ -156,7 +156,7 @@ class CallFeed:
         with self._lock:
             self._progress = ProgressReport(value, total, _sendable(message[:MESSAGE_LENGTH]))
             self._steps += 1
-        self._tell()
+        self._notify()
 
     def produced(self, path: Path) -> None:
         """Report an existing file that the call produced, by its absolute path."""
@@ -164,7 +164,7 @@ class CallFeed:
             if path in self._files or len(self._files) >= FILES:
                 return
             self._files.append(path)
-        self._tell()
+        self._notify()
 
     def tails(self) -> tuple[str, str]:
         """Return the ends of both streams."""
@@ -223,9 +223,9 @@ class CallFeed:
         with self._lock:
             tail.add(text)
             self._both.add(text)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._lock:
             listeners = list(self._listeners.values())
         for listener in listeners:

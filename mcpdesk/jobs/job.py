@@ -96,7 +96,7 @@ class Job(TaskView, eq=False, kw_only=True):
     listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @property
-    def told(self) -> str:
+    def status_message(self) -> str:
         """Message for a client, with a remark if the code still runs although the job was cancelled."""
         if self.is_left:
             return "; ".join(filter(None, (self.message, STILL_RUNS)))
@@ -127,7 +127,7 @@ class Job(TaskView, eq=False, kw_only=True):
         self.touch(now)
         return True
 
-    def say(self, message: str) -> None:
+    def set_message(self, message: str) -> None:
         """Set the status message without notifying listeners."""
         if not self.is_over:
             self.message = message[:MESSAGE_LENGTH]
@@ -335,7 +335,7 @@ class JobStore:
         job.is_left = runs
         self.version += 1
 
-    async def let_go(self, job: Job) -> None:
+    async def wait_for_work(self, job: Job) -> None:
         """Wait briefly for the work of a cancelled job to end."""
         work = self._work_of.get(job.id)
         if work is not None:

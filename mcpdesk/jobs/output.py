@@ -40,14 +40,14 @@ class Excerpt:
     def __init__(self, whole: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
         """Total bytes added."""
-        self._whole, self._end = whole, end
+        self._limit, self._end = whole, end
         self._head = bytearray()
         self._tail = bytearray()
 
     @property
     def is_cut(self) -> bool:
         """True if bytes were omitted."""
-        return self.size > self._whole
+        return self.size > self._limit
 
     def is_longer(self, most: int) -> bool:
         """Return True if the stream has more than `most` characters."""
@@ -133,7 +133,7 @@ class Output:
         """
         self.file: Path | None = file
         """File with the full output, or None."""
-        self.kept = 0
+        self.written = 0
         """Bytes in the file."""
         self.problem = ""
         """Reason why `file` is missing or incomplete."""
@@ -236,7 +236,7 @@ class Output:
                 self.file.unlink()
             if self._budget is not None and not self._is_removed:
                 self._budget.unwatch(self.file)
-                self._budget.give_back(self.kept)
+                self._budget.give_back(self.written)
 
     def _spill(self, data: bytes) -> None:
         size = self._all.size
@@ -262,19 +262,19 @@ class Output:
 
     def _removed(self, reason: str) -> None:
         """Record that the file was deleted to make room."""
-        self._is_removed, self.kept, self.problem = True, 0, reason
+        self._is_removed, self.written, self.problem = True, 0, reason
 
     def _write(self, data: bytes) -> None:
         assert self._descriptor is not None
-        if self._budget is not None and (room := self._budget.take(len(data))) < len(data):
+        if self._budget is not None and (room := self._budget.reserve(len(data))) < len(data):
             data = data[:room]
             self.problem = (
-                f"the file holds the first {self.kept + room:,} bytes only: "
+                f"the file holds the first {self.written + room:,} bytes only: "
                 "the outputs of programs exceed outputs_keep_bytes"
             )
         while data:
             written = os.write(self._descriptor, data)
-            self.kept += written
+            self.written += written
             data = data[written:]
 
     def _is_file_due(self, size: int) -> bool:
@@ -285,7 +285,7 @@ def stored_text(folder: Path, text: str, budget: OutputBudget | None = None) -> 
     """Write a text that is too long for a reader to a new file. Raises: OSError."""
     data = text.encode("utf-8", "replace")
     path = _new_path(folder)
-    if budget is not None and budget.take(len(data)) < len(data):
+    if budget is not None and budget.reserve(len(data)) < len(data):
         raise OSError(errno.EDQUOT, "it is larger than outputs_keep_bytes")
     with os.fdopen(private_files.create(path), "wb") as file:
         file.write(data)
@@ -431,15 +431,15 @@ class Reports(Output):
         for each in progress:
             self._on_progress(each)
         if text:
-            self._keep(stream, text, False)
+            self._add_decoded(stream, text, False)
 
     def close(self) -> None:
         """Add the remaining text and close the file."""
         for stream, reader in self._readers.items():
-            self._keep(stream, reader.end(), True)
+            self._add_decoded(stream, reader.end(), True)
         super().close()
 
-    def _keep(self, stream: Stream, text: bytes, is_last: bool) -> None:
+    def _add_decoded(self, stream: Stream, text: bytes, is_last: bool) -> None:
         if text:
             super().add(stream, text)
         if told := self._decoders[stream].decode(text, is_last):

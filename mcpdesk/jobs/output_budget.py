@@ -35,7 +35,7 @@ class OutputBudget:
         self.most = most
         self._folders = tuple(folders)
         self._lock = Lock()
-        self._used = self._taken = 0
+        self._used = self._reserved = 0
         """Bytes in the folders, and the bytes added since the last scan."""
         self._looks_next = True
         self._owners: dict[Path, Callable[[str], None]] = {}
@@ -56,15 +56,15 @@ class OutputBudget:
         with self._lock:
             self._used -= size
 
-    def take(self, size: int) -> int:
+    def reserve(self, size: int) -> int:
         """Make room for `size` more bytes. Return how many of them may be written."""
         with self._lock:
             # Other processes may use the same folders.
-            if self._looks_next or self._used + size > self.most or self._taken > self.most // _SHARE:
+            if self._looks_next or self._used + size > self.most or self._reserved > self.most // _SHARE:
                 self._make_room(size)
             granted = max(0, min(size, self.most - self._used))
             self._used += granted
-            self._taken += granted
+            self._reserved += granted
             return granted
 
     def _make_room(self, size: int) -> None:
@@ -84,7 +84,7 @@ class OutputBudget:
                 _log.info("removed the output file %s (%s bytes): %s", file.path, f"{file.size:,}", reason)
                 if (owner := self._owners.pop(file.path, None)) is not None:
                     owner(f"the file with the output was removed: {reason}")
-        self._used, self._taken, self._looks_next = used, 0, False
+        self._used, self._reserved, self._looks_next = used, 0, False
 
     def _files(self) -> Iterator[_File]:
         for folder in self._folders:

@@ -112,7 +112,7 @@ class Program:
         text = decoder.decode(data, final=is_over and not is_full)
         unfinished, _ = decoder.getstate()
         end = start + len(data) - len(unfinished)
-        has_more = is_full and self.output.kept > end
+        has_more = is_full and self.output.written > end
         return Piece(text, end, has_more, is_last=is_over and not has_more)
 
     def unread(self, start: int, most: int) -> Piece:
@@ -121,7 +121,7 @@ class Program:
         Raises: OSError if the file cannot be read.
         """
         output, is_over = self.output, self.over.is_set()
-        end = output.size if output.problem else output.kept
+        end = output.size if output.problem else output.written
         if not output.problem and end - start <= most:
             return self.piece(start, most)
         half = max(0, most - NOTE_LENGTH) // 2

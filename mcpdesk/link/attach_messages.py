@@ -139,8 +139,8 @@ NO_RESULT: Final = (
 ASYNC: Final = (
     "hold",
     "set_faults",
-    "let_go",
-    "can",
+    "release",
+    "mock",
     "delay",
     "untrusted",
     "add_server",
@@ -180,7 +180,7 @@ METHODS: Final[dict[str, LinkMethod]] = {
     "request": LinkMethod(tuple[str, str, dict[str, Any]], None),
     "cancel": LinkMethod(tuple[int], None),  # `int`: id of a request
     "look": LinkMethod(tuple[int], None),  # `int`: connection of a client
-    "whole": LinkMethod(tuple[int], bytes),  # return all bytes of a frame
+    "frame_bytes": LinkMethod(tuple[int], bytes),  # return all bytes of a frame
     "ping": LinkMethod(tuple[()], None),  # check that the core answers
 }
 """Methods that a screen may call, by name."""

@@ -40,12 +40,12 @@ class CaptureLink(Link):
         self._notices: list[Notice] = []
         if told:
             self._add(told, Severity.INFO)
-        self._told = set[str]()
+        self._reported = set[str]()
         self._began = False
         self._closed = Event()
         self._follower = Thread(target=self._follow, name="follow", daemon=True)
         if not archive.is_behind:
-            self._tell()
+            self._report()
 
     def view(self) -> CoreView:
         """Return a view with the path of the capture. The first call starts the reading thread."""
@@ -92,14 +92,14 @@ class CaptureLink(Link):
         while archive.index.paired < archive.count and not self._closed.wait(rest_s()):
             archive.index.catch_up(_SLICE_S)
         if not (archive.is_live or archive.is_behind):
-            self._tell()
+            self._report()
             if was_live:
                 self._add("the process that wrote the capture has ended")
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         for text in problems(self._archive):
-            if text not in self._told:
-                self._told.add(text)
+            if text not in self._reported:
+                self._reported.add(text)
                 self._add(text)
 
     def _add(self, text: str, severity: Severity = Severity.WARNING) -> None:

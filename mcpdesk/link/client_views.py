@@ -40,7 +40,7 @@ def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> 
         if client.tools_listed is None:
             return ToolsSeen.NEVER
         offers = endpoint.modes.get(client.key.mode, endpoint).dispatcher.offers
-        return ToolsSeen.FRESH if client.tools_listed == offers.tools_told() else ToolsSeen.STALE
+        return ToolsSeen.FRESH if client.tools_listed == offers.tools_fingerprint() else ToolsSeen.STALE
 
     former = _FormerRows(endpoint.name, endpoint.former, tools)
     views = []
@@ -83,7 +83,7 @@ class _FormerRows:
     ) -> None:
         self._server = server
         self._tools = tools
-        self._former: dict[ClientKey, ClientSummary] = {each.key: each for each in former.known()}
+        self._former: dict[ClientKey, ClientSummary] = {each.key: each for each in former.clients()}
         self._dropped = former.dropped
 
     def row(self, client: ClientSummary, seen: float | None, running: int = 0) -> ClientView:

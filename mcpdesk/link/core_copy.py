@@ -81,7 +81,7 @@ PAIR_S, PAIR_REST_S = 0.003, 0.001
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait for a core that does not read."""
-_OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect", "let_go", "delay"})
+_OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect", "release", "delay"})
 """Methods whose first argument is the number of a question, a connection or a held message."""
 _OF_A_CALLBACK: Final = frozenset({"fire_callback", "cancel_callback"})
 """Methods whose second argument is the number of a callback."""
@@ -251,16 +251,16 @@ class CoreCopy(Link):
         self._looked_at = 0
         self._looked = -math.inf
         """Monotonic time of the last request for details of the client that the screen shows."""
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         """Monotonic time of the last message from the core."""
-        self._asked: dict[int, tuple[str, Future[Any]]] = {}
+        self._pending: dict[int, tuple[str, Future[Any]]] = {}
         self._calls: dict[int, RemoteCall] = {}
         self._ids = iter(range(1, 1 << 62))
         self._wire: Wire | None = None
         self._has_frames = False
         self._last_line = -1
         """Number of the core's newest log line that is in the journal."""
-        self._missing, self._told_missing = 0, float("-inf")
+        self._missing, self._reported_missing = 0, float("-inf")
         """Number of missing frames that are not reported yet, and monotonic time of the last report."""
 
     @property
@@ -273,7 +273,7 @@ class CoreCopy(Link):
 
         `gone` is set after the core has ended, `silent_s` while it does not answer.
         """
-        silent_s = time.monotonic() - self._heard
+        silent_s = time.monotonic() - self._last_message
         is_silent = silent_s >= SILENT_S and not self._view.gone
         return replace(self._view, silent_s=max(1, int(silent_s))) if is_silent else self._view
 
@@ -350,7 +350,7 @@ class CoreCopy(Link):
 
     def fetch(self, epoch: int, number: int) -> Future[bytes] | None:
         """Request all bytes of a large frame from the core. None if the core has ended."""
-        return self._ask("whole", (number,)) if epoch == self._epoch else None
+        return self._ask("frame_bytes", (number,)) if epoch == self._epoch else None
 
     def _withdraw(self, id: int) -> None:
         if self._calls.pop(id, None) is not None:
@@ -370,7 +370,7 @@ class CoreCopy(Link):
         """Send a request to the core. The future may fail with ValueError or DeskUserError."""
         id = next(self._ids) if id is None else id
         done = promise()
-        self._asked[id] = method, done
+        self._pending[id] = method, done
         self.room.call_soon(lambda: self._send(id, framed(Ask(id, method, pack(arguments)))))
         return done
 
@@ -398,22 +398,22 @@ class CoreCopy(Link):
             wire.send(data)
 
     def _fail(self, id: int, why: str) -> None:
-        method, done = self._asked.pop(id, ("", None))
+        method, done = self._pending.pop(id, ("", None))
         if (call := self._calls.pop(id, None)) is not None:
             call.fail(why)
         if done is None:
             return
         if method in NO_RESULT:
-            self.note(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
+            self.notify(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
         # Callers of these methods expect ValueError, as for invalid answers.
         done.set_exception(ValueError(why) if method in ASYNC else DeskUserError(why))
 
     def _fail_all(self, why: str) -> None:
-        for id in [*self._asked, *self._calls]:
+        for id in [*self._pending, *self._calls]:
             self._fail(id, why)
         self.room.changes.note()
 
-    def note(self, text: str, severity: Severity) -> None:
+    def notify(self, text: str, severity: Severity) -> None:
         """Notify the person."""
         self.journal.notify(text, severity)
 
@@ -424,11 +424,11 @@ class CoreCopy(Link):
             self._wire = wire
             while True:
                 news = await wire.receive()
-                self._heard = time.monotonic()
+                self._last_message = time.monotonic()
                 if news is LOST:
                     self._fail_all(f"the answer of {self.title} was deleted before it could be read")
                 else:
-                    self._take(_of_core.decode(news))
+                    self._on_message(_of_core.decode(news))
         finally:
             watching.cancel()
             self._wire = None
@@ -436,46 +436,46 @@ class CoreCopy(Link):
 
     async def _watch_silence(self) -> None:
         """Ping the core again and again. Report when it stops or resumes answering."""
-        self._heard = beat = time.monotonic()
+        self._last_message = beat = time.monotonic()
         was_silent = False
         while True:
             self._ask("ping", ())
             await asyncio.sleep(BEAT_S)
             last, beat = beat, time.monotonic()
             if beat - last > BEAT_S + SILENT_S / 2:
-                self._heard = beat  # this process was suspended
-            is_silent = beat - self._heard >= SILENT_S and not self.room.is_cut_off
+                self._last_message = beat  # this process was suspended
+            is_silent = beat - self._last_message >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
-                self.note(f"{self.title} does not answer: it hangs or is stopped", Severity.WARNING)
+                self.notify(f"{self.title} does not answer: it hangs or is stopped", Severity.WARNING)
             elif was_silent and not is_silent:
-                self.note(f"{self.title} answers again", Severity.INFO)
+                self.notify(f"{self.title} answers again", Severity.INFO)
             was_silent = is_silent
 
-    def _take(self, news: FromCore) -> None:
+    def _on_message(self, news: FromCore) -> None:
         """Update the copy with a message."""
         if not self._is_pong(news):
-            self._take_news(news)
+            self._on_news(news)
             self.room.changes.note()
 
     def _is_pong(self, news: FromCore) -> bool:
         """Handle the reply to a ping, and return True. For any other message, return False."""
-        if not isinstance(news, Reply) or self._asked.get(news.id, ("", None))[0] != "ping":
+        if not isinstance(news, Reply) or self._pending.get(news.id, ("", None))[0] != "ping":
             return False
-        self._take_reply(news.id, news)
+        self._on_reply(news.id, news)
         return True
 
-    def _take_news(self, news: FromCore) -> None:
+    def _on_news(self, news: FromCore) -> None:
         match news:
             case State(part, key, value):
-                self._take_part(part, key, _parts[part].decode(value))
+                self._on_state(part, key, _parts[part].decode(value))
             case TrafficBatch():
-                missing = self.room.frames.take(news, self._epoch, self.replica)
+                missing = self.room.frames.add_batch(news, self._epoch, self.replica)
                 self.room.pair()
                 if missing and self._has_frames:
-                    self._tell_missing(missing)
+                    self._report_missing(missing)
                 self._has_frames = True
             case Reply(id):
-                self._take_reply(id, news)
+                self._on_reply(id, news)
             case CallNews(id) if (call := self._calls.get(id)) is not None:
                 call.connection = news.connection + (self._epoch << EPOCH)
                 call.request_id, call.progress = news.request_id, news.progress
@@ -484,38 +484,38 @@ class CoreCopy(Link):
                     del self._calls[id]
                     call.end(news.outcome)
 
-    def _tell_missing(self, missing: int) -> None:
+    def _report_missing(self, missing: int) -> None:
         """Log the number of missing frames, at most once in `REPORT_INTERVAL_S`."""
         self._missing += missing
-        if (now := time.monotonic()) - self._told_missing > REPORT_INTERVAL_S:
+        if (now := time.monotonic()) - self._reported_missing > REPORT_INTERVAL_S:
             left_out = f"{self._missing:,} frames of {self.title} are left out"
             self.journal.log(
                 "warning", "server", f"{left_out}: they arrived faster than this desk reads them"
             )
-            self._missing, self._told_missing = 0, now
+            self._missing, self._reported_missing = 0, now
 
-    def _take_reply(self, id: int, reply: Reply) -> None:
+    def _on_reply(self, id: int, reply: Reply) -> None:
         if reply.error:
-            method, done = self._asked.pop(id, ("", None))
+            method, done = self._pending.pop(id, ("", None))
             if (call := self._calls.pop(id, None)) is not None:
                 call.fail(reply.error)
             if done is not None:
                 is_value = reply.is_value_error or method in ASYNC
                 done.set_exception(ValueError(reply.error) if is_value else DeskUserError(reply.error))
             if method in NO_RESULT:
-                self.note(f"{method.replace('_', ' ')}: {reply.error}", Severity.ERROR)
-        elif id in self._asked:
-            method, done = self._asked.pop(id)
+                self.notify(f"{method.replace('_', ' ')}: {reply.error}", Severity.ERROR)
+        elif id in self._pending:
+            method, done = self._pending.pop(id)
             done.set_result(METHODS[method].result.decode(reply.value))
 
-    def _take_part(self, part: str, key: str, value: Any) -> None:
+    def _on_state(self, part: str, key: str, value: Any) -> None:
         raised = Raised(self._epoch, self.replica)
         if part == "view":
             came_back = bool(self._view.gone)
             self._view = raised.view(value)
             self.shown.set()
             if came_back and not self.room.is_quiet:
-                self.note(f"attached to {self.title}", Severity.INFO)
+                self.notify(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:
                 # A core sends past lines again at every connection; skip those. Lines with the number -1 come
@@ -550,7 +550,7 @@ class CoreCopy(Link):
         self.shown.set()
         self.room.changes.note()
         if is_news:
-            self.note(f"{said}: its traffic is kept{then}", severity)
+            self.notify(f"{said}: its traffic is kept{then}", severity)
 
     def begin_again(self, core: Welcome) -> None:
         """Reset the copy, because another core replaces its core."""

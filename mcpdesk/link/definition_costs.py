@@ -15,7 +15,7 @@ class DefinitionCosts:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._kept: dict[str, tuple[int, Tokens]] = {}
+        self._costs: dict[str, tuple[int, Tokens]] = {}
         """Version of the catalogue and the costs of its tools, by server."""
 
     @property
@@ -32,10 +32,10 @@ class DefinitionCosts:
         found: Tokens = {}
         for server in servers:
             catalogue = self._link.catalogue(server)
-            version, costs = self._kept.get(server, (-1, {}))
+            version, costs = self._costs.get(server, (-1, {}))
             if version != catalogue.version:
                 tools = (item for item in catalogue.items if item.kind is ItemKind.TOOL and item.definition)
                 costs = {(server, tool.name): definition_cost(tool.definition).tokens for tool in tools}
-                self._kept[server] = catalogue.version, costs
+                self._costs[server] = catalogue.version, costs
             found |= costs
         return found

@@ -76,7 +76,7 @@ class DeskCall(CallObserver):
         """Record progress reported by the server."""
         self.progress = Progress(progress, total, message)
 
-    def noted(self, text: str) -> None:
+    def on_log(self, text: str) -> None:
         """Record a log message."""
         if len(self._logs) < KEPT_LOGS:
             self._logs.append(text)

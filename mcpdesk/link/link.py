@@ -301,7 +301,7 @@ class HoldFacet:
         """
         return _not_done()
 
-    def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
+    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
         """Release a held message, replace it, or drop it. The result is False if it is no longer held.
 
         The future fails with ValueError if `text` is not a valid replacement.
@@ -312,7 +312,7 @@ class HoldFacet:
         """Release a held message after some seconds. The result is False if it is no longer held."""
         return _not_done()
 
-    def can(self, what: CannedCall, answer: str) -> Future[bool]:
+    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
         """Answer all requests like `what` with a recorded answer. An empty answer ends this.
 
         The future fails with ValueError for an invalid answer.

@@ -175,7 +175,7 @@ def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
     return {
         "mcpdesk": __version__,
         "protection": view.protection.value,
-        "replicas": [_fields(each, "name state said") for each in view.replicas],
+        "replicas": [_fields(each, "name state reason") for each in view.replicas],
         "key_header": view.api_key_header,
         "servers": [_server(*pair) for pair in zip(view.servers, catalogues, strict=True)],
     }
@@ -225,7 +225,7 @@ def questions_json(questions: tuple[Question, ...]) -> Json:
 def _server(server: ServerView, catalogue: Catalogue) -> Json:
     works = [item for item in catalogue.items if not item.problem or item.stale]
     return _fields(server, "name title version url wants_token mode problems") | {
-        "folder": server.place,
+        "folder": server.location,
         "modes": [_mode(mode) for mode in server.modes],
         "counts": {kind.value: sum(item.kind is kind for item in works) for kind in ItemKind},
         "left_out": len(catalogue.items) - len(works),
@@ -353,7 +353,7 @@ class NewestLines:
             "total": view.total,
             "done": round(view.done, 2),
             "behind": max(0, index.frame_count - index.paired),
-            "gone": index.gone,
+            "gone": index.missing_frames,
             "removed": index.removed,
         }
 
@@ -385,7 +385,7 @@ class LinkBoard:
         self._link = link
         self.attend = attend
         self._acts = Acts(link)
-        self._kept: dict[str, tuple[object, Any]] = {}
+        self._cache: dict[str, tuple[object, Any]] = {}
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
         self._costs = DefinitionCosts(link)
         self._lines: list[LogLine] = []
@@ -453,9 +453,9 @@ class LinkBoard:
 
     def _made(self, name: str, key: object, make: Callable[[], Any]) -> Any:
         """Return the cached value if `key` is unchanged, else create a new one."""
-        kept = self._kept.get(name)
+        kept = self._cache.get(name)
         if kept is None or kept[0] != key:
-            kept = self._kept[name] = (key, make())
+            kept = self._cache[name] = (key, make())
         return kept[1]
 
     def _logs(self) -> Any:
@@ -471,7 +471,7 @@ class LinkBoard:
 
     def _statistics(self) -> Any:
         """Return statistics, computed at most once in `COUNT_S` seconds because every call changes them."""
-        counted, kept, now = self._link.traffic.statistics, self._kept.get("statistics"), monotonic()
+        counted, kept, now = self._link.traffic.statistics, self._cache.get("statistics"), monotonic()
         if kept is not None and now < self._counted + COUNT_S:
             return kept[1]
         self._counted = now

@@ -126,7 +126,7 @@ class AttachedScreen:
             while not self._over:
                 said = read_message(read)
                 self._room.acquire()
-                self._visit.take(said)
+                self._visit.handle(said)
         finally:
             stop_listening()
 
@@ -211,7 +211,7 @@ class ScreenVisit:
         self._client = _SlowLook()
         self._sent = SentParts()
 
-    def take(self, said: bytes) -> None:
+    def handle(self, said: bytes) -> None:
         """Carry out one request. Raises: ValueError, MsgspecError if it is invalid."""
         ask = _of_screen.decode(said)
         if not isinstance(ask, Ask) or ask.method not in METHODS:
@@ -267,7 +267,7 @@ class ScreenVisit:
                 "request": partial(self._request, ask.id),
                 "cancel": self._cancel,
                 "look": self._look,
-                "whole": self._link.traffic.whole,
+                "frame_bytes": self._link.traffic.frame_bytes,
                 "ping": lambda: None,
             }
             value = (own.get(ask.method) or getattr(self._link, ask.method))(*arguments)
@@ -533,7 +533,7 @@ class CoreNews:
         batch, held = list[Frame](), 0
         for frame in frames:
             if needs_all_bytes(frame):
-                frame = structs.replace(frame, data=self._link.traffic.whole(frame.number))
+                frame = structs.replace(frame, data=self._link.traffic.frame_bytes(frame.number))
             if batch and held + len(frame.data) > 2 * BATCH_BYTES:
                 yield tuple(batch)
                 batch, held = [], 0

@@ -57,13 +57,13 @@ class LocalClients(ClientFacet):
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._kept: tuple[ClientView, ...] = ()
+        self._clients: tuple[ClientView, ...] = ()
         self._looked = float("-inf")
 
     def client_views(self) -> tuple[ClientView, ...]:
         """Return one view per client, by connection. With `MANY` clients, it may be `REST_S` seconds old."""
         now = time.monotonic()
-        if len(self._kept) < MANY or now - self._looked > REST_S:
+        if len(self._clients) < MANY or now - self._looked > REST_S:
             http = self._host.http
             seen = {} if http is None else http.last_seen()
             found = [
@@ -77,9 +77,9 @@ class LocalClients(ClientFacet):
                     for one in http.passed_clients()
                 )
                 found += passed_views(passed, http.former_passed_clients())
-            self._kept = tuple(sorted(found, key=lambda view: view.connection))
+            self._clients = tuple(sorted(found, key=lambda view: view.connection))
             self._looked = now
-        return self._kept
+        return self._clients
 
     def client(self, connection: int) -> ClientDetail | None:
         """Return details of one client. None if it is unknown."""
@@ -110,7 +110,7 @@ class LocalClients(ClientFacet):
         conversation = dialogue.conversation
         running, session = conversation.running, conversation.session
         # An operation over several requests runs its handler in a separate task.
-        tasks = {one.place: one.task for one in self._host.services.deadlines}
+        tasks = {one.capture_key: one.task for one in self._host.services.deadlines}
         return ClientDetail(
             capabilities=conversation.terms.capabilities,
             session=self._session(dialogue.connection),
@@ -121,8 +121,10 @@ class LocalClients(ClientFacet):
             running=tuple(
                 _running(
                     call,
-                    conversation.asked,
-                    awaited_line(tasks.get(call.place), endpoint.server.folder) if at < MOST_LINES else "",
+                    conversation.questioned_calls,
+                    awaited_line(tasks.get(call.capture_key), endpoint.server.folder)
+                    if at < MOST_LINES
+                    else "",
                 )
                 for at, call in enumerate(call for call in running if call.method != LISTEN)
             ),
@@ -135,8 +137,8 @@ class LocalClients(ClientFacet):
             return None
         return SessionView(
             left_s=session.left_s(self._host.rules.session_ttl_s),
-            streams=session.events.carried,
-            has_standing=session.standing.is_carried,
+            streams=session.events.connected_streams,
+            has_standing=session.standing.is_connected,
             kept_events=len(session.events),
             kept_bytes=session.events.size,
         )
@@ -182,7 +184,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._desks: dict[str, DeskClient] = {}
         """Connections of the desk itself, by server."""
         self._lock = threading.Lock()
-        host.on_roots.append(self._tell_roots_changed)
+        host.on_roots.append(self._notify_roots_changed)
         self.attend(present)
 
     def view(self) -> CoreView:
@@ -314,11 +316,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
         return self._ask_core(hold)
 
-    def can(self, what: CannedCall, answer: str) -> Future[bool]:
+    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
         """Answer such requests with a captured answer."""
 
         def can() -> bool:
-            self._host.holds.can(what, answer)
+            self._host.holds.mock(what, answer)
             return True
 
         return self._ask_core(can)
@@ -332,7 +334,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
         return self._ask_core(set_faults)
 
-    def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
+    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
         """Release a held message, or drop it."""
         return self._ask_core(lambda: self._host.holds.decide(number, how, text))
 
@@ -422,7 +424,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _hosted(self, server: str) -> HostedDesk:
         """Return the connection to a hosted server. Raises: DeskUserError for any other server."""
         if server in self._host.upstreams:
-            place = self._host.upstreams[server].plan.place
+            place = self._host.upstreams[server].plan.location
             raise DeskUserError("The token of such a server comes from a login.", f"mcpdesk login {place}")
         endpoint = self._host.by_name.get(server)
         if endpoint is None:
@@ -438,10 +440,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _roots(self) -> list[dict[str, Any]]:
         return self._host.roots.offered(hosted.folder for hosted in list(self._host.folders.values()))
 
-    def _tell_roots_changed(self) -> None:
+    def _notify_roots_changed(self) -> None:
         for desk in list(self._desks.values()):
             if isinstance(desk, HostedDesk):
-                self._host.start_chore(desk.server.tell_roots_changed())
+                self._host.start_chore(desk.server.notify_roots_changed())
 
     def _server_views(self) -> Iterator[ServerView]:
         for name in [*self._host.by_name, *self._host.upstreams]:
@@ -495,7 +497,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.inbox.attend(count)
 
     def _leave(self) -> None:
-        self._host.on_roots.remove(self._tell_roots_changed)
+        self._host.on_roots.remove(self._notify_roots_changed)
         self._attend(-self._present)
         with self._lock:
             desks = list(self._desks.values())

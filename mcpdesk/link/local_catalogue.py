@@ -56,7 +56,7 @@ class ServerCatalogue:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._kept: Catalogue | None = None
+        self._catalogue: Catalogue | None = None
 
     @property
     def version(self) -> int:
@@ -68,10 +68,10 @@ class ServerCatalogue:
     def catalogue(self) -> Catalogue:
         """Return items of all kinds in the order in which they are offered. Cached until they change."""
         version = self.version
-        if self._kept is None or self._kept.version != version:
+        if self._catalogue is None or self._catalogue.version != version:
             items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
-            self._kept = Catalogue(self.server.name, version, tuple(map(self._ruled, items)))
-        return self._kept
+            self._catalogue = Catalogue(self.server.name, version, tuple(map(self._ruled, items)))
+        return self._catalogue
 
     def _ruled(self, item: CatalogueItem) -> CatalogueItem:
         """Return the item. If it is a tool, its policy is added."""

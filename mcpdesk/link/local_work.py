@@ -301,7 +301,7 @@ def _task(view: Job) -> JobView:
         name=view.tool,
         peer=view.peer,
         state=state,
-        message=view.told if feed is None or state.is_final else _progress(feed.latest),
+        message=view.status_message if feed is None or state.is_final else _progress(feed.latest),
         started=view.started or view.created,
         ended=view.updated if state.is_final else None,
         size=0 if feed is None else feed.size,

@@ -149,4 +149,4 @@ class RemoteLink(CoreCopy):
                             return core.path
                         if welcome.pid != refused:
                             refused = welcome.pid
-                            self.note(other_version(welcome), Severity.WARNING)
+                            self.notify(other_version(welcome), Severity.WARNING)

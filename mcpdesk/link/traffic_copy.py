@@ -49,7 +49,7 @@ class TrafficCopy(Store):
         self._fetched: OrderedDict[int, bytes] = OrderedDict()
         """Complete frames that were fetched. The one used last is at the end."""
         self._fetched_bytes = 0
-        self._asked: dict[int, Future[bytes]] = {}
+        self._pending: dict[int, Future[bytes]] = {}
         """Requests for complete frames, without an answer so far."""
         self._unavailable: set[int] = set()
         """Incomplete frames that can no longer be fetched."""
@@ -65,7 +65,7 @@ class TrafficCopy(Store):
         self._remarks_seen: dict[int, int] = {}
         """Number of marks and of remarks that each core has sent, by epoch."""
 
-    def take(self, news: TrafficBatch, epoch: int, replica: str = "") -> int:
+    def add_batch(self, news: TrafficBatch, epoch: int, replica: str = "") -> int:
         """Store a batch. Return the number of frames that are missing before it.
 
         Frames, marks and remarks that were received already are skipped.
@@ -123,7 +123,7 @@ class TrafficCopy(Store):
         for numbers in (self._next, self._marks_seen, self._remarks_seen):
             numbers.pop(epoch, None)
 
-    def whole(self, number: int) -> bytes:
+    def frame_bytes(self, number: int) -> bytes:
         """Return all bytes of a frame, or only the available ones.
 
         A worker thread waits a short time for the core. A thread with an event loop does not wait: it only
@@ -163,12 +163,12 @@ class TrafficCopy(Store):
             at = self._cut.get(number)
             if at is None or number in self._fetched or number in self._unavailable:
                 return None
-            if (asked := self._asked.get(number)) is not None:
+            if (asked := self._pending.get(number)) is not None:
                 return asked
             if (asked := self._fetch(*at)) is None:
                 self._unavailable.add(number)
                 return None
-            self._asked[number] = asked
+            self._pending[number] = asked
         asked.add_done_callback(partial(self._arrived, number))
         return asked
 
@@ -176,7 +176,7 @@ class TrafficCopy(Store):
         """Store a fetched frame, and discard those that were not used for the longest time."""
         data = b"" if asked.exception() is not None else asked.result()
         with self._lock:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
             if number not in self._cut:
                 return
             if not data:

@@ -104,7 +104,7 @@ class UpstreamViews:
 def _upstream_view(upstream: Upstream, status: UpstreamStatus) -> UpstreamView:
     agreement = status.agreement
     return UpstreamView(
-        place=upstream.plan.place,
+        location=upstream.plan.location,
         state=status.state.value,
         steps=status.steps,
         hint=status.hint,

@@ -124,7 +124,7 @@ class ModeView:
 class UpstreamView:
     """Metadata of an upstream server."""
 
-    place: str
+    location: str
     """Command or URL of the server."""
     state: str
     """`connecting`, `ready`, `failed` or `ended`."""
@@ -163,9 +163,9 @@ class ReplicaView:
     name: str
     state: ReplicaState
     servers: tuple[str, ...] = ()
-    place: str = ""
+    address: str = ""
     """Address at which clients reach the replica."""
-    said: str = ""
+    reason: str = ""
     """Reason for the state. Empty while the replica is alive."""
 
 
@@ -208,14 +208,14 @@ class ServerView:
     """Replicas with this server, if several replicas are shown."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Folder, command or URL of the server."""
-        return self.folder if self.upstream is None else self.upstream.place
+        return self.folder if self.upstream is None else self.upstream.location
 
     @property
     def is_started(self) -> bool:
         """True if clients can start the server as a program instead of using a URL."""
-        return self.upstream is None or "://" not in self.place
+        return self.upstream is None or "://" not in self.location
 
 
 QUIET_S = 60.0

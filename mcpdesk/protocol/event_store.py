@@ -48,7 +48,7 @@ class EventPosition(NamedTuple):
         return None if self.mark is None or self.mark.startswith(POSITION_MARK) else self.mark
 
     @property
-    def heard(self) -> BusPosition | None:
+    def bus_position(self) -> BusPosition | None:
         """Position of the client on the event bus, or None if the id has none."""
         found = _POSITION.fullmatch(self.mark or "")
         return BusPosition(found[1], int(found[2]), found[3]) if found else None
@@ -59,14 +59,14 @@ class BusPosition(NamedTuple):
 
     last: str
     """Id of the latest event of other replicas, `<milliseconds>-<number>`."""
-    told: int
+    sent: int
     """Number of events that the replica itself had sent."""
-    machine: str
+    replica: str
 
     @property
     def mark(self) -> str:
         """The position as written in event ids."""
-        return f"{POSITION_MARK}{self.last}-{self.told}-{self.machine}"
+        return f"{POSITION_MARK}{self.last}-{self.sent}-{self.replica}"
 
 
 def parse_event_id(event_id: str) -> EventPosition | None:
@@ -143,7 +143,16 @@ class ResumableStream(Generic[C]):
     """
 
     __slots__ = (
-        "_let_go", "_mark", "_sent", "_store", "archived", "is_over", "kept", "last", "live", "number",
+        "_disconnect",
+        "_mark",
+        "_sent",
+        "_store",
+        "archived",
+        "events",
+        "is_over",
+        "last",
+        "live",
+        "number",
     )  # fmt: skip
 
     def __init__(self, store: EventStore[C], number: int, mark: str | None = None) -> None:
@@ -155,15 +164,15 @@ class ResumableStream(Generic[C]):
         """Number of the newest event."""
         self.live: C | None = None
         self.is_over = False
-        self.kept: list[tuple[int, bytes]] = []
+        self.events: list[tuple[int, bytes]] = []
         self._store = store
-        self._let_go: Callable[[], object] | None = None
+        self._disconnect: Callable[[], object] | None = None
         """Ends the connection that carries the stream, or None without one."""
         self._mark = mark
         self._sent = 0
 
     @property
-    def is_carried(self) -> bool:
+    def is_connected(self) -> bool:
         """True if a client is connected to the stream."""
         return self.live is not None and not self.live.is_broken
 
@@ -176,8 +185,8 @@ class ResumableStream(Generic[C]):
         """Number and keep one message, and send it if a client is connected."""
         self.last += 1
         piece = self._numbered(self.last, message)
-        self._store.keep(self, self.last, piece)
-        if self.live is not None and self.is_carried:
+        self._store.add(self, self.last, piece)
+        if self.live is not None and self.is_connected:
             self.live.put(piece)
             self._sent = self.last
             if self._store.is_leaving:
@@ -195,25 +204,25 @@ class ResumableStream(Generic[C]):
         start = self._sent if after is None else after
         if self._store.primes:
             live.put(self._numbered(start, b""))
-        for number, piece in self.kept:
+        for number, piece in self.events:
             if number > start:
                 live.put(piece)
         self._sent = self.last
         if self.is_over:
             let_go()
         else:
-            self.live, self._let_go = live, let_go
+            self.live, self._disconnect = live, let_go
 
     def _numbered(self, number: int, message: bytes) -> bytes:
         mark = self._mark
-        if mark is None and (heard := self._store.heard()) is not None:
+        if mark is None and (heard := self._store.bus_position()) is not None:
             mark = heard.mark
         return numbered(self.number, number, mark, message)
 
     def detach(self, live: C) -> None:
         """Note that a connection has ended. Another one may already have replaced it."""
         if self.live is live:
-            self.live = self._let_go = None
+            self.live = self._disconnect = None
             self.archive()
 
     def archive(self) -> None:
@@ -223,14 +232,14 @@ class ResumableStream(Generic[C]):
 
     def release(self) -> None:
         """End the connection; the stream stays open."""
-        let_go, self.live, self._let_go = self._let_go, None, None
+        let_go, self.live, self._disconnect = self._disconnect, None, None
         if let_go is not None:
             let_go()
 
     def end(self) -> None:
         """Mark the stream as complete."""
         self.is_over = True
-        if self.archived >= 0 or self._store.is_leaving or not self.is_carried:
+        if self.archived >= 0 or self._store.is_leaving or not self.is_connected:
             self.archive()
         self.release()
         self._store.tidy(self)
@@ -255,7 +264,7 @@ class SharedEventBudget:
                 return
             oldest.drop()
 
-    def take(self, store: EventStore[Any], size: int) -> None:
+    def release(self, store: EventStore[Any], size: int) -> None:
         """Subtract bytes that a store dropped."""
         self.size -= size
         if not store.size:
@@ -277,7 +286,7 @@ class EventStore(Generic[C]):
         self.archive: Callable[[ResumableStream[C]], object] | None = None
         """Schedules a write of a stream's events for other replicas, or None if no other replica serves
         the session."""
-        self.heard: Callable[[], BusPosition | None] = lambda: None
+        self.bus_position: Callable[[], BusPosition | None] = lambda: None
         """Return the client's position on the event bus for streams that answer no call, or None if
         unknown."""
         self.is_leaving = False
@@ -295,10 +304,10 @@ class EventStore(Generic[C]):
         return len(self._order)
 
     @property
-    def carried(self) -> int:
+    def connected_streams(self) -> int:
         """Number of streams with a connected client."""
         # Also read by other threads.
-        return sum(stream.is_carried for stream in list(self._streams.values()))
+        return sum(stream.is_connected for stream in list(self._streams.values()))
 
     def open(self, mark: str | None = None) -> ResumableStream[C]:
         """Open a new stream; `mark` identifies the call that it answers."""
@@ -327,14 +336,14 @@ class EventStore(Generic[C]):
         """Archive all kept and future events, because this process ends and others continue the session."""
         self.is_leaving = True
         for stream in list(self._streams.values()):
-            if stream.kept:
+            if stream.events:
                 stream.archive()
 
-    def keep(self, stream: ResumableStream[C], number: int, piece: bytes) -> None:
+    def add(self, stream: ResumableStream[C], number: int, piece: bytes) -> None:
         """Keep one event, unless the session has ended."""
         if self._is_closed:
             return
-        stream.kept.append((number, piece))
+        stream.events.append((number, piece))
         self._order.append(stream)
         self.size += len(piece)
         self._event_budget.put(self, len(piece))
@@ -344,16 +353,16 @@ class EventStore(Generic[C]):
     def drop(self) -> None:
         """Drop the oldest event."""
         oldest = self._order.popleft()
-        size = len(oldest.kept.pop(0)[1])
+        size = len(oldest.events.pop(0)[1])
         self.size -= size
-        self._event_budget.take(self, size)
+        self._event_budget.release(self, size)
         if oldest.archived >= 0:
             oldest.archive()
         self.tidy(oldest)
 
     def tidy(self, stream: ResumableStream[C]) -> None:
         """Remove a stream that is complete and has no kept events."""
-        if stream.is_over and not stream.kept:
+        if stream.is_over and not stream.events:
             self._streams.pop(stream.number, None)
 
     def close(self) -> None:
@@ -364,4 +373,4 @@ class EventStore(Generic[C]):
         self._streams.clear()
         self._order.clear()
         size, self.size = self.size, 0
-        self._event_budget.take(self, size)
+        self._event_budget.release(self, size)

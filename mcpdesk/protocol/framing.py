@@ -42,7 +42,7 @@ class LineFramer:
             return [stripped for line in whole if (stripped := self._strip(line))]
         first, *rest = data.split(b"\n")
         self._hold(first)
-        lines = [self._take(), *rest[:-1]]
+        lines = [self._join(), *rest[:-1]]
         self._hold(rest[-1])
         return [frame for line in lines if (frame := self._finish(line)) is not None]
 
@@ -52,7 +52,7 @@ class LineFramer:
 
     def close(self) -> bytes:
         """Return the unfinished last line at the end of the stream, or empty bytes."""
-        left = self._take()
+        left = self._join()
         return self._strip(left) if left is not None else b""
 
     def _hold(self, piece: bytes) -> None:
@@ -65,7 +65,7 @@ class LineFramer:
             return
         self._pieces.append(piece)
 
-    def _take(self) -> bytes | None:
+    def _join(self) -> bytes | None:
         whole = None if self._skipping else b"".join(self._pieces)
         self._pieces.clear()
         self._held = 0

@@ -130,7 +130,7 @@ class Session:
         if state.is_ready:
             self.initialized()
 
-    def adopt(self, revision: Revision, client: str = "") -> None:
+    def assume_revision(self, revision: Revision, client: str = "") -> None:
         """Serve without a handshake, as HTTP allows: the version header names the revision."""
         self.terms = Terms(revision, client=client, log_level=DEFAULT_LOG_LEVEL)
 

@@ -72,7 +72,7 @@ class TaskView(Struct):
     message: str = ""
 
     @property
-    def told(self) -> str:
+    def status_message(self) -> str:
         """Status message for the client. Subclasses may add to `message`."""
         return self.message
 
@@ -142,7 +142,7 @@ def _common(view: TaskView) -> JSONObject:
         "createdAt": _timestamp(view.created),
         "lastUpdatedAt": _timestamp(view.updated),
     }
-    return body | {"statusMessage": codec.sendable(view.told)} if view.told else body
+    return body | {"statusMessage": codec.sendable(view.status_message)} if view.status_message else body
 
 
 def _timestamp(seconds: float) -> str:

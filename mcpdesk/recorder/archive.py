@@ -164,7 +164,7 @@ class Archive:
         """Return True if a frame of the range has a line that is too long to be read completely."""
         return bool(self._long) and any(number in self._long for number in range(start, stop))
 
-    def whole(self, number: int) -> bytes:
+    def frame_bytes(self, number: int) -> bytes:
         """Return all bytes of a frame."""
         if (size := self._long.get(number)) is None:
             return read_back(self._places.frame_line(number), line_bytes) or b""
@@ -178,7 +178,7 @@ class Archive:
     def data(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes of successive frames, in total at most `MOST_HELD` bytes."""
         if self._has_long(start, stop):
-            return up_to_most(map(self.whole, range(start, stop)))
+            return up_to_most(map(self.frame_bytes, range(start, stop)))
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes | None:
@@ -244,7 +244,7 @@ class Archive:
                     break
                 try:
                     if is_long and json_start(raw):
-                        self._place_long(long_frame(raw, tail, size), part, offset, size)
+                        self._add_long(long_frame(raw, tail, size), part, offset, size)
                     elif is_long and size > _LONGEST_OTHER:
                         raise ValueError(f"a line of {size} bytes")
                     else:
@@ -254,7 +254,7 @@ class Archive:
                             break
                         self.unreadable += is_cut
                         size += length
-                        self._place(line, part, offset, count)
+                        self._add_position(line, part, offset, count)
                 except ValueError:
                     self.unreadable += 1
                 offset += size
@@ -274,7 +274,7 @@ class Archive:
             frames += 1
         return frames, size, False
 
-    def _place(self, line: Line, part: int, offset: int, count: int) -> None:
+    def _add_position(self, line: Line, part: int, offset: int, count: int) -> None:
         """Store the position or the content of a line. A line that announces frames has `count` of them."""
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
@@ -302,7 +302,7 @@ class Archive:
             line_bytes(line)
             if not line.json and not line.run:
                 self._encoded.append(len(self._places))
-            self._place_frames(line.n, count, part, offset, is_run=line.run > 0)
+            self._add_frames(line.n, count, part, offset, is_run=line.run > 0)
             self._last = line.t
         else:
             raise ValueError("a line of unknown kind")
@@ -312,17 +312,17 @@ class Archive:
         before = part_path(self._first_path, part - 1)
         return "they are in an earlier part" if before.is_file() else "earlier parts were removed"
 
-    def _place_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
+    def _add_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
         at = len(self._places)
         self._long[at] = size  # set before another thread can see the frame
         try:
-            self._place_frames(frame.number, 1, part, offset)
+            self._add_frames(frame.number, 1, part, offset)
         except ValueError:
             del self._long[at]
             raise
         self._last = frame.time
 
-    def _place_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
+    def _add_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
         """Store the positions of frames. `number` is the number in the file of the first one."""
         if not count:
             return  # the run was cut off before its first frame

@@ -58,7 +58,7 @@ class ClientSummary(Struct, frozen=True):
 
 
 class FormerClients:
-    """Former clients of one server. Changed on one loop; any thread may use `known` and `dropped`."""
+    """Former clients of one server. Changed on one loop; any thread may use `clients` and `dropped`."""
 
     def __init__(self) -> None:
         self._by_key: dict[ClientKey, ClientSummary] = {}
@@ -78,11 +78,11 @@ class FormerClients:
             nameless = replace(oldest, key=key, revision="", capabilities={}, tools_listed=None)
             self.dropped = nameless.after(self.dropped)
 
-    def known(self) -> list[ClientSummary]:
+    def clients(self) -> list[ClientSummary]:
         """Return all former clients. The one that left first is first."""
         return list(self._by_key.values())
 
     def find(self, connection: int) -> ClientSummary | None:
         """Return the former client whose last connection has this number, or None."""
         dropped = [] if self.dropped is None else [self.dropped]
-        return next((each for each in [*self.known(), *dropped] if each.connection == connection), None)
+        return next((each for each in [*self.clients(), *dropped] if each.connection == connection), None)

@@ -105,7 +105,7 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
     if kept is None or kept.size > LARGEST:
         return
     info = index.connections.get(exchange.connection)
-    read = read_frame(index.whole(frame), is_line=info is not None and info.transport == "stdio")
+    read = read_frame(index.frame_bytes(frame), is_line=info is not None and info.transport == "stdio")
     yield from read.remarks
     if read.fault is not None:
         yield read.fault
@@ -230,7 +230,7 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
         raise ValueError("the frame is no longer in memory, nor in a file")
     if kept.size > LARGEST:
         raise ValueError(f"a frame of {kept.size:,} bytes is too large to decode")
-    whole = index.whole(frame)
+    whole = index.frame_bytes(frame)
     read = read_frame(whole)
     value = read.value
     if value is None:

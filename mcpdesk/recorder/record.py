@@ -350,7 +350,7 @@ class Source(Protocol):
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Return successive frames. None for each missing one."""
 
-    def whole(self, number: int) -> bytes:
+    def frame_bytes(self, number: int) -> bytes:
         """Return all bytes of a frame, or those that are kept."""
 
     def note(self, number: int) -> HttpNote | None:

@@ -233,7 +233,7 @@ def redacted(
     marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
     remarks = list(index.remarks)
     for at in range(index.frame_count):
-        redactor.message(index.whole(at))
+        redactor.message(index.frame_bytes(at))
         if (note := index.note(at)) is not None:
             redactor.note(note)
     for mark in marks:
@@ -266,7 +266,7 @@ def redacted(
             number += gap.frames
         if (frame := index.frame(at)) is None:
             continue
-        yield from _frame_line(redactor, frame, index.whole(at), number)
+        yield from _frame_line(redactor, frame, index.frame_bytes(at), number)
         if (note := index.note(at)) is not None:
             yield note_line(number, encoded(redactor.note(note)))
         number += 1

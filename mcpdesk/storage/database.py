@@ -91,7 +91,7 @@ class StateData(Protocol):
     """State of a server, in a file or in the engine."""
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """Name of the state in error messages."""
 
     async def run(self, work: Work[T]) -> T:
@@ -122,7 +122,7 @@ class Database:
         self.path = path
         self._wrote = wrote
         self._migrations = migrations
-        self._tell = tell
+        self._report = tell
         self._file = 0
         """Inode of the opened file."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
@@ -130,7 +130,7 @@ class Database:
         self._is_closed = False
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """Path of the file, for error messages."""
         return str(self.path)
 
@@ -192,7 +192,7 @@ class Database:
             for ending in SIDE_FILES:
                 with suppress(FileNotFoundError):
                     os.replace(f"{self.path}{ending}", f"{aside}{ending}")
-            self._tell(
+            self._report(
                 f"{self.path} is damaged ({reason}). It was moved to {aside}, and a new one was created: "
                 "tasks, plans, callbacks, approvals and jobs in the damaged one are no longer used"
             )

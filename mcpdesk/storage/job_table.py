@@ -96,7 +96,7 @@ class JobTable(Protocol):
         A record with a final status is never replaced by an unfinished one.
         """
 
-    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+    async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
         """Return the records of these jobs, with None for unknown ones."""
 
     async def rows(self, owner: str) -> list[JobRow]:
@@ -125,8 +125,8 @@ class FileJobTable:
 
         return await self._data.run(work)
 
-    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
-        """Implements `JobTable.known`."""
+    async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+        """Implements `JobTable.find`."""
         return await self._data.run(
             lambda connection: [_read(facts.one_job(connection, each)) for each in identifiers]
         )

@@ -60,7 +60,7 @@ class Case(Struct, frozen=True):
     """Answers in the order of the questions; each has one of question, elicitation, sampling, roots."""
     expect: Expectation
     timeout_s: float
-    place: str
+    location: str
     """File and line."""
 
 
@@ -133,13 +133,13 @@ def _case(entry: Any, place: str) -> Case:
     if len(kinds) != 1:
         raise given.wrong(f"a case has one of {', '.join(KINDS)}")
     kind = kinds[0]
-    target = given.take(kind, str)
-    arguments = given.take("arguments", dict, {})
+    target = given.member(kind, str)
+    arguments = given.member("arguments", dict, {})
     if kind == "resource" and arguments:
         raise given.wrong("a resource has no arguments; they are part of its URI")
-    answers = checked_answers(given.take("answers", list, []), place)
-    expect = _expectation(given.take("expect", dict, {}), place)
-    name = given.take("name", str, "") or f"{kind} {target}"
+    answers = checked_answers(given.member("answers", list, []), place)
+    expect = _expectation(given.member("expect", dict, {}), place)
+    name = given.member("name", str, "") or f"{kind} {target}"
     timeout_s = given.number("timeout_s", DEFAULT_TIMEOUT_S)
     given.end(("name", *KINDS, "arguments", "answers", "expect", "timeout_s"))
     return Case(name, kind, target, arguments, answers, expect, timeout_s or DEFAULT_TIMEOUT_S, place)
@@ -183,14 +183,14 @@ def _expectation(entry: dict[str, Any], place: str) -> Expectation:
     if error is not None and error is not True and not isinstance(error, str):
         raise given.wrong('"error" must be a text that it contains, or true for any error')
     found = Expectation(
-        text=given.take("text", str, None),
+        text=given.member("text", str, None),
         contains=given.texts("contains"),
         matches=patterns,
         structured=given.values.get("structured"),
         has_structured="structured" in given.values,
-        like=given.take("like", str, None),
+        like=given.member("like", str, None),
         structured_like=given.values.get("structured_like"),
-        schema=given.take("schema", dict, None),
+        schema=given.member("schema", dict, None),
         error="" if error is True else error,
         under_ms=given.number("under_ms", None),
     )
@@ -210,7 +210,7 @@ class _Given:
     """Members of one object of a case file, with checks that raise errors about it."""
 
     def __init__(self, entry: Any, place: str, what: str) -> None:
-        self._place, self._what = place, what
+        self._location, self._what = place, what
         if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
             raise self.wrong(f"{what} must be an object with names of fields")
         self.values = entry
@@ -219,14 +219,14 @@ class _Given:
 
     def wrong(self, message: str) -> DeskUserError:
         """Return an error with the position of the case."""
-        return DeskUserError(f"{self._place}: {message}.")
+        return DeskUserError(f"{self._location}: {message}.")
 
     def check(self, key: str, value: Any, kind: type) -> None:
         """Raises: DeskUserError if a value has another type."""
         if not isinstance(value, kind):
             raise self.wrong(f'"{key}" must be {_TYPES[kind]}')
 
-    def take(self, key: str, kind: type, *otherwise: Any) -> Any:
+    def member(self, key: str, kind: type, *otherwise: Any) -> Any:
         """Return a member. Raises: DeskUserError if it has another type."""
         if otherwise and key not in self.values:
             return otherwise[0]

@@ -248,7 +248,7 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
         raise HandlerError(str(error)) from error
     except OSError as error:
         raise HandlerError(f"bash could not be started in {ctx.hosted.folder}: {error.strerror}") from error
-    ctx.hosted.tell_of_programs()
+    ctx.hosted.publish_programs()
     task = _task(program)
     return ToolResult((content.text(f"Task {task.task_id} runs. Read its output with ReadBgOutput."),), task)
 
@@ -306,7 +306,7 @@ async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     elsewhere: list[ProgramRecord] = []
     unknown: list[str] = []
     try:
-        elsewhere = await ctx.hosted.programs_elsewhere()
+        elsewhere = await ctx.hosted.remote_programs()
     except StorageError as error:
         unknown = [f"[tasks of other machines are not available now: {error}]"]
     begun = [(program.started, _task(program)) for program in ctx.hosted.programs.all()]

@@ -115,7 +115,7 @@ class SharedSession(Struct, frozen=True):
     version: int
     block: int = 0
     """Number of the block from which this replica takes numbers for streams and requests of the session."""
-    heard: str = "0-0"
+    last_event: str = "0-0"
     """Id of the latest event that the client has received."""
 
 

@@ -93,7 +93,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
             with desk:
                 pump = Pump(desk, client_state)
                 code = pump.carry()
-            if code is not None or not pump.has_heard:
+            if code is not None or not pump.has_received:
                 return code  # a desk that accepted lines and sent nothing would do it again
             desk = None
     except RefusedByDesk as refused:
@@ -177,7 +177,7 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
                 raise RefusedByDesk(told.failure)
             if told.is_done:
                 # These lines come first, because the client must get them even if this desk ends now.
-                client_state.unheard += b"".join(line + b"\n" for line in told.to_client)
+                client_state.unwritten += b"".join(line + b"\n" for line in told.to_client)
             lines, told.to_server = told.to_server, []
             desk.sendall(b"".join(line + b"\n" for line in lines))
             if told.is_done:
@@ -187,7 +187,7 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
             *whole, rest = (rest + data).split(b"\n")
             for line in whole:
                 told.receive(line)
-        client_state.unheard += rest
+        client_state.unwritten += rest
         desk.settimeout(None)
     except (OSError, RefusedByDesk):
         desk.close()
@@ -233,7 +233,7 @@ class Pump:
     def __init__(
         self, desk: socket.socket, client_state: ClientState, source: int = 0, sink: int = 1
     ) -> None:
-        self.has_heard = bool(client_state.unheard)
+        self.has_received = bool(client_state.unwritten)
         """True after the desk has sent anything."""
         self._desk, self._client_state = desk, client_state
         self._source, self._sink = source, sink
@@ -273,9 +273,9 @@ class Pump:
     def _begin(self) -> None:
         """Send the data that was left when the last server ended."""
         client_state = self._client_state
-        self._pass_to_client(self._from_desk.feed(client_state.unheard))
+        self._pass_to_client(self._from_desk.feed(client_state.unwritten))
         self._pass_to_desk(client_state.unsent)
-        client_state.unheard = client_state.unsent = client_state.rest = b""
+        client_state.unwritten = client_state.unsent = client_state.rest = b""
 
     def _is_to_end(self) -> bool:
         if self._to_client.is_closed:
@@ -297,7 +297,7 @@ class Pump:
         client_state = self._client_state
         if self._from_desk.is_long:
             self._to_client.put(b"\n")  # no more of that line will arrive
-        client_state.unheard = self._to_client.left()
+        client_state.unwritten = self._to_client.left()
         client_state.unsent = self._to_desk.left_lines() + client_state.unsent
         client_state.rest = self._from_client.left()
         return None
@@ -374,9 +374,9 @@ class Pump:
             return
         except OSError:
             data = b""
-        if not self.has_heard and data.startswith(REFUSAL):
+        if not self.has_received and data.startswith(REFUSAL):
             raise RefusedByDesk(data.decode("utf-8", "replace").strip())
-        self.has_heard = self.has_heard or bool(data)
+        self.has_received = self.has_received or bool(data)
         self._desk_is_gone = not data
         self._pass_to_client(self._from_desk.feed(data))
 

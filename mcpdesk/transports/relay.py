@@ -124,7 +124,7 @@ class CaptureProcess:
 
     def __init__(self, pid: int, pipe: int, told: int, words: int) -> None:
         self.pid, self.pipe = pid, pipe
-        self.told, self.words = told, words
+        self.reports, self.commands = told, words
         """Descriptors of the pipes to and from the recorder, for messages about held lines."""
 
 
@@ -155,8 +155,8 @@ class OneWay:
     """
 
     __slots__ = (
-        "asks", "begun", "has_turned", "is_from_client", "is_over", "is_plain", "is_reading", "kept", "last",
-        "lock", "number", "reads", "sink", "source", "thread", "unsaid", "waiting", "weight",
+        "asks", "begun", "diverted", "has_turned", "is_from_client", "is_over", "is_plain", "is_reading",
+        "last", "lock", "number", "reads", "sink", "source", "thread", "unreported", "waiting", "weight",
     )  # fmt: skip
 
     def __init__(self, is_from_client: bool, source: int, sink: int) -> None:
@@ -170,7 +170,7 @@ class OneWay:
         self.reads = 0
         """Number of reads that were started."""
         self.is_reading = False
-        self.kept = -1
+        self.diverted = -1
         """Descriptor of the real source while `source` is replaced, else -1."""
         self.has_turned = threading.Event()
         """Set when the copying thread has noticed that the source was replaced."""
@@ -186,7 +186,7 @@ class OneWay:
         """Size of `waiting` in bytes."""
         self.number = int(is_from_client)
         """Number of the last line. Lines of the client have odd numbers."""
-        self.unsaid: list[bytes] = []
+        self.unreported: list[bytes] = []
         """Lines to insert after a line that began before holding began."""
 
     @property
@@ -200,7 +200,7 @@ class OneWay:
         A signal interrupts a read that is waiting. Python repeats it on the new descriptor.
         """
         self.has_turned.clear()
-        self.kept = os.dup(self.source)
+        self.diverted = os.dup(self.source)
         nothing, end = os.pipe()
         os.close(end)
         os.dup2(nothing, self.source)
@@ -221,9 +221,9 @@ class OneWay:
 
     def rejoin(self) -> None:
         """Restore the source."""
-        os.dup2(self.kept, self.source)
-        os.close(self.kept)
-        self.kept, self.is_plain = -1, True
+        os.dup2(self.diverted, self.source)
+        os.close(self.diverted)
+        self.diverted, self.is_plain = -1, True
 
 
 class Gate:
@@ -246,7 +246,7 @@ class Gate:
             while True:
                 way.last = carry_plain(way.last)
                 with way.lock:
-                    if way.kept < 0:
+                    if way.diverted < 0:
                         break
                     way.is_plain = False
                     way.has_turned.set()
@@ -259,15 +259,15 @@ class Gate:
             with way.lock:
                 way.is_over, way.is_plain = True, False
                 way.has_turned.set()
-                if way.kept >= 0:
-                    os.close(way.kept)  # no thread reads the diverted source
+                if way.diverted >= 0:
+                    os.close(way.diverted)  # no thread reads the diverted source
 
     def _carry_asking(self, way: OneWay) -> bool:
         """Report and hold lines until holding ends. Return False at the end of the source.
 
         Raises: OSError.
         """
-        while data := way.read(way.kept):
+        while data := way.read(way.diverted):
             with way.lock:
                 if not way.asks:
                     way.rejoin()
@@ -287,7 +287,7 @@ class Gate:
         with way.lock:
             if way.is_over or not way.is_plain:
                 return
-            if way.kept < 0:
+            if way.diverted < 0:
                 way.divert()
         way.has_turned.wait()
 
@@ -299,7 +299,7 @@ class Gate:
 
     def listen(self) -> None:
         """Execute the commands of the recorder until it ends. After that, nothing is held."""
-        with os.fdopen(self._recorder.words, "rb") as words:
+        with os.fdopen(self._recorder.commands, "rb") as words:
             while len(head := words.read(COMMAND_HEADER.size)) == COMMAND_HEADER.size:
                 word, number, size = COMMAND_HEADER.unpack(head)
                 self._do(word, number, words.read(size))
@@ -316,7 +316,7 @@ class Gate:
                 with way.lock:
                     way.asks = True
                 self._enter(way)
-            self._tell(REPORT_HEADER.pack(False, 0, 0))
+            self._report(REPORT_HEADER.pack(False, 0, 0))
         elif word == END:
             self._end()
         elif word in (TO_CLIENT, TO_PROGRAM):
@@ -324,7 +324,7 @@ class Gate:
             self._enter(way)
             with way.lock:
                 if way.is_within_line:
-                    way.unsaid.append(data)
+                    way.unreported.append(data)
                 else:
                     self._put(way, data)
         else:
@@ -379,8 +379,8 @@ class Gate:
             if not way.is_from_client:
                 self._copies.add(False, way.last)
             _write(way.sink, way.last)
-            while way.unsaid and not way.is_within_line:
-                self._put(way, way.unsaid.pop(0))
+            while way.unreported and not way.is_within_line:
+                self._put(way, way.unreported.pop(0))
         *ends, begun = data.split(b"\n")
         for end_of_line in ends:
             pieces, way.begun = way.begun, []
@@ -393,14 +393,14 @@ class Gate:
         way.waiting[number] = line
         way.weight += len(line)
         shown = line if len(line) <= LONGEST_SHOWN else b""
-        if not self._tell(REPORT_HEADER.pack(way.is_from_client, number, len(shown)) + shown):
+        if not self._report(REPORT_HEADER.pack(way.is_from_client, number, len(shown)) + shown):
             self._put(way, self._forget(way, number))  # the recorder has ended
 
-    def _tell(self, data: bytes) -> bool:
+    def _report(self, data: bytes) -> bool:
         """Send a message to the recorder. Return False if it has ended."""
         with self._asking:
             try:
-                _write(self._recorder.told, data)
+                _write(self._recorder.reports, data)
             except OSError:
                 return False
         return True
@@ -437,7 +437,7 @@ class RelayTraffic:
     ) -> None:
         self.relay, self.client = relay, client
         """Process id of the relay, and of its client."""
-        self.told, self.words = told, words
+        self.reports, self.commands = told, words
         """Descriptors of the pipes from and to the gate."""
         self.started = started
         """Unix time in seconds when the relay started."""

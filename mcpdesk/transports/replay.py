@@ -83,7 +83,7 @@ class ClientState:
         """Complete lines that no server has received."""
         self.rest = b""
         """Beginning of an unfinished line."""
-        self.unheard = b""
+        self.unwritten = b""
         """Output for the client that is not written yet."""
 
     @property
@@ -173,7 +173,7 @@ class Replay:
         if client_state.opening is not None:
             self._ask("initialize", client_state.opening)
         else:
-            self._tell_rest()
+            self._report_unanswered()
 
     def receive(self, line: bytes) -> None:
         """Handle a line of the new server."""
@@ -199,11 +199,11 @@ class Replay:
                 return
             capabilities = result.get("capabilities")
             self._capabilities = capabilities if isinstance(capabilities, dict) else {}
-            self._tell_rest()
+            self._report_unanswered()
         elif why == "tools/list" and isinstance(result, dict):
             self._learn(result)
 
-    def _tell_rest(self) -> None:
+    def _report_unanswered(self) -> None:
         client_state = self._client_state
         if client_state.opening is not None:
             if client_state.is_ready:

@@ -147,8 +147,8 @@ class StdioTransport:
         """
         from mcpdesk.transports.replay import Replay
 
-        if client_state.unheard:
-            self._write(client_state.unheard)
+        if client_state.unwritten:
+            self._write(client_state.unwritten)
         told, answers = Replay(client_state), self._replayed
         while not told.is_done:
             lines, told.to_server = told.to_server, []

@@ -222,7 +222,7 @@ ACTIONS: tuple[Action, ...] = (
         weight=14),
     _traffic("hold", "H", "hold",
         "Hold messages that match a filter: look, change, drop, delay, answer by hand.", weight=20),
-    _traffic("can", "M", "mock",
+    _traffic("mock", "M", "mock",
         "Answer all such requests with this response, whatever their arguments; press again to stop.",
         footer=False, wide=True),
     _traffic("faults", "B", "faults",

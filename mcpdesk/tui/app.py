@@ -128,13 +128,15 @@ class DeskApp(App[None]):
         self._settled = settled
         self.link = link
         self.history_path = history
-        functions = DeskFunctions(self.frame_is_painted, self.server_is_painted, self.copy, self.tell_all)
+        functions = DeskFunctions(
+            self.frame_is_painted, self.server_is_painted, self.copy, self.show_all_news
+        )
         self.main = self.main_type(link, functions, panes, place)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
-        self.told = deque[tuple[float, str, str]](maxlen=MOST_NEWS)
+        self.news_log = deque[tuple[float, str, str]](maxlen=MOST_NEWS)
         """Time (Unix seconds), severity and text of recent news."""
-        self._told_count = 0
+        self._news_count = 0
         """Number of news items so far, including those that are no longer kept."""
         self._fresh = FreshNews("")
         self._interrupted = -math.inf
@@ -325,7 +327,7 @@ class DeskApp(App[None]):
         if self._is_leaving:
             _log.debug("while the screen was left", exc_info=error)
         elif self.crash is None:
-            self.crash = Crash.of(error, self.main.place())
+            self.crash = Crash.of(error, self.main.position())
             self._close_in_time()
 
     def server_is_painted(self) -> None:
@@ -343,27 +345,27 @@ class DeskApp(App[None]):
         markup: bool = True,
     ) -> None:
         """Show news on the news row, and keep it for the news screen."""
-        self.tell(message, severity, timeout_s=timeout)
+        self.show_news(message, severity, timeout_s=timeout)
 
-    def tell(
+    def show_news(
         self, message: str, severity: SeverityLevel, hint: str = "", timeout_s: float | None = None
     ) -> None:
         """Show news like `notify`. `hint` names a key that helps. It ends the line and is never cut off."""
-        self.tell_all([(message, severity, hint)], timeout_s)
+        self.show_all_news([(message, severity, hint)], timeout_s)
 
-    def tell_all(self, news: Sequence[News], timeout_s: float | None = None) -> None:
+    def show_all_news(self, news: Sequence[News], timeout_s: float | None = None) -> None:
         """Keep news for the news screen, and show the last one of the most severe ones."""
         now = time.time()
-        others = [grade for at, grade, _ in self.told if now - at < self.NOTIFICATION_TIMEOUT]
+        others = [grade for at, grade, _ in self.news_log if now - at < self.NOTIFICATION_TIMEOUT]
         shown = max(enumerate(news), key=lambda each: (_GRADES.index(each[1][1]), each[0]))[0]
         news = [(_bounded(message), severity, hint) for message, severity, hint in news]
         for at, (message, severity, hint) in enumerate(news):
-            self.told.append((now, severity, message + hint))
+            self.news_log.append((now, severity, message + hint))
             if at != shown:
                 others.append(severity)
-        self._told_count += len(news)
+        self._news_count += len(news)
         message, severity, hint = news[shown]
-        self.main.news.tell(now, severity, message, hint)
+        self.main.news.show_news(now, severity, message, hint)
         if timeout_s is None:
             timeout_s = self.NOTIFICATION_TIMEOUT if severity == "information" else WARNING_S
         until, errors = time.monotonic() + timeout_s, others.count("error")
@@ -387,7 +389,7 @@ class DeskApp(App[None]):
         """Show the recent news, newest first, and the text that was copied last."""
         from mcpdesk.tui.screens.overlays import NewsScreen
 
-        self.push_screen(NewsScreen(self.told, self.clipboard, self._told_count - len(self.told)))
+        self.push_screen(NewsScreen(self.news_log, self.clipboard, self._news_count - len(self.news_log)))
 
     def copy(self, text: str, what: str) -> None:
         """Copy `text` to the clipboard through the terminal and report that `what` was copied."""

@@ -39,17 +39,17 @@ class ClientConfigs:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._pending: dict[tuple[str, str], _Asked] = {}
 
     def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
         """Return a text as lines of at most `width` cells. If it is missing, return the reason."""
         state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
-        asked = self._asked.get((server.name, client))
+        asked = self._pending.get((server.name, client))
         if asked is None or asked.state != state:
             names = {each.name for each in view.servers}
-            self._asked = {key: each for key, each in self._asked.items() if key[0] in names}
+            self._pending = {key: each for key, each in self._pending.items() if key[0] in names}
             asked = _Asked(state, self._link.client_config(server.name, client))
-            self._asked[server.name, client] = asked
+            self._pending[server.name, client] = asked
         if not asked.answer.done():
             return ["… loading from the core"]
         if (error := asked.answer.exception()) is not None:

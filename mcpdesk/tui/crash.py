@@ -39,7 +39,7 @@ class Crash:
     """Type and message of the exception, as one line."""
     report: str
     """Traceback without values of variables, because these may be secret."""
-    place: ScreenPlace = ScreenPlace()
+    position: ScreenPlace = ScreenPlace()
 
     @classmethod
     def of(cls, error: BaseException, place: ScreenPlace) -> Crash:
@@ -56,7 +56,7 @@ class Crash:
         now = datetime.now().astimezone()
         about = (
             f"mcpdesk {__version__}, Textual {version('textual')}, Python {platform.python_version()}\n"
-            f"{now.isoformat(timespec='seconds')}, screen: {self.place.screen or 'none'}\n\n"
+            f"{now.isoformat(timespec='seconds')}, screen: {self.position.screen or 'none'}\n\n"
         )
         path = folder / f"{now:%Y%m%d-%H%M%S-%f}.txt"
         try:

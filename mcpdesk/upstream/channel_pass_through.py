@@ -94,20 +94,20 @@ class PassedSession(Struct):
     """Stream for messages that belong to no request."""
     revision: str = ""
     expiry: asyncio.TimerHandle | None = None
-    said: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    lasting: dict[tuple[str, str], bytes] = field(default_factory=dict)
     """Messages to repeat on a new channel, by method and resource, in their order."""
     renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lock that is held while the channel is replaced."""
 
-    def note(self, message: JSONObject, line: bytes) -> None:
+    def store(self, message: JSONObject, line: bytes) -> None:
         """Remember a message if its effect lasts as long as the session."""
         method = message.get("method", "")
         params = message.get("params")
         uri = str(params.get("uri", "")) if isinstance(params, dict) else ""
         if method in ("resources/subscribe", "resources/unsubscribe"):
-            self.said.pop(("resources/subscribe", uri), None)
+            self.lasting.pop(("resources/subscribe", uri), None)
         if method in LASTING:
-            self.said[method, uri] = line
+            self.lasting[method, uri] = line
 
 
 class ChannelPassThrough:
@@ -187,12 +187,12 @@ class ChannelPassThrough:
         elif method == "DELETE":
             self._end(identifier)
             yield PassedAnswer(204, (), _no_chunks)
-        elif not (last := given.get("last-event-id")) and session.standing.is_carried:
+        elif not (last := given.get("last-event-id")) and session.standing.is_connected:
             yield refused(409, invalid("this session already has a GET stream"))
         elif (found := session.events.find(last) if last else (session.standing, None)) is None:
             yield refused(400, invalid("Last-Event-ID: that stream is no longer stored"))
         else:
-            async with self._carried(identifier, *found) as answer:
+            async with self._resumed_answer(identifier, *found) as answer:
                 yield answer
 
     async def close(self) -> None:
@@ -222,8 +222,8 @@ class ChannelPassThrough:
             try:
                 async with asyncio.timeout(RENEWED_S):
                     await fresh.open(self._channels, session.sender)
-                    for line in list(session.said.values()):
-                        capabilities = await self._said_again(fresh, line) or capabilities
+                    for line in list(session.lasting.values()):
+                        capabilities = await self._repeat_handshake(fresh, line) or capabilities
             except (CallError, TimeoutError):
                 self._retire(fresh)
                 self._end(identifier)
@@ -238,9 +238,9 @@ class ChannelPassThrough:
             self._end(identifier)
         for kind, offered in capabilities.items():
             if isinstance(offered, dict) and offered.get("listChanged") is True:
-                fresh.tell(codec.notification(f"notifications/{kind}/list_changed", {}))
+                fresh.put_standing(codec.notification(f"notifications/{kind}/list_changed", {}))
 
-    async def _said_again(self, channel: PassedChannel, line: bytes) -> JSONObject:
+    async def _repeat_handshake(self, channel: PassedChannel, line: bytes) -> JSONObject:
         """Repeat a message of the client on a new channel. Return the capabilities in the answer, if any."""
         message = codec.decode(line)
         if "id" not in message:
@@ -278,7 +278,7 @@ class ChannelPassThrough:
                 channel = await self._shared_channel(given, unclaimed)
             else:
                 channel, identifier = await self._channel_of(given), given[SESSION]
-                self._sessions[identifier].note(message, body)
+                self._sessions[identifier].store(message, body)
         except _Refusal as refusal:
             yield refused(refusal.status, refusal, readable_id(message))
             return
@@ -346,7 +346,7 @@ class ChannelPassThrough:
         waiting = Waiting(unclaimed, may_stream, answers=requests, on_drop=self._note_drop)
         async with AsyncExitStack() as under_way:
             for each, line in batch:
-                self._sessions[given[SESSION]].note(each, line)
+                self._sessions[given[SESSION]].store(each, line)
                 if classify(each) is MessageKind.REQUEST:
                     request = channel.request(each, line, waiting, is_alone=False)
                     await under_way.enter_async_context(request)
@@ -388,7 +388,7 @@ class ChannelPassThrough:
             session = self._sessions[identifier]
             session.revision = str(result.get("protocolVersion"))
             session.events.primes = session.revision == PRIMED
-            session.note(message, line)
+            session.store(message, line)
         return answered(200, line_back, ((SESSION, identifier),) if identifier in self._sessions else ())
 
     @asynccontextmanager
@@ -403,9 +403,9 @@ class ChannelPassThrough:
     ) -> AsyncIterator[PassedAnswer]:
         may_stream, is_probe = waiting.may_stream, message["method"] == "server/discover"
         async with channel.request(message, line, waiting, is_alone=not identifier):
-            taken = await waiting.take(UNANSWERED_S if is_probe else SILENT_S)
+            taken = await waiting.next_message(UNANSWERED_S if is_probe else SILENT_S)
             while taken is None and not may_stream and not is_probe:
-                taken = await waiting.take(KEEP_ALIVE_S)
+                taken = await waiting.next_message(KEEP_ALIVE_S)
             if taken is None and is_probe:
                 told = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
                 yield refused(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, told), message["id"])
@@ -425,17 +425,17 @@ class ChannelPassThrough:
     ) -> AsyncIterator[PassedAnswer]:
         """Answer with a stream of the session. The client can resume it."""
         events = self._sessions[identifier].events.open()
-        async with self._carried(identifier, events) as answer:
+        async with self._resumed_answer(identifier, events) as answer:
             waiting.stream_into(events, first)
             yield answer
 
     @asynccontextmanager
-    async def _carried(
+    async def _resumed_answer(
         self, identifier: str, events: Events, after: int | None = None
     ) -> AsyncIterator[PassedAnswer]:
         """Answer with the events after number `after` on a stream of the session."""
         client = ClientStream()
-        events.attach(client, client.let_go, after)
+        events.attach(client, client.close, after)
         try:
             yield PassedAnswer(200, STREAMED, client.pieces)
         finally:

@@ -52,9 +52,9 @@ class ClientStream:
         self._came.set()
         if self._held > MOST_HELD_BYTES:
             self.is_broken = True
-            self.let_go()
+            self.close()
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """End the stream after the queued pieces."""
         self._is_over = True
         self._came.set()
@@ -151,9 +151,9 @@ class Waiting:
     @property
     def is_unused(self) -> bool:
         """True if no client reads the messages."""
-        return self.is_left or (self._events is not None and not self._events.is_carried)
+        return self.is_left or (self._events is not None and not self._events.is_connected)
 
-    async def take(self, within_s: float) -> tuple[bytes, bool] | None:
+    async def next_message(self, within_s: float) -> tuple[bytes, bool] | None:
         """Return the next message, and True if it is the last. None if none arrives in time."""
         try:
             async with asyncio.timeout(within_s):
@@ -170,16 +170,16 @@ class Waiting:
         """Yield the messages up to the last one."""
         is_last = False
         while not is_last:
-            line, is_last = await self.take(KEEP_ALIVE_S) or (b"", False)
+            line, is_last = await self.next_message(KEEP_ALIVE_S) or (b"", False)
             if line:
                 yield line
 
     async def events(self, first: tuple[bytes, bool] | None = None) -> AsyncIterator[bytes]:
         """Yield the messages as events, up to the last one. `first` was already taken and comes first."""
-        taken = first or await self.take(KEEP_ALIVE_S)
+        taken = first or await self.next_message(KEEP_ALIVE_S)
         while taken is None or not taken[1]:
             yield KEEP_ALIVE if taken is None else event(in_event(taken[0]))
-            taken = await self.take(KEEP_ALIVE_S)
+            taken = await self.next_message(KEEP_ALIVE_S)
         yield event(in_event(taken[0]))
 
 
@@ -214,7 +214,7 @@ class PassedChannel:
         self.has_ended = False
         """True if no further messages can arrive."""
         self._waiting: dict[Id, Waiting] = {}
-        self._asked: dict[Id, OnUnclaimed] = {}
+        self._pending: dict[Id, OnUnclaimed] = {}
         """Functions for repeated answers to recent requests, by id, oldest first."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
@@ -224,12 +224,12 @@ class PassedChannel:
     @property
     def is_unused(self) -> bool:
         """True if no client waits for a message."""
-        return not self._is_heard and all(each.is_unused for each in self._waiting.values())
+        return not self._has_listener and all(each.is_unused for each in self._waiting.values())
 
     @property
-    def _is_heard(self) -> bool:
+    def _has_listener(self) -> bool:
         """True if a client has opened the standing stream."""
-        return self.standing is not None and self.standing.is_carried
+        return self.standing is not None and self.standing.is_connected
 
     async def open(self, channels: Channels, sender: Mapping[str, str]) -> None:
         """Open the channel for a client, given its headers. Raises: CallError."""
@@ -239,7 +239,7 @@ class PassedChannel:
         if self._channel is not None:
             await self._channel.end()
 
-    def tell(self, line: bytes) -> None:
+    def put_standing(self, line: bytes) -> None:
         """Send a message that belongs to no request on the standing stream, which stores it for the
         client.
         """
@@ -267,10 +267,10 @@ class PassedChannel:
         message, line = self._distinct(message, line)
         identifier = message["id"]
         self._waiting[identifier] = waiting
-        self._asked.pop(identifier, None)
-        self._asked[identifier] = self.on_unclaimed = waiting.on_unclaimed
-        if len(self._asked) > MOST_ASKED:
-            del self._asked[next(iter(self._asked))]
+        self._pending.pop(identifier, None)
+        self._pending[identifier] = self.on_unclaimed = waiting.on_unclaimed
+        if len(self._pending) > MOST_ASKED:
+            del self._pending[next(iter(self._pending))]
         if (token := token_of(message)) is not None:
             self._tokens[token] = identifier
         try:
@@ -343,8 +343,8 @@ class PassedChannel:
         waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
         if waiting is not None and waiting.may_stream and not waiting.is_left:
             waiting.put(line)
-        elif self.standing is not None and (about is None or self._is_heard):
-            self.tell(line)
+        elif self.standing is not None and (about is None or self._has_listener):
+            self.put_standing(line)
         else:
             self.on_unclaimed(line)
 
@@ -358,8 +358,8 @@ class PassedChannel:
         identifier = readable_id(message)
         if identifier is None or identifier not in self._waiting:
             identifier = next((key for key in self._waiting if same_id(given, key)), None)
-        if identifier is None and is_id(given) and given in self._asked:
-            self._asked[given](line)
+        if identifier is None and is_id(given) and given in self._pending:
+            self._pending[given](line)
             return
         if identifier is None and len(self._waiting) == 1:
             identifier = next(iter(self._waiting))

@@ -154,7 +154,7 @@ class RecordedTransport(ClientTransport):
             raise
         finally:
             self.end_questions(identifier)
-        self._note(reply.remarks, identifier)
+        self._record_remarks(reply.remarks, identifier)
         said = None
         if reply.status != 200:
             said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
@@ -219,7 +219,7 @@ class RecordedTransport(ClientTransport):
                     self._record_unused(incoming)
                     received(incoming)
                 else:
-                    self._note(incoming.remarks, incoming.request)
+                    self._record_remarks(incoming.remarks, incoming.request)
                     self._keep_question(incoming.message, pending.identifier)
                     line.put(_holdable(incoming))
 
@@ -237,7 +237,7 @@ class RecordedTransport(ClientTransport):
         if (watch := self._watch()) is not None:
             watch.follow(self._info, message)
         if self._holds.is_on:
-            kept = await self._holds.hold_told(self._info.number, message)
+            kept = await self._holds.hold_one_way(self._info.number, message)
             if kept is None:
                 return
             message = kept
@@ -305,7 +305,7 @@ class RecordedTransport(ClientTransport):
                 self._record_unused(incoming)
                 receive(incoming)
                 return
-            self._note(incoming.remarks, incoming.request)
+            self._record_remarks(incoming.remarks, incoming.request)
             self._keep_question(message, None if pending is None else pending.identifier)
             if (watch := self._watch()) is not None:
                 watch.came_back(self._info, message)
@@ -348,9 +348,9 @@ class RecordedTransport(ClientTransport):
         """Record a message that is invalid or answers no pending request."""
         if incoming.frame:
             self._record(Direction.OUT, incoming.frame, is_json=False)
-        self._note(incoming.remarks, incoming.request)
+        self._record_remarks(incoming.remarks, incoming.request)
 
-    def _note(self, remarks: Sequence[Remark], request: Id | None) -> None:
+    def _record_remarks(self, remarks: Sequence[Remark], request: Id | None) -> None:
         for remark in remarks:
             self.remarked(remark, request)
 

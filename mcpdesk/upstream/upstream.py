@@ -78,7 +78,7 @@ class UpstreamPlan(Struct, frozen=True):
         return (self.target.account if isinstance(self.target, UrlTarget) else "") or self.reach.account
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Command or URL, as shown to a person."""
         if isinstance(self.target, CommandTarget):
             return self.target.text
@@ -119,7 +119,7 @@ class UpstreamSite(NamedTuple):
     """Functions and data of the core that an upstream server uses."""
 
     recorder: Recorder
-    place: ClientPlace
+    location: ClientPlace
     identity: Mapping[str, Any]
     """Name and version that this program sends to servers."""
     next_connection: Callable[[], int]
@@ -159,7 +159,7 @@ class Upstream:
         self._is_closing = False
         self._reading: asyncio.Task[None] | None = None
         self._is_resuming = False
-        self._login_told = ""
+        self._login_text = ""
         self._prepare()
 
     @property
@@ -170,7 +170,7 @@ class Upstream:
     @property
     def program_output(self) -> ProgramEvents:
         """Functions for the output of the program that is not a message."""
-        return ProgramEvents(ProgramLog(self._logged).feed, self._strayed)
+        return ProgramEvents(ProgramLog(self._logged).feed, self._on_stray_line)
 
     def input_schema(self, tool: str) -> JSONObject:
         """Return the input schema of a tool from the latest list. Empty if unknown."""
@@ -196,7 +196,7 @@ class Upstream:
     async def restart(self) -> None:
         """End the connection and connect again."""
         self._site.restarted(self.name)
-        await self._connect_anew()
+        await self._reconnect()
 
     async def speak(self, revision: str) -> None:
         """Connect again with this revision. Empty selects the newest that both sides support.
@@ -204,9 +204,9 @@ class Upstream:
         Clients of the pass-through negotiate their own revision.
         """
         self.plan = replace(self.plan, reach=self.plan.reach._replace(revision=revision))
-        await self._connect_anew()
+        await self._reconnect()
 
-    async def _connect_anew(self) -> None:
+    async def _reconnect(self) -> None:
         # Set first, so that the end of the program is not reported as a failure.
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         await self._hang_up()
@@ -231,7 +231,7 @@ class Upstream:
             questions.append(asked)
 
         try:
-            store = open_grants(site.place.state_dir, self.plan.account)
+            store = open_grants(site.location.state_dir, self.plan.account)
             await log_in(
                 target.url,
                 store,
@@ -257,7 +257,7 @@ class Upstream:
                 site.inbox.withdraw(asked, "the login is over")
         await self.restart()
 
-    async def take_token(self, token: str) -> None:
+    async def set_token(self, token: str) -> None:
         """Connect again with a token that a person entered. It is kept in memory only."""
         self.plan = replace(self.plan, reach=self.plan.reach._replace(token=token))
         await self.restart()
@@ -272,11 +272,11 @@ class Upstream:
     def roots_changed(self) -> None:
         """Notify the server that the roots of the desk have changed."""
         if self.status.state is UpstreamState.READY:
-            self._begin(self._tell_roots_changed())
+            self._begin(self._notify_roots_changed())
 
-    async def _tell_roots_changed(self) -> None:
+    async def _notify_roots_changed(self) -> None:
         try:
-            await self.connection.tell_roots_changed()
+            await self.connection.notify_roots_changed()
         except CallError as error:
             self._site.log(
                 "debug", "server", f"it was not notified that the roots changed: {error}", self.name, None
@@ -295,7 +295,7 @@ class Upstream:
         spoken = BY_NAME.get(plan.reach.revision)
         info = ConnectionInfo(self.number, plan.name, kind, "desk", plan.reach.revision, time.time())
         events = self.program_output._replace(on_ended=self._program_ended)
-        transport = target_transport(plan.target, plan.reach, site.place, events)
+        transport = target_transport(plan.target, plan.reach, site.location, events)
         self._transport = RecordedTransport(
             transport, site.recorder, info, site.holds, self._answered, site.agreed, site.watch
         )
@@ -306,7 +306,7 @@ class Upstream:
             revision=spoken,
             log_level=self.log_level,
         )
-        self.connection.listeners.append(self._heard)
+        self.connection.listeners.append(self._on_notification)
         self._steps = []
 
     async def _hang_up(self) -> None:
@@ -319,7 +319,7 @@ class Upstream:
 
     async def _connect(self) -> None:
         limit_s, is_first = self._site.connect_timeout_s, True
-        self._login_told = await asyncio.to_thread(self._login)
+        self._login_text = await asyncio.to_thread(self._login)
         try:
             async with asyncio.timeout(limit_s):
                 agreement = await self.connection.introduced()
@@ -340,7 +340,7 @@ class Upstream:
         if not isinstance(self.plan.target, UrlTarget):
             return ""
         account = self.plan.account
-        store = open_grants(self._site.place.state_dir, account)
+        store = open_grants(self._site.location.state_dir, account)
         grant = store.grant(self.plan.target.url)
         told = "" if grant is None else login_text(grant, store.where)
         return f"account {account}: {told or 'not logged in'}" if account else told
@@ -348,7 +348,7 @@ class Upstream:
     async def _read(self, agreement: Agreement) -> None:
         """Read the lists of the server."""
         offers, problems = await read_offers(self.connection, agreement.capabilities)
-        self._login_told = await asyncio.to_thread(self._login)
+        self._login_text = await asyncio.to_thread(self._login)
         self._set(
             replace(
                 self.status,
@@ -357,7 +357,7 @@ class Upstream:
                 offers=offers,
                 problems=problems,
                 hint="",
-                login=self._login_told,
+                login=self._login_text,
                 steps=tuple(self._steps),
             )
         )
@@ -409,7 +409,7 @@ class Upstream:
             await self.restart()
             return
 
-    def _heard(self, method: str, params: JSONObject) -> None:
+    def _on_notification(self, method: str, params: JSONObject) -> None:
         """Handle a notification: read the lists again after a change, or write a message to the log."""
         if method == "notifications/message":
             data, level = params.get("data"), params.get("level")
@@ -440,7 +440,7 @@ class Upstream:
     def _logged(self, level: str, text: str, began: float) -> None:
         self._site.log(level, "stderr", text, self.name, began)
 
-    def _strayed(self, line: bytes) -> None:
+    def _on_stray_line(self, line: bytes) -> None:
         self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name, None)
 
     def _program_ended(self, ended: ProgramEnded) -> None:
@@ -458,7 +458,7 @@ class Upstream:
                 problems=(message,),
                 hint=hint,
                 offers=(),
-                login=self._login_told,
+                login=self._login_text,
                 steps=tuple(self._steps),
             )
         )

@@ -49,9 +49,9 @@ export function showCore(told) {
   if (focused) list.querySelector(`[data-focus="${CSS.escape(focused)}"]`)?.focus();
 }
 
-function replica({ name, state, said }) {
+function replica({ name, state, reason }) {
   const [glyph, tone] = LOOKS.replicas[state] ?? ["?", "bad"];
-  return el("li", {}, span(tone, `${glyph} `), oneLine(name), said && span("muted", ` ${oneLine(said)}`));
+  return el("li", {}, span(tone, `${glyph} `), oneLine(name), reason && span("muted", ` ${oneLine(reason)}`));
 }
 
 function protection({ protection, servers }) {

@@ -240,7 +240,7 @@ async def _events(server: EngineServer, seconds: float) -> Values:
         await asyncio.sleep(0.5)  # until each reads
         before, began = _busy_s(server), time.monotonic()
         for number in range(EVENTS):
-            teller.tell("changed", number=number)
+            teller.publish("changed", number=number)
             await asyncio.sleep(0.001)
         await is_over.wait()
         took, busy = time.monotonic() - began, _busy_s(server) - before

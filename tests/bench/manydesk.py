@@ -87,12 +87,12 @@ def _watched(
             each.stdin.flush()
         time.sleep(WARM_S)
         processes = [psutil.Process(each.pid) for each in sources]
-        own, theirs, gone = time.process_time(), _used_s(processes), link.traffic.gone
+        own, theirs, gone = time.process_time(), _used_s(processes), link.traffic.missing_frames
         lags = sorted(_lags(link, seconds))
         return {
             "lag p50": 1000 * lags[len(lags) // 2],
             "lag p99": 1000 * lags[int(len(lags) * 0.99)],
-            "frames missed": link.traffic.gone - gone,
+            "frames missed": link.traffic.missing_frames - gone,
             "desk": (time.process_time() - own) / seconds,
             "replica": (_used_s(processes) - theirs) / seconds / REPLICAS,
         }

@@ -52,7 +52,7 @@ async def test_the_number_of_equal_lines_is_printed_although_nothing_else_happen
             printed.append(line)
             loop.call_soon_threadsafe(came.set)
 
-        monkeypatch.setattr(printer, "say", lambda text, when: write(text))
+        monkeypatch.setattr(printer, "print", lambda text, when: write(text))
         following = asyncio.create_task(printer.keep_following())
         for _ in range(3):
             journal.log("info", "server", "away", cause="away")
@@ -69,7 +69,7 @@ def test_what_others_say_commands_no_terminal_and_makes_no_line_of_its_own(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with printer_of(Journal()) as printer:
-        printer.say("from \x1b[31m\x9b31m\u202e\r\u2028\x85x\n2026-01-01 00:00:00 info server: all is well")
+        printer.print("from \x1b[31m\x9b31m\u202e\r\u2028\x85x\n2026-01-01 00:00:00 info server: all is well")
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("from ␛[31m‹9b›31m‹202e›␍‹2028›‹85›x")
     assert second == "    2026-01-01 00:00:00 info server: all is well"
@@ -82,7 +82,7 @@ def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(sys, "stderr", unread)
         with printer_of(Journal()) as printer:
             for number in range(5 * MOST_LINES):
-                printer.say(f"{number} {'x' * 100}")
+                printer.print(f"{number} {'x' * 100}")
         read = b""
         while f"{5 * MOST_LINES - 1} x".encode() not in read:
             read += os.read(reader, 1 << 20)
@@ -100,7 +100,7 @@ def test_a_reader_that_has_gone_holds_up_nobody(monkeypatch: pytest.MonkeyPatch)
     gone = os.fdopen(writer, "w")
     monkeypatch.setattr(sys, "stderr", gone)
     with printer_of(Journal()) as printer:
-        printer.say("to nobody")
+        printer.print("to nobody")
     with pytest.raises(BrokenPipeError):
         gone.close()
 

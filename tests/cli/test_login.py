@@ -203,7 +203,7 @@ async def test_nobody_logs_in_is_said(tmp_path: Path) -> None:
 
 
 def test_tokens_survive_the_process(tmp_path: Path) -> None:
-    open_grants(tmp_path).keep("https://a.test/mcp", GRANT)
+    open_grants(tmp_path).store("https://a.test/mcp", GRANT)
     kept = StoredGrants(PrivateFile(tmp_path / "tokens.json"), tmp_path)
     assert kept.grant("https://a.test/mcp") == GRANT
     assert kept.client("https://as.test") == GRANT.client
@@ -224,35 +224,35 @@ def test_a_token_file_that_cannot_be_trusted_is_neither_used_nor_changed(
 ) -> None:
     file = tmp_path / "tokens.json"
     store = StoredGrants(PrivateFile(file), tmp_path)
-    store.keep("u", GRANT)
+    store.store("u", GRANT)
     if damage == "no JSON":
         file.write_text("{")
     else:
         file.chmod(0o644)
     before = file.read_bytes()
     assert store.grant("u") is None
-    for change in (store.check, lambda: store.keep("v", GRANT), lambda: store.forget("u")):
+    for change in (store.check, lambda: store.store("v", GRANT), lambda: store.forget("u")):
         with pytest.raises(AuthorizationError, match=told):
             change()
     assert file.read_bytes() == before
     if damage == "readable by others":
         file.chmod(0o600)
-        store.keep("v", GRANT)
+        store.store("v", GRANT)
         assert store.grant("u") == store.grant("v") == GRANT
 
 
 def test_a_stored_token_of_another_shape_is_as_good_as_none(tmp_path: Path) -> None:
     store = StoredGrants(PrivateFile(tmp_path / "tokens.json"), tmp_path)
-    store.keep("u", GRANT)
+    store.store("u", GRANT)
     (tmp_path / "tokens.json").write_text('{"texts": {"token u": "[]"}}')
     assert store.grant("u") is None
-    store.keep("u", GRANT)
+    store.store("u", GRANT)
     assert store.grant("u") == GRANT
 
 
 @pytest.mark.process
 async def test_a_token_file_with_the_wrong_mode_ends_a_login_before_the_browser_opens(tmp_path: Path) -> None:
-    open_grants(tmp_path).keep("u", GRANT)
+    open_grants(tmp_path).store("u", GRANT)
     (tmp_path / "tokens.json").chmod(0o640)
     async with GuardedServer().running() as server:
         code, _, err = await _mcpdesk(tmp_path, "login", server.url)
@@ -301,4 +301,4 @@ def test_a_lock_that_another_process_keeps_is_said(tmp_path: Path) -> None:
 def test_a_token_that_cannot_be_kept_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(AuthorizationError, match="cannot be stored"):
-        StoredGrants(PrivateFile(tmp_path / "file" / "tokens.json"), tmp_path).keep("u", GRANT)
+        StoredGrants(PrivateFile(tmp_path / "file" / "tokens.json"), tmp_path).store("u", GRANT)

@@ -59,7 +59,7 @@ def backend() -> Iterator[Backend]:
 def test_a_token_is_kept_in_the_keyring_and_in_no_file(backend: Backend, tmp_path: Path) -> None:
     grants = open_grants(tmp_path)
     grants.check()
-    grants.keep(URL, GRANT)
+    grants.store(URL, GRANT)
     assert "t0k" in "".join(backend.kept.values())
     assert open_grants(tmp_path).grant(URL) == GRANT
     assert open_grants(tmp_path).client("https://as.test") == GRANT.client
@@ -72,11 +72,11 @@ def test_a_token_is_kept_in_the_keyring_and_in_no_file(backend: Backend, tmp_pat
 def test_a_keyring_that_refuses_is_named(backend: Backend, tmp_path: Path) -> None:
     backend.refuses = True
     with pytest.raises(AuthorizationError, match="the keyring did not store the token: it is locked"):
-        open_grants(tmp_path).keep(URL, GRANT)
+        open_grants(tmp_path).store(URL, GRANT)
 
 
 def test_without_a_usable_keyring_a_file_keeps_tokens(backend: Backend, tmp_path: Path) -> None:
     keyring.set_keyring(keyring.backends.fail.Keyring())
-    open_grants(tmp_path).keep(URL, GRANT)
+    open_grants(tmp_path).store(URL, GRANT)
     assert open_grants(tmp_path).grant(URL) == GRANT
     assert list(tmp_path.iterdir()) and not backend.kept

@@ -96,7 +96,7 @@ async def test_a_client_that_logs_in_for_itself_leaves_the_login_of_a_person_alo
     store = GrantsInMemory()
     async with GuardedServer().running() as server:
         person = OAuthGrant(server.origin, server.url, ClientRegistration("client-1"), "persons")
-        store.keep(server.url, person)
+        store.store(server.url, person)
         await _listed(server, MACHINE, store)
         assert store.grant(server.url) == person
         store.forget(server.url)

@@ -262,7 +262,7 @@ async def test_processes_that_meet_one_expired_token_use_its_refresh_token_once(
         await _list(server, store)
         grant = store.grant(server.url)
         assert grant is not None
-        store.keep(server.url, replace(grant, expires=1.0))
+        store.store(server.url, replace(grant, expires=1.0))
         pipe = asyncio.subprocess.PIPE
         async with within():
             processes = [
@@ -291,7 +291,7 @@ async def test_clients_with_one_token_file_renew_it_once(is_refused: bool, tmp_p
         if is_refused:
             server.revoke()
         else:
-            opened().keep(server.url, replace(grant, expires=1.0))
+            opened().store(server.url, replace(grant, expires=1.0))
         clients = [
             await stack.enter_async_context(_connected(server, opened(), visit=None)) for _ in range(3)
         ]

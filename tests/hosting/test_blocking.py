@@ -291,7 +291,7 @@ async def test_an_upstream_with_a_stored_login_that_expires_and_is_renewed(
             assert grant is not None
             # Before the token expires: any request of the desk, also one in the background, may renew it.
             renewals = len(server.token_requests)
-            await asyncio.to_thread(store.keep, server.url, replace(grant, expires=1.0))
+            await asyncio.to_thread(store.store, server.url, replace(grant, expires=1.0))
             assert "result" in await far.post("tools/list", {})
             assert [each["grant_type"] for each in server.token_requests[renewals:]] == ["refresh_token"]
             desk.host.read_targets = typed_targets

@@ -138,7 +138,7 @@ async def test_an_answer_is_recorded_before_it_leaves() -> None:
     endpoint, frames, seen = Peer().endpoint, Frames(), list[int]()
     endpoint.recorder = frames
     channel = endpoint.channel("stdio", "tester", lambda _: seen.append(len(frames.seen)))
-    channel.take_all((REQUEST,))
+    channel.receive_all((REQUEST,))
     assert seen == [2]
     assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT]
 
@@ -150,10 +150,10 @@ async def test_whoever_asks_anew_while_being_answered_is_recorded_in_order() -> 
 
     def write(_: Sequence[bytes]) -> None:
         if more:
-            channel.take(more.pop())
+            channel.receive(more.pop())
 
     channel = endpoint.channel("stdio", "tester", write)
-    channel.take(REQUEST)
+    channel.receive(REQUEST)
     assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT] * 3
 
 
@@ -175,7 +175,9 @@ async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
     meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"})
     params = {"name": "work", "arguments": {}, "_meta": meta}
     before = time.time()
-    channel.take_all((orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),))
+    channel.receive_all(
+        (orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),)
+    )
     async with within():
         await is_written.wait()
     came, left = (peer.recording.index.frame(number) for number in range(2))

@@ -31,10 +31,10 @@ async def test_a_dialogue_is_announced_named_and_ended() -> None:
 async def test_a_revision_can_be_adopted_without_a_handshake() -> None:
     peer = Peer()
     dialogue = peer.endpoint.open("http", "curl")
-    assert dialogue.adopt("2025-06-18", "curl")
+    assert dialogue.assume_revision("2025-06-18", "curl")
     assert dialogue.revision == "2025-06-18"
-    assert not dialogue.adopt("2026-07-28", "curl")
-    assert not dialogue.adopt("1999-01-01", "curl")
+    assert not dialogue.assume_revision("2026-07-28", "curl")
+    assert not dialogue.assume_revision("1999-01-01", "curl")
 
 
 async def test_facts_count_what_is_offered() -> None:

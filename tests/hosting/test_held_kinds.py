@@ -101,7 +101,7 @@ async def talking(way: str) -> AsyncIterator[Talk]:
             )
 
             async def put(message: Any) -> None:
-                channel.take(orjson.dumps(message))
+                channel.receive(orjson.dumps(message))
 
             talk.send = put
         elif way == "websocket":
@@ -177,7 +177,7 @@ async def test_progress_is_held_and_changed_and_what_follows_waits_behind_it(way
         second = await talk.held("tells", one.number)
         assert not any(each.get("id") == 1 for each in talk.received)
         talk.holds.decide(second.number, Verdict.DROP)
-        talk.holds.decide((await talk.held("tells", second.number)).number, Verdict.GO_ON)
+        talk.holds.decide((await talk.held("tells", second.number)).number, Verdict.PASS)
         assert "result" in await talk.response(1)
         steps = [each["params"]["progress"] for each in talk.received if "progress" in each.get("params", {})]
         assert steps == [1.5, 3]

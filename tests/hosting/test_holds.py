@@ -80,7 +80,7 @@ async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str)
         holds.decide(message.number, Verdict.CHANGE, "{}")
     assert holds.decide(message.number, Verdict.CHANGE, message.text.replace("mine", "yours"))
     assert text_of(await peer.response(1)) == "yours"
-    assert not holds.decide(message.number, Verdict.GO_ON)
+    assert not holds.decide(message.number, Verdict.PASS)
 
 
 async def test_an_answer_is_changed_before_it_leaves_with_what_it_was_in_the_capture(tmp_path: Path) -> None:
@@ -229,10 +229,10 @@ async def test_messages_pass_while_as_many_are_held_as_may_be(monkeypatch: pytes
     messages = await holds.held(2)
     peer.request(3, "tools/call", echo("passes"))
     assert text_of(await peer.response(3)) == "passes" and holds.view.messages == messages
-    holds.decide(messages[0].number, Verdict.GO_ON)
+    holds.decide(messages[0].number, Verdict.PASS)
     assert text_of(await peer.response(1)) == "waits"
     peer.request(4, "tools/call", echo("waits again"))
     assert [each.id for each in await holds.held(2)] == [2, 4]
     for each in holds.view.messages:
-        holds.decide(each.number, Verdict.GO_ON)
+        holds.decide(each.number, Verdict.PASS)
     assert text_of(await peer.response(4)) == "waits again"

@@ -76,7 +76,7 @@ async def test_a_process_that_runs_already_is_met_and_hears_of_what_is_written(
         assert watched.peers.pids == {OTHER}
         writer.write(b"w")
         assert await watched.next() == "wrote"
-        watched.peers.tell()
+        watched.peers.notify_peers()
         assert await in_time(reader.readexactly(1)) == b"w"
         writer.close()
         assert await watched.next() == (OTHER, False)
@@ -139,7 +139,7 @@ async def test_a_peer_that_reads_nothing_is_sent_a_bounded_number_of_bytes(
     assert await watched.next() == (OTHER, True)
     [(link, _)] = watched.peers._peers.items()
     for _ in range(50):
-        watched.peers.tell()
+        watched.peers.notify_peers()
     assert 0 < link.transport.get_write_buffer_size() < 2_000_000
     writer.close()
     del reader

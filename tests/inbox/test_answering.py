@@ -71,7 +71,7 @@ async def replica(url: str, deployment: str, name: str, *, masks: bool = False) 
     await engine.start()
     await bus.start()
     await living.start()
-    await living.say(name=name)
+    await living.update(name=name)
     shared.start()
     seat = ReplicaSeat(inbox, shared)
     seat.shared, seat.living = shared, living
@@ -301,7 +301,7 @@ async def test_an_end_that_is_told_twice_is_one(shared_engine: EngineServer, tmp
         here.ask()
         shown = await there.sees()
         questions: EngineQuestions = there.shared._questions
-        replica, number = there.shared._places[shown.id]
+        replica, number = there.shared._origins[shown.id]
         for token, first in (("one", True), ("two", False), ("one", True)):
             assert await questions.end(replica, number, Ending.ANOTHER, token, shown, shown) is first
 

@@ -130,7 +130,7 @@ async def test_what_was_answered_elsewhere_is_kept_among_the_ended() -> None:
     heard: list[Question] = []
     inbox.subscribe(heard.append)
     ended = Question(0, "s", "p", "t", (DATABASE,), 1.0, 2.0, state=QuestionState.DECLINED)
-    inbox.keep(ended)
+    inbox.add_ended(ended)
     assert [each.id for each in inbox.questions()] == [2, 1]
     assert heard == [inbox.questions()[0]] and inbox.version == 3
 

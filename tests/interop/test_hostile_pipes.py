@@ -244,7 +244,7 @@ async def test_large_requests_in_flight_are_bounded_over_all_channels_and_given_
     for identifier, channel in ((1, peer.channel), (2, other), (3, other)):
         params = {"name": "forever", "_meta": META, "more": "x" * 100_000}
         message = {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}
-        channel.take(orjson.dumps(message))
+        channel.receive(orjson.dumps(message))
     assert "max_bodies_bytes" in (await peer.response(3))["error"]["message"]
     assert peer.endpoint.large.bytes > 200_000
     peer.modern(4, "tools/list")

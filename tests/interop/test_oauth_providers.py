@@ -203,7 +203,7 @@ class Site:
 
     def expire(self) -> None:
         """Let the stored token have expired."""
-        self.store.keep(self.url, replace(self.grant, expires=1.0))
+        self.store.store(self.url, replace(self.grant, expires=1.0))
 
     async def counts(self) -> dict[str, int]:
         """Renewals, reused refresh tokens, and revocations so far."""

@@ -31,7 +31,7 @@ def test_nothing_follows_an_end(end: TaskStatus, other: TaskStatus) -> None:
     assert one.move(end, 101.0, "over")
     assert not one.move(other, 102.0, "again")
     assert (one.status, one.message, one.updated, one.is_over) == (end, "over", 101.0, True)
-    one.say("still here")
+    one.set_message("still here")
     assert one.message == "over"
 
 

@@ -98,7 +98,7 @@ def test_an_output_that_is_written_is_not_removed_and_ends_where_the_space_does(
         "the file holds the first 1,048,576 bytes only: the outputs of programs exceed outputs_keep_bytes"
     )
     growing.add("stdout", b"b" * 2 * WHOLE_BYTES + b"end")
-    assert not over.file.exists() and growing.kept == 3 * WHOLE_BYTES
+    assert not over.file.exists() and growing.written == 3 * WHOLE_BYTES
     assert "holds the first 3,145,728 bytes only" in growing.problem and growing.end(4) == "bend"
     growing.remove()
     assert long_output(tmp_path, budget).problem == ""
@@ -140,7 +140,7 @@ def test_what_does_not_fit_the_disk_is_said_and_the_rest_can_be_read(tmp_path: P
             output.add("stdout", b"x" * 60_000)
     output.add("stdout", b"the end")
     output.close()
-    assert (output.size, output.kept) == (180_007, 100_000)
+    assert (output.size, output.written) == (180_007, 100_000)
     assert "could not all be written" in output.problem
     assert len(output.read(90_000, 1 << 20)) == 10_000
     assert output.end(10) == "xxxthe end"

@@ -122,7 +122,7 @@ def test_three_replicas_are_one_server_with_the_traffic_of_all(start: Start, att
     frame = next(
         one.response for one in link.traffic.exchanges if one.name == "large" and one.response is not None
     )
-    assert len(link.traffic.whole(frame)) > 200_000, "fetched from the replica that has it"
+    assert len(link.traffic.frame_bytes(frame)) > 200_000, "fetched from the replica that has it"
 
 
 def wrote(link: CombinedLink, job: str) -> bool:
@@ -153,7 +153,7 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
     wait_until(lambda: link.held().messages)
     (message,) = link.held().messages
     assert message.replica == other.replica
-    assert result_of(link.let_go(message.number, Verdict.GO_ON))
+    assert result_of(link.release(message.number, Verdict.PASS))
     assert result_of(adding.outcome).result is not None
     third = start()
     late = attach(third.name, *(each.name for each in replicas))

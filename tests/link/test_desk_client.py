@@ -291,7 +291,7 @@ def test_cancelling_ends_a_call_and_a_late_answer_changes_nothing() -> None:
 def test_logs_are_kept_up_to_a_bound() -> None:
     call = made()
     for number in range(KEPT_LOGS + 5):
-        call.noted(str(number))
+        call.on_log(str(number))
     assert len(call.logs) == KEPT_LOGS
 
 

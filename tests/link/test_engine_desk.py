@@ -181,7 +181,7 @@ def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group)
         wait_until(lambda: link.held().messages)
         (message,) = link.held().messages
         changed = message.text.replace('"a": 2', '"a": 40')
-        assert result_of(link.let_go(message.number, Verdict.CHANGE, changed))
+        assert result_of(link.release(message.number, Verdict.CHANGE, changed))
         assert text(result_of(held.outcome)) == "42"
         assert result_of(link.hold("", "requests"))
         large = link.request("far", "tools/call", {"name": "large", "arguments": {}})
@@ -299,7 +299,7 @@ def test_secrets_are_masked_before_they_leave_the_replica_if_so_set(group: Group
         wait_until(lambda: replicas_of(link, "tools/call"))
         exchange = next(one for one in link.traffic.exchanges if one.method == "tools/call")
         assert exchange.request is not None
-        assert b"password" in link.traffic.whole(exchange.request)
+        assert b"password" in link.traffic.frame_bytes(exchange.request)
         assert link.view().api_key == ""
     client, streams = stream_of(group.engine, group.name)
     everything = b"".join(b"".join(fields.values()) for rows in streams.values() for _, fields in rows)
@@ -472,12 +472,12 @@ async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group)
     await engine.start()
     old = LivingReplicas(engine)
     await old.start()
-    await old.say(name="old:1", url="http://127.0.0.1:1", version="0.0.9", folders={"far": "x"})
+    await old.update(name="old:1", url="http://127.0.0.1:1", version="0.0.9", folders={"far": "x"})
     link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))
     try:
         await until(lambda: ReplicaState.UNREADABLE in states(link))
         (named,) = (each for each in link.view().replicas if each.state is ReplicaState.UNREADABLE)
-        assert named.name == "old" and "is of mcpdesk 0.0.9" in named.said
+        assert named.name == "old" and "is of mcpdesk 0.0.9" in named.reason
         assert [each.name for each in link.view().servers] == ["far"]
         assert len([each for each in link.notices() if "0.0.9" in each.text]) == 1
         await old.close()

@@ -156,7 +156,9 @@ def test_a_screen_sees_and_calls_what_a_service_offers(serve: Start, attach: Att
     wait_until(lambda: methods(link).count(calls) == 3 and link.traffic.exchanges[-1].response is not None)
     frame = link.traffic.exchanges[-1].response
     assert frame is not None
-    assert len(link.traffic.whole(frame)) > 200_000, "the rest of a large frame is fetched from the core"
+    assert len(link.traffic.frame_bytes(frame)) > 200_000, (
+        "the rest of a large frame is fetched from the core"
+    )
     wait_until(lambda: any(line.text == "a stray print" for line in link.logs()))
     link.watch("far", "resource://notes")
     wait_until(lambda: link.watched("far") == {"resource://notes": 0})
@@ -223,8 +225,8 @@ def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start
     wait_until(lambda: link.held().messages)
     (one,) = link.held().messages
     with pytest.raises(ValueError, match="object"):
-        result_of(link.let_go(one.number, Verdict.CHANGE, "[]"))
-    result_of(link.let_go(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40')))
+        result_of(link.release(one.number, Verdict.CHANGE, "[]"))
+    result_of(link.release(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40')))
     wait_until(lambda: [each.is_answer for each in link.held().messages] == [True])
     assert result_of(link.hold("", "both"))
     assert text(result_of(calling.outcome)) == "42"
@@ -393,7 +395,7 @@ async def test_a_screen_that_joins_again_shows_marks_and_remarks_once(folder: Pa
 
         def take(news: object) -> None:
             if isinstance(news, TrafficBatch):
-                copy.take(news, epoch=1)
+                copy.add_batch(news, epoch=1)
 
         link = LocalLink(desk.host)
         news = CoreNews(link, take, past=0)
@@ -418,7 +420,7 @@ async def test_a_screen_that_joins_shows_which_calls_got_no_answer(folder: Path)
 
         def take(news: object) -> None:
             if isinstance(news, TrafficBatch):
-                copy.take(news, epoch=1)
+                copy.add_batch(news, epoch=1)
                 index.catch_up()
 
         link = LocalLink(desk.host)

@@ -20,14 +20,14 @@ def batch(count: int, left_out: int = 0) -> TrafficBatch:
 def test_remarks_that_a_core_or_the_copy_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic_copy, "MOST_REMARKS", 4)
     copy = TrafficCopy(lambda epoch, number: None)
-    copy.take(batch(3, left_out=2), epoch=1)
+    copy.add_batch(batch(3, left_out=2), epoch=1)
     assert (len(copy.remarks), copy.remarks_left_out) == (3, 2)
-    copy.take(batch(0, left_out=7), epoch=1)
+    copy.add_batch(batch(0, left_out=7), epoch=1)
     assert (len(copy.remarks), copy.remarks_left_out) == (3, 7), "the number of a core is that of all so far"
-    copy.take(batch(2), epoch=2)
+    copy.add_batch(batch(2), epoch=2)
     assert (len(copy.remarks), copy.remarks_left_out) == (4, 8)
     ended = RecordedRemark(1, 1, 1.0, Remark(RemarkKind.CODE_ENDED, "it ended"))
-    copy.take(TrafficBatch((), remarks=(ended,) * 5, first_remark=2), epoch=2)
+    copy.add_batch(TrafficBatch((), remarks=(ended,) * 5, first_remark=2), epoch=2)
     assert (len(copy.remarks), copy.remarks_left_out) == (8, 9), "ends have more room, and a limit as well"
 
 
@@ -38,7 +38,9 @@ def test_marks_and_remarks_that_are_sent_again_are_kept_once_and_lost_ones_are_m
 
     def take(first: int, stop: int) -> list[int]:
         sent, said = marks[first:stop], remarks[first:stop]
-        copy.take(TrafficBatch((), marks=sent, first_mark=first, remarks=said, first_remark=first), epoch=1)
+        copy.add_batch(
+            TrafficBatch((), marks=sent, first_mark=first, remarks=said, first_remark=first), epoch=1
+        )
         assert [each.id for each in copy.marks] == [each.id for each in copy.remarks]
         return [int(each.id or 0) for each in copy.marks]
 
@@ -46,5 +48,5 @@ def test_marks_and_remarks_that_are_sent_again_are_kept_once_and_lost_ones_are_m
     assert take(3, 4) == [0, 1], "the one before it is missing, so the screen rejoins"
     assert take(0, 4) == [0, 1, 2, 3]
     assert take(2, 4) == [0, 1, 2, 3]
-    copy.take(TrafficBatch((), marks=marks[:1], remarks=remarks[:1]), epoch=2)
+    copy.add_batch(TrafficBatch((), marks=marks[:1], remarks=remarks[:1]), epoch=2)
     assert (len(copy.marks), len(copy.remarks)) == (5, 5), "each core counts its own"

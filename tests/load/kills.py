@@ -102,7 +102,7 @@ def _judged(path: Path, answered: dict[int, float], killed: float) -> Kill:
     archive = Archive(path)
     there, whole = set(), not archive.gaps
     for number in range(archive.count):
-        frame = archive.whole(number)
+        frame = archive.frame_bytes(number)
         whole &= bool(frame)
         if b'"result"' in frame and (found := ID.search(frame)):
             there.add(int(found[1]))

@@ -57,7 +57,7 @@ async def test_calls_leave_nothing_behind_once_the_rings_are_full(
         wait_until(lambda: size_on_disk(captures) <= KEEP)
         assert len(list(captures.iterdir())) > 1
         assert desk.host.recording.removed_files > 0
-        assert not is_watched or desk.traffic.statistics.whole().calls == STEPS * CALLS
+        assert not is_watched or desk.traffic.statistics.total().calls == STEPS * CALLS
 
 
 def come_to_rest(desk: RunningDesk, *, is_watched: bool) -> None:

@@ -13,7 +13,7 @@ def told(kind: str, before: dict[str, Any] | None, after: dict[str, Any] | None)
     """Messages about one item, with `!` before breaking changes and `~` before wording."""
     sides = [{} if one is None else {(kind, "it"): one} for one in (before, after)]
     marks = {ContractVerdict.BREAKING: "!", ContractVerdict.COMPATIBLE: "", ContractVerdict.WORDING: "~"}
-    return [f"{marks[change.verdict]}{change.told}" for change in contract_changes(*sides)]
+    return [f"{marks[change.verdict]}{change.description}" for change in contract_changes(*sides)]
 
 
 def arguments(*required: str, **properties: Any) -> dict[str, Any]:

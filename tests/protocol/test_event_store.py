@@ -38,7 +38,7 @@ def archiving(store: EventStore[Connection]) -> Written:
 
     def archive(stream: ResumableStream[Connection]) -> None:
         stream.archived = stream.last
-        written.append((stream.number, stream.is_over, [number for number, _ in stream.kept]))
+        written.append((stream.number, stream.is_over, [number for number, _ in stream.events]))
 
     store.archive = archive
     return written
@@ -53,7 +53,7 @@ def test_a_stream_that_its_client_reads_to_the_end_is_not_archived() -> None:
     assert not connection.is_let_go
     stream.end()
     assert connection.is_let_go and written == []
-    assert stream.is_over and not stream.is_carried
+    assert stream.is_over and not stream.is_connected
 
 
 def test_the_end_of_an_archived_stream_is_archived() -> None:
@@ -121,13 +121,13 @@ def test_bytes_and_events_of_a_session_are_limited_and_its_newest_event_stays() 
     for number in range(5):
         stream.put(b"%d" % number)
     assert len(store) == 3
-    assert [number for number, _ in stream.kept] == [3, 4, 5]
-    assert store.size == sum(len(piece) for _, piece in stream.kept)
+    assert [number for number, _ in stream.events] == [3, 4, 5]
+    assert store.size == sum(len(piece) for _, piece in stream.events)
     stream.put(b"x" * 60)
-    assert [number for number, _ in stream.kept] == [5, 6]
+    assert [number for number, _ in stream.events] == [5, 6]
     stream.put(b"y" * 1000)
-    assert [number for number, _ in stream.kept] == [7]
-    assert store.size == len(stream.kept[0][1]) > 1000
+    assert [number for number, _ in stream.events] == [7]
+    assert store.size == len(stream.events[0][1]) > 1000
 
 
 def test_the_session_that_was_idle_longest_gives_way_when_all_keep_too_much() -> None:
@@ -174,11 +174,11 @@ def test_a_closed_session_ends_its_connections_and_keeps_nothing() -> None:
     stream = store.open()
     stream.attach(connection, connection.let_go)
     stream.put(b"1")
-    assert store.carried == 1
+    assert store.connected_streams == 1
     store.close()
     assert connection.is_let_go
     stream.put(b"2")
-    assert (len(store), store.size, store.carried) == (0, 0, 0)
+    assert (len(store), store.size, store.connected_streams) == (0, 0, 0)
     assert store.find("0:1") is None
 
 
@@ -193,6 +193,6 @@ def test_a_client_that_comes_back_without_a_place_gets_what_was_never_sent() -> 
     stream.attach(second)
     assert [piece.split(b"\n")[0] for piece in second.pieces] == [b"id: 0:2"]
     stream.detach(first)
-    assert stream.is_carried, "another connection carries it"
+    assert stream.is_connected, "another connection carries it"
     stream.attach(third)
     assert third.pieces == []

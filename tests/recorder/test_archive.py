@@ -87,7 +87,7 @@ def test_a_run_that_was_cut_off_keeps_the_frames_that_are_whole(tmp_path: Path) 
         came = sum(end <= size for end in ends[1:])
         assert archive.count == 2 + came
         assert archive.unreadable == (size not in (len(whole), *ends, ends[0] - 1))
-        assert [archive.whole(2 + at) for at in range(came)] == [text(at, "late") for at in range(came)]
+        assert [archive.frame_bytes(2 + at) for at in range(came)] == [text(at, "late") for at in range(came)]
         archive.close()
     assert recording.index.frame(2) is None
 
@@ -109,7 +109,7 @@ def test_a_later_part_can_be_opened_alone(tmp_path: Path) -> None:
     index = Archive(tmp_path / "a.2.jsonl").index
     while index.catch_up(1):
         pass
-    assert index.gone > 0 and len(index.exchanges) > 0
+    assert index.missing_frames > 0 and len(index.exchanges) > 0
     assert {one.peer for one in index.exchanges} == {"somebody"}
 
 

@@ -60,7 +60,7 @@ def test_a_link_reads_and_pairs_the_rest_by_itself(large: Path) -> None:
     assert (archive.count, archive.index.paired) == (FRAMES - 11, FRAMES - 11)
     told = [notice.text for notice in link.notices()]
     assert len(told) == 2 and "1 line of the capture cannot be read" in told[0] and "10 frames" in told[1]
-    assert archive.index.gone == 10
+    assert archive.index.missing_frames == 10
     link.close()
 
 
@@ -99,7 +99,7 @@ def test_frames_read_together_are_those_read_one_by_one(large: Path) -> None:
         singly = [archive.frame(number) for number in range(start, archive.count)]
         assert None not in singly and list(archive.frames(start, archive.count)) == singly
         assert archive.data(start, archive.count) == [
-            archive.whole(number) for number in range(start, archive.count)
+            archive.frame_bytes(number) for number in range(start, archive.count)
         ]
     archive.close()
 

@@ -58,7 +58,7 @@ def test_frames_survive_the_kill_of_the_process(tmp_path: Path) -> None:
     archive = Archive(path)
     assert archive.count > due
     assert archive.unreadable <= 1
-    assert archive.whole(due) == b'{"jsonrpc":"2.0","method":"n%d"}' % due
+    assert archive.frame_bytes(due) == b'{"jsonrpc":"2.0","method":"n%d"}' % due
     archive.close()
 
 
@@ -71,14 +71,14 @@ def test_evicted_frames_are_read_back_from_the_file(tmp_path: Path) -> None:
         recording.frame(1, IN, data, note=note)
     recording.close()
     index = recording.index
-    assert [index.whole(number) for number in range(3000)] == frames
+    assert [index.frame_bytes(number) for number in range(3000)] == frames
     oldest, newest = index.note(0), index.note(2999)
     assert oldest is not None and oldest.line == "POST /0 HTTP/1.1"
     assert newest is not None and newest.line == "POST /2999 HTTP/1.1"
     first = index.frame(0)
     assert first is not None and (first.data, first.number) == (frames[0], 0)
     settle(recording)
-    assert index.gone == 0 and len(index.exchanges) == 3000
+    assert index.missing_frames == 0 and len(index.exchanges) == 3000
     assert len(list(tmp_path.iterdir())) > 3
     assert (recording.frames, recording.encoded_bytes) == (3000, sum(map(len, frames)))
 
@@ -104,9 +104,9 @@ def test_frames_of_every_kind_side_by_side_come_back_as_they_were(tmp_path: Path
         recording.frame(1, IN, data)
     recording.close()
     assert recording.index.frame(0) is not None
-    assert [recording.index.whole(number) for number in range(1200)] == frames
+    assert [recording.index.frame_bytes(number) for number in range(1200)] == frames
     archive = Archive(tmp_path / "a.jsonl")
-    assert [archive.whole(number) for number in range(1200)] == frames
+    assert [archive.frame_bytes(number) for number in range(1200)] == frames
     assert archive.unreadable == 0
     archive.close()
 
@@ -130,11 +130,11 @@ def test_frames_recorded_together_are_recorded_as_one_by_one(tmp_path: Path, siz
     for recording in (one_by_one, together):
         recording.close()
         settle(recording)
-        assert [recording.index.whole(number) for number in range(1000)] == frames
+        assert [recording.index.frame_bytes(number) for number in range(1000)] == frames
     assert together.encoded_bytes == one_by_one.encoded_bytes
     first, second = Archive(tmp_path / "a.jsonl"), Archive(tmp_path / "b.jsonl")
-    assert [first.whole(number) for number in range(1000)] == frames
-    assert [second.whole(number) for number in range(1000)] == frames
+    assert [first.frame_bytes(number) for number in range(1000)] == frames
+    assert [second.frame_bytes(number) for number in range(1000)] == frames
     assert {getattr(second.frame(number), "time", None) for number in range(min(size, 100))} != {None}
     first.close()
     second.close()
@@ -169,12 +169,12 @@ def test_a_large_frame_waits_whole_as_long_as_there_is_room(
     large = call(1, "echo", {"text": "x" * 300_000}) + b" needle"
     for _ in range(2):
         recording.frame(1, IN, large)
-    assert recording.index.whole(0) == recording.index.data(0, 1)[0] == large
+    assert recording.index.frame_bytes(0) == recording.index.data(0, 1)[0] == large
     recording.start()
     recording.close()
     kept = recording.index.frame(0)
     assert kept is not None and (len(kept.data), kept.size) == (KEPT_BYTES, len(large))
-    assert [len(recording.index.whole(number)) for number in (0, 1)] == [len(large), KEPT_BYTES]
+    assert [len(recording.index.frame_bytes(number)) for number in (0, 1)] == [len(large), KEPT_BYTES]
 
 
 def large_call(size: int = 300_000) -> list[bytes]:
@@ -202,7 +202,7 @@ def test_as_much_of_a_clients_message_is_written_as_is_asked_for(
         (exchange,) = index.exchanges
         assert (exchange.name, exchange.status, exchange.size > 600_000) == ("echo", "tool-error", True)
         for number in (0, 1):
-            whole = index.whole(number)
+            whole = index.frame_bytes(number)
             assert kept - 3 < len(whole) < kept + 200
             whole.decode()
     archive.close()
@@ -219,8 +219,8 @@ def test_what_the_desk_calls_for_and_batches_are_written_whole(tmp_path: Path) -
         recording.frame(number, direction, frame, True)
     recording.close()
     settle(recording)
-    assert [recording.index.whole(number) for number in range(3)] == [asked, answered, batch]
-    assert len(recording.index.whole(3)) == KEPT_BYTES
+    assert [recording.index.frame_bytes(number) for number in range(3)] == [asked, answered, batch]
+    assert len(recording.index.frame_bytes(3)) == KEPT_BYTES
     assert [exchange.name for exchange in recording.index.exchanges] == ["echo", "echo", "other", "echo"]
 
 
@@ -235,7 +235,7 @@ def test_without_a_file_a_large_frame_is_still_paired() -> None:
     settle(recording)
     (exchange,) = recording.index.exchanges
     assert (exchange.name, exchange.status, exchange.size > 600_000) == ("echo", "ok", True)
-    assert len(recording.index.whole(0)) == KEPT_BYTES
+    assert len(recording.index.frame_bytes(0)) == KEPT_BYTES
 
 
 def test_a_folder_that_cannot_be_written_leaves_a_recording_in_memory(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_nobody_writing_does_not_fill_all_memory(monkeypatch: pytest.MonkeyPatch
     assert recording.index.frame(0) is None
     assert recording.index.frame(19_999) is not None
     settle(recording)
-    assert recording.index.gone > 10_000
+    assert recording.index.missing_frames > 10_000
 
 
 def test_numbers_have_no_gaps_when_threads_record_at_once(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_numbers_have_no_gaps_when_threads_record_at_once(tmp_path: Path) -> Non
     recording.close()
     assert sorted(number for own in numbers for number in own) == list(range(8000))
     for at, own in enumerate(numbers):
-        assert all(recording.index.whole(number) == b"%d" % at for number in own[::100])
+        assert all(recording.index.frame_bytes(number) == b"%d" % at for number in own[::100])
 
 
 @pytest.mark.slow
@@ -339,7 +339,7 @@ def test_recording_touches_no_disk(tmp_path: Path) -> None:
     assert path.stat().st_size == 0
     recording.close()
     archive = Archive(path)
-    assert [archive.whole(number) for number in range(1_000)] == frames
+    assert [archive.frame_bytes(number) for number in range(1_000)] == frames
     archive.close()
 
 
@@ -350,10 +350,10 @@ def test_what_the_disk_has_not_taken_stays_in_memory(tmp_path: Path) -> None:
     recording.start()
     for data in frames:
         recording.frame(1, IN, data, is_json=True)
-    assert [recording.index.whole(number) for number in range(3_000)] == frames
+    assert [recording.index.frame_bytes(number) for number in range(3_000)] == frames
     recording.close()
     assert recording._store.ring.segment(0) is None
-    assert [recording.index.whole(number) for number in range(3_000)] == frames
+    assert [recording.index.frame_bytes(number) for number in range(3_000)] == frames
 
 
 def left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
@@ -381,7 +381,7 @@ def test_a_disk_that_takes_nothing_costs_frames_in_the_file_not_memory(
     (gap,) = archive.gaps
     assert archive.count + gap.frames == 20_000 and gap.frames > 10_000
     there = [*frames[: gap.before], *frames[gap.before + gap.frames :]]
-    assert [archive.whole(number) for number in range(archive.count)] == there
+    assert [archive.frame_bytes(number) for number in range(archive.count)] == there
     archive.close()
 
 
@@ -408,7 +408,7 @@ def test_a_part_that_cannot_be_begun_leaves_a_recording_in_memory(tmp_path: Path
         recording.frame(1, IN, data, is_json=True)
     recording.close()
     assert "File exists" in recording.error
-    read = [recording.index.whole(number) for number in range(600)]
+    read = [recording.index.frame_bytes(number) for number in range(600)]
     assert read[:40] == frames[:40]
     assert all(data in (frames[number], b"") for number, data in enumerate(read))
     assert ring_bytes == 1 or read == frames
@@ -440,11 +440,11 @@ def test_a_disk_that_is_stuck_holds_no_end_up_and_gets_the_rest_later(
         recording.frame(1, IN, data, is_json=True)
     recording.close()
     assert "the disk takes too long" in recording.error
-    assert [recording.index.whole(number) for number in range(1_000)] == frames
+    assert [recording.index.frame_bytes(number) for number in range(1_000)] == frames
     goes_on.set()
     recording._thread.join(WITHIN_S)
     archive = Archive(tmp_path / "a.jsonl")
-    assert [archive.whole(number) for number in range(archive.count)] == frames
+    assert [archive.frame_bytes(number) for number in range(archive.count)] == frames
     archive.close()
 
 

@@ -96,7 +96,9 @@ def test_a_full_disk_that_has_room_again_gets_every_frame(small_disk: Path) -> N
     wait_until(lambda: not recording.failing)
     recording.close()
     archive = Archive(small_disk / "a.jsonl")
-    assert [archive.whole(number) for number in range(11_000)] == [frame(number) for number in range(11_000)]
+    assert [archive.frame_bytes(number) for number in range(11_000)] == [
+        frame(number) for number in range(11_000)
+    ]
     assert (archive.unreadable, recording.error, recording.missing) == (0, "", 0)
     archive.close()
 
@@ -113,7 +115,7 @@ def test_a_file_that_may_not_grow_goes_on_where_it_stopped_once_it_may(tmp_path:
     assert told == "\n"
     archive = Archive(path)
     assert (archive.count, archive.unreadable) == (5_001, 0)
-    assert archive.whole(4_999) == frame(4_999)
+    assert archive.frame_bytes(4_999) == frame(4_999)
     archive.close()
 
 
@@ -142,14 +144,14 @@ def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
     assert gap.why == os.strerror(number)
     assert len(stated) == 1 and b'"missing":%d' % recording.missing in stated[0]
     assert os.strerror(number).encode() in stated[0] and os.strerror(number) in recording.error
-    assert archive.unreadable == 0 and archive.whole(archive.count - 1) == frame(20_299)
+    assert archive.unreadable == 0 and archive.frame_bytes(archive.count - 1) == frame(20_299)
     for index in (archive.index, recording.index):
         while index.catch_up(1):
             pass
         exported = list(with_gaps(index, range(len(index.exchanges))))
         (stated_gap,) = [one for one in exported if isinstance(one, Gap)]
-        assert stated_gap.frames == index.gone and index.gone <= gap.frames
-        assert len(exported) - 1 + index.gone == 20_300
+        assert stated_gap.frames == index.missing_frames and index.missing_frames <= gap.frames
+        assert len(exported) - 1 + index.missing_frames == 20_300
     archive.close()
 
 
@@ -192,9 +194,9 @@ def test_a_capture_that_is_taken_away_goes_on_in_a_further_part(
     assert b'{"lost":[0,%d],"missing":%d' % (recording.missing, recording.missing) in second.read_bytes()
     archive = Archive(second)
     assert archive.unreadable == 0
-    assert archive.whole(archive.count - 1) == recording.index.whole(1_999) == frame(1_999)
+    assert archive.frame_bytes(archive.count - 1) == recording.index.frame_bytes(1_999) == frame(1_999)
     assert archive.connections[1].peer == "somebody"
-    assert recording.index.whole(0) in (b"", frame(0))
+    assert recording.index.frame_bytes(0) in (b"", frame(0))
     archive.close()
 
 
@@ -209,7 +211,7 @@ def test_a_folder_that_becomes_usable_is_written_to_from_then_on(tmp_path: Path)
     record(recording, 10, 20)
     recording.close()
     archive = Archive(tmp_path / "taken" / "a.jsonl")
-    assert archive.whole(archive.count - 1) == frame(19)
+    assert archive.frame_bytes(archive.count - 1) == frame(19)
     assert recording.path == archive.path
     archive.close()
 

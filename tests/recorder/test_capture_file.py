@@ -61,7 +61,7 @@ def test_a_removed_part_is_closed_and_its_space_is_free(tmp_path: Path) -> None:
     file = CaptureFile(tmp_path / "a.jsonl", 600, 1.0)
     for number in range(20):
         file.add(alone(line(number)))
-    file.write(file.take())
+    file.write(file.drain())
     assert file.places.frame_line(0) is not None  # its part is open now
     file.remove(file.places.parts[0])
     targets = []

@@ -182,7 +182,7 @@ def test_gaps_cost_nothing_and_are_stated(tmp_path: Path) -> None:
         assert (archive.count, len(index.exchanges), archive.unreadable) == (51, 51, 0)
         assert [gap.frames for gap in archive.gaps[:2]] == [9_899_999, 9_899_999]
         assert archive.gaps[-1].why == "No space left on device"
-        assert index.gone == (1 << 50) + 1 - 51
+        assert index.missing_frames == (1 << 50) + 1 - 51
         assert [frame.number for frame in archive.frames(0, 51) if frame] == [*range(51)]
         passed = list(with_gaps(index, range(51)))
         assert passed[-2:] == [archive.gaps[-1], 50] and len(passed) == 101
@@ -280,7 +280,7 @@ def test_a_line_of_a_hundred_megabytes_takes_no_memory(tmp_path: Path) -> None:
 
     assert peak_of(read) < 4 << 20
     archive = Archive(path)
-    assert len(archive.whole(1)) == 64 << 20
+    assert len(archive.frame_bytes(1)) == 64 << 20
     assert [len(piece) > 1_000 for piece in archive.data(0, 3)] == [False, True]
     archive.close()
 
@@ -297,7 +297,7 @@ def test_long_frames_come_back_as_they_were(tmp_path: Path) -> None:
         recording.frame(1, IN, data)
     recording.close()
     archive = Archive(tmp_path / "a.jsonl")
-    assert [archive.whole(number) for number in range(3)] == frames and archive.unreadable == 0
+    assert [archive.frame_bytes(number) for number in range(3)] == frames and archive.unreadable == 0
     for number in range(3):
         kept, found = recording.index.frame(number), archive.frame(number)
         assert kept is not None and found is not None
@@ -309,7 +309,7 @@ def test_a_run_that_goes_on_and_on_ends_where_no_run_of_ours_would(tmp_path: Pat
     start = b'{"n":0,"t":1.0,"c":1,"d":"out","run":4096}\n'
     archive = opened(tmp_path / "a.jsonl", [start, *[b'"%b"\n' % (b"x" * 60_000)] * 500])
     assert archive.count < 100 and archive.unreadable > 400
-    assert archive.whole(archive.count - 1) == b'"%b"' % (b"x" * 60_000)
+    assert archive.frame_bytes(archive.count - 1) == b'"%b"' % (b"x" * 60_000)
     archive.close()
 
 

@@ -132,7 +132,7 @@ def test_a_body_of_http_that_answers_no_request_is_part_of_the_probe_it_refuses(
     recording.remark(RecordedRemark(1, 1, time(), SILENCE))
     assert statuses(recording) == [Status.NEGOTIATION, Status.OK]
     index = recording.index
-    assert index.exchange(0).response == 1 and index.whole(1) == body
+    assert index.exchange(0).response == 1 and index.frame_bytes(1) == body
     assert len(index.exchanges) == 3, "a later body gets a separate row"
     assert lines(index, "is:negotiation") == lines(index, "status:negotiation") == [0]
     assert lines(index, "is:negotiation|held") == [0] and lines(index, "is:held") == []

@@ -51,9 +51,9 @@ def test_an_operation_lasts_from_its_first_request_to_its_last_response() -> Non
     index = asking_recording().index
     whole, last = index.exchange(0), index.exchange(2)
     assert (whole.status, whole.ended, whole.parts) == (Status.OK, last.ended, (1, 2))
-    assert whole.size == sum(len(index.whole(frame)) for frame in range(6))
+    assert whole.size == sum(len(index.frame_bytes(frame)) for frame in range(6))
     assert 0 < whole.waited < whole.elapsed(0)
-    assert (last.whole, last.rounds, last.status) == (0, 1, Status.OK)
+    assert (last.part_of, last.rounds, last.status) == (0, 1, Status.OK)
 
 
 def test_a_round_that_asks_waits_for_the_client_until_it_comes_back() -> None:

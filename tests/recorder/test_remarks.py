@@ -65,7 +65,7 @@ def test_an_almost_right_answer_is_paired_and_remarked(tmp_path: Path, answer: b
     recording.close()
     assert recording.path is not None
     read = settled(Archive(recording.path).index)
-    assert read.whole(1) == answer and kinds(read) == [kind]
+    assert read.frame_bytes(1) == answer and kinds(read) == [kind]
 
 
 def test_remarks_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

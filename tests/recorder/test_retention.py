@@ -92,7 +92,7 @@ def test_frames_of_removed_parts_are_counted_and_the_others_are_read_back(
     while index.catch_up():
         pass
     gone = store.first
-    assert 0 < gone == index.gone == store.removed == index.first_frame < recording.frames
+    assert 0 < gone == index.missing_frames == store.removed == index.first_frame < recording.frames
     assert store.ring.oldest > gone  # some are on disk only
     assert store.frame(gone - 1) is None and store.frames(gone - 4, gone) == [None] * 4
     for number in (gone, gone + 1, store.ring.oldest - 1):
@@ -219,6 +219,6 @@ def test_memory_for_positions_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     index = recording.index
     while index.catch_up():
         pass
-    assert index.gone == recording._store.first == places.first and recording._store.removed == 0
+    assert index.missing_frames == recording._store.first == places.first and recording._store.removed == 0
     assert recording._store.frame(places.first) is not None
     assert Archive(tmp_path / "a.jsonl").count == 8_000  # the file has all

@@ -50,7 +50,7 @@ class OnDisk:
     async def go_on(self, identifier: str, server: str, owners: list[str]) -> SessionState | None:
         self._first.close([], self._ended)
         second = SessionRecords(self._place, TTL_S)
-        found = second.take(identifier, server, owners)
+        found = second.claim(identifier, server, owners)
         second.close([], [])
         return None if found is None else found.state
 

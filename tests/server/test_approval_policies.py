@@ -125,10 +125,10 @@ async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules
     assert home.rules == seen[-1]
     await next_policy(home.approvals, "Bash")
     seen.append(home.rules)
-    home.take_plans({}, None)
+    home.set_plans({}, None)
     assert home.rules == seen[-1]
     plan = Plan("Move house", "plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
-    home.take_plans({"session": plan}, plan)
+    home.set_plans({"session": plan}, plan)
     seen.append(home.rules)
     assert seen == sorted(set(seen))
 

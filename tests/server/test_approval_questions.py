@@ -215,7 +215,7 @@ async def test_a_plan_that_began_meanwhile_holds_for_what_was_approved(peer: Gua
     question = await peer.sees()
     (call,) = peer.channel.dialogue.conversation.running
     plan = Plan("Move house", "/tmp/p.md", "2026-01-01", is_active=True)
-    peer.hosted.take_plans({call.session: plan}, plan)
+    peer.hosted.set_plans({call.session: plan}, plan)
     peer.inbox.answer(question.id, ONCE)
     failed, text = await peer.said(1)
     assert failed and "plan mode is on" in text
@@ -237,9 +237,9 @@ async def test_rules_that_change_between_two_calls_count_for_the_second(peer: Gu
     plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
     session = peer.channel.dialogue.conversation.requests.owner
     peer.hosted.join(session)
-    peer.hosted.take_plans({session: plan}, plan)
+    peer.hosted.set_plans({session: plan}, plan)
     assert await fails("run")
-    peer.hosted.take_plans({session: replace(plan, is_active=False)}, plan)
+    peer.hosted.set_plans({session: replace(plan, is_active=False)}, plan)
     assert not await fails("run")
 
 

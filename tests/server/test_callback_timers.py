@@ -81,6 +81,6 @@ async def test_one_that_fires_nothing_leaves_it_to_the_other_which_hears_of_it(
     await lasting.wake()
     await brief.set("tea", 0.01, 1, "client", silent)
     await brief.wake()
-    await lasting.hear()
+    await lasting.reload()
     await in_time(fired.wait())
     assert (await brief.all())[0].fired == 1

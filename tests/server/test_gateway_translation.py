@@ -34,7 +34,7 @@ class Caller:
 
     async def ask(self, method: str, params: Any = None, number: int = 1) -> Any:
         message = {"jsonrpc": "2.0", "id": number, "method": method}
-        self.channel.take(orjson.dumps(message if params is None else message | {"params": params}))
+        self.channel.receive(orjson.dumps(message if params is None else message | {"params": params}))
         return await self.peer.response(number)
 
     async def begin(self, name: str, **arguments: Any) -> Job:
@@ -52,7 +52,7 @@ async def ended(job: Job) -> Job:
 async def test_each_change_of_a_list_is_told_once() -> None:
     caller = Caller()
     await caller.ask("initialize", {})
-    caller.channel.take(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    caller.channel.receive(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
     caller.peer.server.tools.replace(list(caller.peer.server.tools)[:2])
     await caller.ask("ping", number=2)
     told = [each for each in caller.peer.received if "list_changed" in str(each.get("method"))]
@@ -291,12 +291,12 @@ async def test_a_reader_is_told_kinds_one_by_one_and_the_end_last() -> None:
         news = reader.news()
         assert {"job_id": job.id, "progress": 0.5, "message": "half"} in news
         assert news[-2:] == [{"job_id": job.id, "stdout": "a"}, {"job_id": job.id, "stderr": "b"}]
-        assert reader.news() == [] and not reader.has_told_all
+        assert reader.news() == [] and not reader.is_complete
         caller.store.cancel(job, "enough")
         assert reader.news() == [
             {"job_id": job.id, "status": "canceled", "exit_code": None, "progress": 0.5, "message": "enough"}
         ]
-        assert reader.has_told_all
+        assert reader.is_complete
     assert reader._moved not in (job.listeners or {}).values()
 
 

@@ -37,7 +37,7 @@ class Table:
             self.kept.pop(each, None)
         return {row.id for row in rows} - set(fresh)
 
-    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+    async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
         return [self.kept.get(each) for each in identifiers]
 
     async def rows(self, owner: str) -> list[JobRow]:
@@ -81,7 +81,7 @@ class Replica:
             cast(EngineJobTable, self.table), "a", "mine", lambda: self.store, lambda told: None, self.repeat,
             lambda job, why: None, lambda: "", lambda: 1000.0,
         )  # fmt: skip
-        self.store.shared, self.store.on_change = Ends(self.records), self.records.note
+        self.store.shared, self.store.on_change = Ends(self.records), self.records.update
 
     def repeat(self, job: Job) -> bool:
         self.repeated.append(job)

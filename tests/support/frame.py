@@ -70,4 +70,4 @@ async def running_frame(
 
 def toasts(app: DeskApp) -> list[str]:
     """Texts of all notifications so far, newest last."""
-    return [text for _, _, text in app.told]
+    return [text for _, _, text in app.news_log]

@@ -113,7 +113,7 @@ class Peer(MessageLog):
 
     def send(self, message: Any) -> None:
         """Send one message as it is; bytes go unencoded."""
-        self.channel.take(message if isinstance(message, bytes) else orjson.dumps(message))
+        self.channel.receive(message if isinstance(message, bytes) else orjson.dumps(message))
 
     def request(self, identifier: Any, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a request of the handshake era."""

@@ -300,7 +300,7 @@ async def test_news_have_a_row_of_their_own_above_the_keys(
         app.notify("the reason", severity="error", markup=False)
         app.notify("copied", markup=False)
         await until(lambda: "copied · ! shows 3 more, 1 error" in rows()[at], pilot)
-        app.tell_all([("one", "information", ""), ("grave", "error", ""), ("three", "warning", "")])
+        app.show_all_news([("one", "information", ""), ("grave", "error", ""), ("three", "warning", "")])
         await until(lambda: "grave · ! shows 6 more, 1 error" in rows()[at], pilot)
         for number in range(MOST_NEWS):
             app.notify(f"news {number}", markup=False)
@@ -315,14 +315,14 @@ async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_com
         def row() -> str:
             return app.screen._compositor.render_strips()[-2].text
 
-        app.tell("long " * 18, "warning", " · R compares")
+        app.show_news("long " * 18, "warning", " · R compares")
         await until(lambda: "…" in row() and " · R compares · ! shows all" in row(), pilot)
         await pilot.resize_terminal(130, 30)
         await until(lambda: row().count("long") == 18 and "R compares" in row(), pilot)
         app.notify("newer", timeout=0.01, markup=False)
         await until(lambda: not app.screen.query("Toast"), pilot)
         assert "newer" in row() and "long" not in row()
-        app.tell("long " * 18, "information", timeout_s=0.01)
+        app.show_news("long " * 18, "information", timeout_s=0.01)
         await until(lambda: row().count("long") == 18 and not app.screen.query("Toast"), pilot)
         await pilot.resize_terminal(80, 30)
         await until(lambda: 0 < row().count("long") < 18 and "! messages" in row(), pilot)

@@ -79,7 +79,7 @@ async def test_in_a_wide_terminal_both_values_stand_side_by_side_and_are_never_c
         screen = CompareScreen(("one", "two"), before, after)
         await app.push_screen(screen)
         await pilot.pause()
-        assert screen.found
+        assert screen.differences
         listing = screen.query_one(DifferenceList)
         rows = [list(listing.spans(at, listing.size.width)) for at in range(listing.row_count)]
         said = [

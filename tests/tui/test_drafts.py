@@ -36,11 +36,11 @@ def test_an_untouched_form_follows_a_new_schema_and_what_was_entered_stays() -> 
     old = limits(q={"type": "string"}, limit={"type": "integer", "default": 5}, sort={"default": "up"})
     new = limits(q={"type": "string"}, most={"type": "integer", "default": 9}, sort={"default": "down"})
     draft = drafts.of("profiles", old)
-    assert drafts.of("profiles", new).node.value() == {"most": 9, "sort": "down"} and draft.kept == ""
+    assert drafts.of("profiles", new).node.value() == {"most": 9, "sort": "down"} and draft.notice == ""
     drafts.of("profiles", old).node.put({"q": "x", "limit": 6, "sort": "up"})
     assert drafts.of("profiles", new).node.value() == {"q": "x", "most": 9, "sort": "down", "limit": 6}
     told = "the schema changed; what you entered is kept: q, limit; no longer a parameter: limit"
-    assert draft.kept == told
+    assert draft.notice == told
 
 
 def test_what_was_emptied_stays_empty_and_untouched_json_follows_too() -> None:

@@ -118,7 +118,7 @@ async def test_holding_faults_and_mocks_are_seen_on_every_screen(width: int, tmp
         desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
         await it.until(lambda: "↯ 1 fault " in it.shown())
         result_of(desk.set_faults(""))
-        result_of(desk.can(CannedCall("near", "tools/call", "add"), '{"content": []}'))
+        result_of(desk.mock(CannedCall("near", "tools/call", "add"), '{"content": []}'))
         await it.until(lambda: "↯" not in it.shown() and "M 1 mocked" in it.shown())
 
 

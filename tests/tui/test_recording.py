@@ -101,7 +101,7 @@ async def test_each_call_is_compared(before: dict[str, Any], now: dict[str, Any]
     link.past("price", "tea", before)
     replay = RecordingReplay(link, "profiles")
     await replay.run(lambda: None)
-    assert replay.told == f"1 {expected}"
+    assert replay.summary == f"1 {expected}"
     assert link.calls[-1].params["_meta"] == {REPLAYED_KEY: True}
 
 
@@ -128,12 +128,12 @@ async def test_a_call_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPa
     link.past("price", "tea", ok("1"))
     replay = RecordingReplay(link, "profiles")
     await replay.run(lambda: None)
-    assert replay.told == "1 same, 1 no answer" and replay.is_bad
+    assert replay.summary == "1 same, 1 no answer" and replay.is_bad
     assert link.calls[0].outcome.cancelled() or link.calls[0].outcome.result().cancelled
     monkeypatch.setattr(recording, "RUN_S", 0.0)
     late = RecordingReplay(link, "profiles")
     await late.run(lambda: None)
-    assert late.told == "2 not made" and "no more calls" in late.problem
+    assert late.summary == "2 not made" and "no more calls" in late.problem
 
 
 def test_another_policy_is_no_save() -> None:

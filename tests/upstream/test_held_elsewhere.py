@@ -31,8 +31,8 @@ async def held(desk: RunningDesk, *, is_answer: bool = False) -> HeldMessage:
     return desk.held().messages[0]
 
 
-async def let_go(desk: RunningDesk, one: HeldMessage, how: Verdict, text: str = "") -> None:
-    assert await asyncio.wrap_future(desk.let_go(one.number, how, text))
+async def release(desk: RunningDesk, one: HeldMessage, how: Verdict, text: str = "") -> None:
+    assert await asyncio.wrap_future(desk.release(one.number, how, text))
 
 
 @pytest.mark.parametrize("way", ["200", "stream"])
@@ -47,18 +47,18 @@ async def test_requests_of_clients_and_their_answers_are_changed_on_their_way(wa
 
         asking = asyncio.create_task(post())
         one = await held(desk)
-        await let_go(desk, one, Verdict.CHANGE, one.text.replace('"x"', '"y"'))
+        await release(desk, one, Verdict.CHANGE, one.text.replace('"x"', '"y"'))
         one = await held(desk, is_answer=True)
-        await let_go(desk, one, Verdict.CHANGE, one.text.replace("[]", '["by hand"]'))
+        await release(desk, one, Verdict.CHANGE, one.text.replace("[]", '["by hand"]'))
         assert b'["by hand"]' in await asking
         headers, body = there.asked[0]
         sent = {name.lower(): value for name, value in headers.items()}
         assert (sent["mcp-name"], b'"y"' in body) == ("y", True)
         asking = asyncio.create_task(post())
-        await let_go(desk, await held(desk), Verdict.ANSWER, '{"content": ["mine"]}')
+        await release(desk, await held(desk), Verdict.ANSWER, '{"content": ["mine"]}')
         assert b"mine" in await asking and len(there.asked) == 1
         asking = asyncio.create_task(post())
-        await let_go(desk, await held(desk), Verdict.DROP)
+        await release(desk, await held(desk), Verdict.DROP)
         await until(lambda: not desk.held().messages)
         asking.cancel()
 
@@ -73,15 +73,15 @@ async def test_calls_of_the_desk_to_a_program_are_held() -> None:
         calls = [desk.request("odd", "tools/call", {"name": "nobody", "arguments": {}}) for _ in range(2)]
         await until(lambda: len(desk.held().messages) == 2)
         first, second = desk.held().messages
-        await let_go(desk, first, Verdict.ANSWER, '{"content": []}')
+        await release(desk, first, Verdict.ANSWER, '{"content": []}')
         assert (await asyncio.wrap_future(calls[0].outcome)).result == {"content": []}
-        await let_go(desk, second, Verdict.GO_ON)
+        await release(desk, second, Verdict.PASS)
         one = await held(desk, is_answer=True)
-        await let_go(desk, one, Verdict.CHANGE, '{"error": {"code": -5, "message": "by hand"}}')
+        await release(desk, one, Verdict.CHANGE, '{"error": {"code": -5, "message": "by hand"}}')
         error = (await asyncio.wrap_future(calls[1].outcome)).error
         assert error is not None and error["message"] == "by hand"
         lost = desk.request("odd", "tools/call", {"name": "nobody", "arguments": {}})
-        await let_go(desk, await held(desk), Verdict.DROP)
+        await release(desk, await held(desk), Verdict.DROP)
         lost.cancel()
         assert (await asyncio.wrap_future(lost.outcome)).cancelled
 
@@ -109,10 +109,10 @@ async def let_progress_go(desk: RunningDesk) -> None:
     """Let what `steps` reports go: the first is changed, the second dropped, the third passed on."""
     first = await sent(desk, "tells")
     assert first.is_sent and first.method == "notifications/progress"
-    await let_go(desk, first, Verdict.CHANGE, first.text.replace('"progress": 0', '"progress": 0.5'))
+    await release(desk, first, Verdict.CHANGE, first.text.replace('"progress": 0', '"progress": 0.5'))
     second = await sent(desk, "tells", after=first)
-    await let_go(desk, second, Verdict.DROP)
-    await let_go(desk, await sent(desk, "tells", after=second), Verdict.GO_ON)
+    await release(desk, second, Verdict.DROP)
+    await release(desk, await sent(desk, "tells", after=second), Verdict.PASS)
 
 
 def marked(index: Index) -> list[str]:
@@ -139,10 +139,10 @@ async def test_what_a_server_sends_to_a_client_is_held_and_changed(way: str, rev
             assert [done for done, _, _ in heard.progress] == [0.5, 2]
             call = asyncio.create_task(client.call_tool("ask", {}))
             asked = await sent(desk, "asks", "answer")
-            await let_go(desk, asked, Verdict.CHANGE, asked.text.replace("Who are", "Which one are"))
+            await release(desk, asked, Verdict.CHANGE, asked.text.replace("Who are", "Which one are"))
             if revision != NEWEST:  # there the reply is a separate request
                 reply = await sent(desk, "reply", after=asked)
-                await let_go(desk, reply, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
+                await release(desk, reply, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
             name = "Ada" if revision == NEWEST else "Grace"
             assert (name in str((await call).content), answers.asked) == (True, ["Which one are you?"])
             desk.traffic.catch_up()
@@ -152,7 +152,7 @@ async def test_what_a_server_sends_to_a_client_is_held_and_changed(way: str, rev
             if revision != NEWEST:
                 call = asyncio.create_task(client.call_tool("ask", {}))
                 asked = await sent(desk, "asks", after=reply)
-                await let_go(desk, asked, Verdict.ANSWER, '{"action": "decline"}')
+                await release(desk, asked, Verdict.ANSWER, '{"action": "decline"}')
                 assert "decline" in str((await call).content)
 
 
@@ -172,20 +172,20 @@ async def test_what_a_server_sends_to_the_desk_is_held_and_changed(way: str, rev
             ]
             call = desk.request("far", "tools/call", {"name": "ask", "arguments": {}})
             asked = await sent(desk, "asks", "answer")
-            await let_go(desk, asked, Verdict.CHANGE, asked.text.replace("Who are", "Which one are"))
+            await release(desk, asked, Verdict.CHANGE, asked.text.replace("Who are", "Which one are"))
             await until(desk.questions)
             question = desk.questions()[0]
             assert question.pages[0].question == "Which one are you?"
             await asyncio.wrap_future(desk.answer(question.id, [Answer(other="Ada")]))
             if revision != NEWEST:
                 reply = await sent(desk, "reply", after=asked)
-                await let_go(desk, reply, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
+                await release(desk, reply, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
             said = str((await asyncio.wrap_future(call.outcome)).result)
             assert ("Ada" if revision == NEWEST else "Grace") in said
             if revision != NEWEST:
                 call = desk.request("far", "tools/call", {"name": "ask", "arguments": {}})
                 asked = await sent(desk, "asks", after=reply)
-                await let_go(desk, asked, Verdict.ANSWER, '{"action": "decline"}')
+                await release(desk, asked, Verdict.ANSWER, '{"action": "decline"}')
                 assert "decline" in str((await asyncio.wrap_future(call.outcome)).result)
 
 
@@ -232,7 +232,7 @@ async def test_a_stream_that_stands_open_is_held_from_now_on_and_keeps_its_other
                 one = await sent(desk, "tells")
                 start = b": alive\r\n\r\n" + told(3)
                 assert await stream.content.readexactly(len(start)) == start
-                await let_go(desk, one, Verdict.CHANGE, one.text.replace("n4", "other"))
+                await release(desk, one, Verdict.CHANGE, one.text.replace("n4", "other"))
                 changed = await stream.content.readuntil(b"\n\n")
                 assert changed.startswith(b"event: message\nid: e4\ndata: {") and b"/other" in changed
                 assert await stream.content.readexactly(len(told(5))) == told(5)
@@ -240,7 +240,7 @@ async def test_a_stream_that_stands_open_is_held_from_now_on_and_keeps_its_other
                 for number in (3, 4):
                     sending = asyncio.create_task(http.post(url, data=say % number, headers=JSON))
                     if number == 4:
-                        await let_go(desk, await sent(desk, "tells", after=one), Verdict.DROP)
+                        await release(desk, await sent(desk, "tells", after=one), Verdict.DROP)
                     assert (await sending).status == 202
                 assert posted == [say % 3]
                 assert await asyncio.wrap_future(desk.hold("", "both"))
@@ -298,16 +298,16 @@ async def test_progress_of_cancelled_calls_is_not_held_even_if_it_comes_late() -
         await until(lambda: len(desk.held().messages) == 2)
         first.cancel()
         progress = await held(desk)
-        await let_go(desk, progress, Verdict.GO_ON)
+        await release(desk, progress, Verdict.PASS)
         remark = await sent(desk, "tells", after=progress)
         assert remark.method == "notifications/message"
         # It may concern the second call, but is of use without it.
         second.cancel()
         remark = await sent(desk, "tells", after=remark)
-        await let_go(desk, remark, Verdict.DROP)
+        await release(desk, remark, Verdict.DROP)
         remark = await sent(desk, "tells", after=remark)
         assert remark.method == "notifications/message"
-        await let_go(desk, remark, Verdict.GO_ON)
+        await release(desk, remark, Verdict.PASS)
         await until(lambda: not desk.held().messages)
 
 
@@ -336,5 +336,5 @@ async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) ->
             there.reload("near")
             one = await sent(desk, "tells")
             assert "two" not in names(desk, "near")
-            await let_go(desk, one, Verdict.GO_ON)
+            await release(desk, one, Verdict.PASS)
             await until(lambda: "two" in names(desk, "near"))

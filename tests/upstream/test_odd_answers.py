@@ -118,7 +118,7 @@ async def test_answers_that_no_client_receives_are_in_the_traffic_byte_for_byte(
             index.catch_up()
             return [
                 (
-                    index.whole(each.response),
+                    index.frame_bytes(each.response),
                     sorted(str(remark.kind) for remark in readable_message.remarks(index, each)),
                 )
                 for each in index.exchanges
@@ -133,7 +133,9 @@ async def test_answers_that_no_client_receives_are_in_the_traffic_byte_for_byte(
             (third.replace(b"NUMBER", b"7"), ["repeated-answer"]),
         ]
         [call] = [each for each in index.exchanges if each.name == "t"]
-        assert call.response is not None and index.whole(call.response) == first.replace(b"NUMBER", b"7")
+        assert call.response is not None and index.frame_bytes(call.response) == first.replace(
+            b"NUMBER", b"7"
+        )
         assert not index.is_remarked(call.number)
 
 
@@ -148,7 +150,7 @@ async def test_the_desk_s_own_call_is_recorded_with_its_bytes_and_the_remark(
         await until(lambda: remarks(desk, True) == [kind])
         [one] = [each for each in desk.traffic.exchanges if each.method == "tools/call"]
         assert one.response is not None
-        raw = desk.traffic.whole(one.response)
+        raw = desk.traffic.frame_bytes(one.response)
         assert raw == answer.replace(b"NUMBER", str(one.id).encode())
         expected = Status.MALFORMED if kind == RemarkKind.UNREADABLE else Status.OK
         assert one.status is expected
@@ -167,7 +169,7 @@ async def test_what_a_server_sends_by_itself_is_recorded_byte_for_byte() -> None
 
         def seen() -> list[bytes]:
             index = desk.traffic
-            return [index.whole(at) for at in range(index.frame_count)]
+            return [index.frame_bytes(at) for at in range(index.frame_count)]
 
         await until(lambda: twice in seen())
         assert note in seen() and unknown in seen()
@@ -176,7 +178,7 @@ async def test_what_a_server_sends_by_itself_is_recorded_byte_for_byte() -> None
         told = [
             str(remark.kind)
             for each in desk.traffic.exchanges
-            if each.request is not None and desk.traffic.whole(each.request) == twice
+            if each.request is not None and desk.traffic.frame_bytes(each.request) == twice
             for remark in readable_message.remarks(desk.traffic, each)
         ]
         assert told == ["duplicate-key"]

@@ -339,4 +339,4 @@ async def test_a_message_that_is_parsed_when_the_client_leaves_is_recorded(
 def seen(desk: Any) -> list[bytes]:
     """The beginning of every frame that was recorded."""
     store = desk.host.recording._store
-    return [store.whole(number) for number in range(store.count)]
+    return [store.frame_bytes(number) for number in range(store.count)]

@@ -64,7 +64,7 @@ async def test_second_answers_go_to_the_takers_of_the_latest_requests(
         waiting = Waiting(taker.append)
         async with channel.request(message, codec.encode(message), waiting, is_alone=False):
             server.say(answer(number))
-            assert await waiting.take(WITHIN_S) == (answer(number), True)
+            assert await waiting.next_message(WITHIN_S) == (answer(number), True)
     for number in takers:
         server.say(answer(number, "again"))
     assert takers[2] == [answer(2, "again")]
@@ -165,7 +165,7 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
         read = read_frame(line)
         monkeypatch.setattr(codec, "decode", None)
         server.heard.on_message(line, read)
-        taken = await second.take(WITHIN_S)
+        taken = await second.next_message(WITHIN_S)
         assert taken == (line.replace(b'"%b"' % alias.encode(), b"7"), True)
         monkeypatch.undo()
     assert strays == []

@@ -61,7 +61,7 @@ class GrantStore(Protocol):
     def grant(self, server_url: str) -> OAuthGrant | None:
         """Return the token for a server, or None."""
 
-    def keep(self, server_url: str, grant: OAuthGrant) -> None:
+    def store(self, server_url: str, grant: OAuthGrant) -> None:
         """Store a token, and the client that it was issued to."""
 
     def forget(self, server_url: str) -> None:
@@ -88,7 +88,7 @@ class GrantsInMemory:
         """Return the token for a server, or None."""
         return self._grants.get(server_url)
 
-    def keep(self, server_url: str, grant: OAuthGrant) -> None:
+    def store(self, server_url: str, grant: OAuthGrant) -> None:
         """Store a token, and the client that it was issued to."""
         self._grants[server_url] = grant
         self._clients[grant.issuer] = grant.client
@@ -132,7 +132,7 @@ class Authorizer:
         self._own: OAuthGrant | None = None
         """Token of a machine, if the store has the login of another client at this server."""
         self._key = ProofKey()
-        self._found: Discovery | None = None
+        self._discovery: Discovery | None = None
         self._renewing = asyncio.Lock()
 
     async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
@@ -192,7 +192,7 @@ class Authorizer:
                         f"the stored login is no longer valid: {fault.message}", fault.clause
                     )
                 return False  # the server's rejection is the error to show; nothing is registered
-            await self._keep(await self._log_in(challenge, grant, is_step_up, requests))
+            await self._store_grant(await self._log_in(challenge, grant, is_step_up, requests))
             return True
 
     async def log_in(self, requests: Requester, challenge: Challenge | None = None) -> OAuthGrant:
@@ -200,7 +200,7 @@ class Authorizer:
         async with self._renewing:
             new = await self._log_in(challenge or Challenge(), None, False, requests)
             self._own = None
-            await asyncio.to_thread(self._store.keep, self._url, new)
+            await asyncio.to_thread(self._store.store, self._url, new)
             return new
 
     async def revoke(self, requests: Requester, challenge: Challenge) -> bool:
@@ -237,11 +237,11 @@ class Authorizer:
         """True unless a machine logs in and the token was issued to another client."""
         return self._setup.machine_id in (None, grant.client.id)
 
-    async def _keep(self, grant: OAuthGrant) -> None:
+    async def _store_grant(self, grant: OAuthGrant) -> None:
         """Store a token. A machine's token never replaces the login of another client."""
         stored = await asyncio.to_thread(self._store.grant, self._url)
         if stored is None or self._fits(stored):
-            await asyncio.to_thread(self._store.keep, self._url, grant)
+            await asyncio.to_thread(self._store.store, self._url, grant)
         else:
             self._own = grant
 
@@ -250,7 +250,7 @@ class Authorizer:
     ) -> OAuthGrant:
         await asyncio.to_thread(self._store.check)
         # Discovery is repeated, because the server may now trust another authorization server.
-        found = self._found = await self._run(discover(self._url, challenge), requests)
+        found = self._discovery = await self._run(discover(self._url, challenge), requests)
         is_same = grant is not None and grant.issuer == found.server.issuer
         earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
         is_bound = challenge.scheme == "dpop" or found.resource.is_proof_required
@@ -269,12 +269,12 @@ class Authorizer:
 
         Raises: AuthorizationError if renewal fails, or the server now trusts another authorization server.
         """
-        if self._found is None or challenge.scheme:
-            self._found = await self._run(discover(self._url, challenge), requests)
-        if self._found.server.issuer != grant.issuer:
+        if self._discovery is None or challenge.scheme:
+            self._discovery = await self._run(discover(self._url, challenge), requests)
+        if self._discovery.server.issuer != grant.issuer:
             raise AuthorizationError("the server now trusts another authorization server")
         key = self._key if grant.is_bound else None
-        await self._keep(await self._run(refresh(self._found, grant, key), requests))
+        await self._store_grant(await self._run(refresh(self._discovery, grant, key), requests))
         return True
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:

@@ -52,7 +52,7 @@ class BrowserLogin:
         """
         self._host, self._path = host or LOOPBACK, path or PATH
         self._show = show
-        self._patience_s = patience_s
+        self._timeout_s = patience_s
         self._port = port
         self._runner: web.ServerRunner
         self._returned: asyncio.Future[str] | None = None
@@ -107,10 +107,10 @@ class BrowserLogin:
         self._outcome = asyncio.get_running_loop().create_future()
         self._show(url)
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._timeout_s):
                 return await self._returned
         except TimeoutError:
-            raise AuthorizationError(f"no login within {self._patience_s:g} s") from None
+            raise AuthorizationError(f"no login within {self._timeout_s:g} s") from None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         """Accept the first request with the right state. Answer others with an error page."""

@@ -79,7 +79,7 @@ class StoredGrants:
         """Return the token for a server, or None."""
         return self._decoded(f"token {server_url}{self._account}", OAuthGrant)
 
-    def keep(self, server_url: str, grant: OAuthGrant) -> None:
+    def store(self, server_url: str, grant: OAuthGrant) -> None:
         """Store a token, and the client that it was issued to."""
         self._texts.write(f"token {server_url}{self._account}", msgspec.json.encode(grant).decode())
         self._texts.write(f"client {grant.issuer}", msgspec.json.encode(grant.client).decode())

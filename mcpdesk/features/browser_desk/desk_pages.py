@@ -245,7 +245,7 @@ async def _handle_page_message(tab: TabProcess, socket: web.WebSocketResponse, t
         case ["ping", str(stamp)]:
             await socket.send_str(json.dumps(["pong", stamp]))
         case _:
-            await tab.take(message)
+            await tab.handle(message)
 
 
 def _number(request: web.BaseRequest, name: str, usual: int, most: int) -> int:

@@ -78,16 +78,16 @@ class TabProcess:
                 task.cancel()
             await asyncio.gather(complaints, relay, left, return_exceptions=True)
 
-    async def take(self, message: Any) -> None:
+    async def handle(self, message: Any) -> None:
         """Handle a message of the page: typed text, a size, or focus. Other messages are ignored."""
         match message:
             case ["stdin", str(text)]:
                 await self._send(b"D", text.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
                 wide, high = max(1, min(width, WIDEST)), max(1, min(height, HIGHEST))
-                await self._tell({"type": "resize", "width": wide, "height": high})
+                await self._send_json({"type": "resize", "width": wide, "height": high})
             case ["blur" | "focus" as kind]:
-                await self._tell({"type": kind})
+                await self._send_json({"type": kind})
 
     async def _relay(self, stdout: asyncio.StreamReader, show: Show, open_url: OpenUrl) -> bool:
         """Pass on what the process draws until it ends. Return False if the screen could not start."""
@@ -116,7 +116,7 @@ class TabProcess:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        await self._tell({"type": "quit"})
+        await self._send_json({"type": "quit"})
         for number in (None, signal.SIGTERM, signal.SIGKILL):
             if number is not None:
                 with suppress(ProcessLookupError):
@@ -126,7 +126,7 @@ class TabProcess:
                     await process.wait()
                     return
 
-    async def _tell(self, message: Mapping[str, object]) -> None:
+    async def _send_json(self, message: Mapping[str, object]) -> None:
         await self._send(b"M", json.dumps(message).encode())
 
     async def _send(self, kind: bytes, payload: bytes) -> None:

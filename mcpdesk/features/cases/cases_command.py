@@ -147,7 +147,7 @@ def _run_all(
     reach: Reach,
     told: _Report,
 ) -> int:
-    cases = [case for case in find_cases(place) if only in case.name or only in case.place]
+    cases = [case for case in find_cases(place) if only in case.name or only in case.location]
     if not cases:
         hint = "`mcpdesk test --help` shows an example."
         raise DeskUserError(f"No case in {place}{f' with {only!r}' if only else ''}.", hint)
@@ -157,7 +157,7 @@ def _run_all(
             told.add(await server.run(case))
 
     for way in ways:
-        told.way = way if len(ways) > 1 else ""
+        told.transport = way if len(ways) > 1 else ""
         with started_server(way, target, reach) as (opening, output_fd):
             told.output_fd = output_fd
             connect_and_run(opening, run)
@@ -177,7 +177,7 @@ class _Report:
         self.as_json = as_json
         self.output_fd = 1
         """Descriptor for results. Differs from 1 while hosted code could write there."""
-        self.way = ""
+        self.transport = ""
         """Current transport, if there are several."""
         self.junit = list[JUnitCase]()
         self.failed = 0
@@ -187,13 +187,13 @@ class _Report:
     def add(self, result: CaseResult) -> None:
         """Print one result."""
         case = result.case
-        name = f"{case.name} over {self.way}" if self.way else case.name
+        name = f"{case.name} over {self.transport}" if self.transport else case.name
         mark = "failed" if result.failures else "passed"
         told = f"  {name}  {result.duration_ms:.0f} ms"
         details = [f"    {line}" for each in result.failures for line in each.splitlines()]
         if result.failures:
             self.failed += 1
-            told += f"  {case.place}"
+            told += f"  {case.location}"
             if result.logged:
                 details += [
                     "    it logged:",
@@ -205,9 +205,11 @@ class _Report:
             for line in details:
                 print_line(_coloured(clean(line, newlines=False), is_coloured), self.output_fd)
         failure = "\n".join(line.strip() for line in details) if result.failures else ""
-        self.junit.append(JUnitCase(case.place.rpartition(":")[0], name, failure, result.duration_ms / 1000))
-        facts = {"name": case.name, "place": case.place, "outcome": mark}
-        over = {"over": self.way} if self.way else {}
+        self.junit.append(
+            JUnitCase(case.location.rpartition(":")[0], name, failure, result.duration_ms / 1000)
+        )
+        facts = {"name": case.name, "place": case.location, "outcome": mark}
+        over = {"over": self.transport} if self.transport else {}
         more = {"failures": list(result.failures), "logged": list(result.logged)} if result.failures else {}
         self._cases.append({**facts, "duration_ms": round(result.duration_ms, 1), **over, **more})
 

@@ -128,7 +128,7 @@ class CaseItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return the position of the case."""
-        line = self.case.place.rpartition(":")[2]
+        line = self.case.location.rpartition(":")[2]
         return self.path, int(line) - 1, self.name
 
 
@@ -137,7 +137,9 @@ class CaseFailed(AssertionError):
 
     def __init__(self, result: CaseResult) -> None:
         logged = ["it logged:", *(f"  {line}" for line in result.logged)] if result.logged else []
-        super().__init__("\n".join([f"{result.case.place}: {result.case.name}", *result.failures, *logged]))
+        super().__init__(
+            "\n".join([f"{result.case.location}: {result.case.name}", *result.failures, *logged])
+        )
 
 
 Connect = Callable[..., "ServerUnderTest"]

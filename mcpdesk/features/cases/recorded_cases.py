@@ -35,7 +35,7 @@ def _is_call(exchange: Exchange) -> bool:
         exchange.kind is ExchangeKind.REQUEST
         and exchange.direction is Direction.IN
         and exchange.method in _KINDS
-        and exchange.whole is None
+        and exchange.part_of is None
         and exchange.ended is not None
     )
 

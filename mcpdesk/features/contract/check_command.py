@@ -157,7 +157,7 @@ def check_command(
 def _remark(finding: Finding, strict: bool) -> Remark:
     counted = ("error", "warning") if strict else ("error",)
     level = str(finding.level)
-    return Remark(level, finding.message, finding.place, finding.subject, level in counted)
+    return Remark(level, finding.message, finding.location, finding.subject, level in counted)
 
 
 def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Remark]:
@@ -178,7 +178,7 @@ def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Rem
             origin={
                 "client": each.claim.client,
                 "version": each.claim.version,
-                "fact": each.fact.told,
+                "fact": each.fact.text,
                 "effect": each.effect,
                 "source": each.claim.source,
                 "date": each.claim.date,

@@ -73,7 +73,7 @@ class OfferedItem(NamedTuple):
     name: str
     definition: Mapping[str, Any]
     """Definition as a client receives it."""
-    place: str = ""
+    location: str = ""
 
 
 class Offering(Struct, frozen=True):
@@ -93,7 +93,7 @@ class Offering(Struct, frozen=True):
 class Fact(NamedTuple):
     """Item or value to which a claim applies."""
 
-    told: str
+    text: str
     item: OfferedItem | None = None
     feature: str = ""
 
@@ -112,9 +112,9 @@ class ClientFinding(NamedTuple):
     def finding(self) -> Finding:
         """Convert it to a general finding."""
         item = self.fact.item
-        told = f"{self.fact.told}; {self.claim.client}: {self.effect}"
+        told = f"{self.fact.text}; {self.claim.client}: {self.effect}"
         subject = f"{item.kind} {item.name}" if item else ""
-        return Finding(self.claim.level, told, item.place if item else "", subject)
+        return Finding(self.claim.level, told, item.location if item else "", subject)
 
 
 @cache

@@ -87,7 +87,7 @@ def differences(place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Rem
     found = [
         Remark(
             change.verdict,
-            change.told,
+            change.description,
             now.sources.get((change.kind, change.name)) or place.file.name,
             f"{change.kind} {change.name}",
             change.is_breaking and not place.is_written,

@@ -25,7 +25,7 @@ class Remark(NamedTuple):
 
     word: str
     message: str
-    place: str
+    location: str
     subject: str
     is_mistake: bool
     rule: str = ""
@@ -34,11 +34,11 @@ class Remark(NamedTuple):
     """Source of a remark about a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.place, self.word, self.subject, self.message) if part)
+        return ": ".join(part for part in (self.location, self.word, self.subject, self.message) if part)
 
     def facts(self, word: str) -> dict[str, str]:
         """Return the members of its JSON object."""
-        return {word: self.word, "place": self.place, "subject": self.subject, "message": self.message}
+        return {word: self.word, "place": self.location, "subject": self.subject, "message": self.message}
 
 
 def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
@@ -97,9 +97,9 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
 
 def _file_and_line(remark: Remark, folder: Path, lock: Path | None) -> tuple[Path | None, int]:
     """Return the file and line of a remark about a folder. The file is None if the remark has none."""
-    file, _, line = remark.place.rpartition(":")
+    file, _, line = remark.location.rpartition(":")
     if not line.isdecimal():
-        file, line = remark.place, "1"
+        file, line = remark.location, "1"
     if lock is not None and file == lock.name:
         return lock, 1
     return (folder / file if file else None), max(1, int(line))

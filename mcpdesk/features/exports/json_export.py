@@ -53,8 +53,8 @@ def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[
         "size": exchange.size,
         "revision": exchange.revision,
     }
-    if exchange.whole is not None:
-        record["part_of"] = exchange.whole
+    if exchange.part_of is not None:
+        record["part_of"] = exchange.part_of
     for side, frame in (("request", exchange.request), ("response", exchange.response)):
         if frame is not None:
             record[side] = _side(index, exchange, frame)

@@ -71,7 +71,7 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
     for one in map(index.exchange, numbers):
         peers[one.peer], servers[one.server] = None, None
         began, ended = min(began, one.started), max(ended, one.ended or one.started)
-        if one.whole is not None:
+        if one.part_of is not None:
             continue
         whole += 1
         title = title_of(one)

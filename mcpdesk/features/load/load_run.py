@@ -104,7 +104,7 @@ def mean_phases(host: Host, tool: str) -> dict[str, float]:
     while index.catch_up(1.0):
         pass
     calls = [
-        one for one in index.exchanges if one.name == tool and one.whole is None and one.ended is not None
+        one for one in index.exchanges if one.name == tool and one.part_of is None and one.ended is not None
     ]
     sums = defaultdict[str, float](float)
     for one in calls:

@@ -42,7 +42,7 @@ class ApiParameter(Struct, frozen=True):
     """One parameter of an operation."""
 
     name: str
-    place: str
+    location: str
     """Location: `path`, `query`, `header` or `cookie`."""
     schema: Mapping[str, Any]
     description: str = ""
@@ -69,7 +69,7 @@ class ApiKey(Struct, frozen=True):
 
     name: str
     """Name of the security scheme in the document."""
-    place: str
+    location: str
     """Location: `header`, `query`, `cookie`, `bearer` or `basic`."""
     parameter: str = ""
     """Name of the header, query parameter or cookie."""
@@ -254,8 +254,8 @@ class _Reader:
         given = dict[tuple[str, str], ApiParameter]()
         for each in (*_list(item.get("parameters")), *_list(raw.get("parameters"))):
             parameter = self._parameter(_mapping(self.resolve(each)))
-            if parameter.place != "header" or parameter.name.lower() not in IGNORED_HEADERS:
-                given[parameter.place, parameter.name] = parameter
+            if parameter.location != "header" or parameter.name.lower() not in IGNORED_HEADERS:
+                given[parameter.location, parameter.name] = parameter
         missing = set(re.findall(r"\{([^{}]+)\}", path)) - {name for place, name in given if place == "path"}
         if missing:
             raise NotUsable(f"does not describe {{{min(missing)}}} of its path")
@@ -284,7 +284,7 @@ class _Reader:
         style = str(raw.get("style") or ("form" if place in ("query", "cookie") else "simple"))
         return ApiParameter(
             name=name,
-            place=place,
+            location=place,
             schema=schema,
             description=_text(raw.get("description") or schema.get("description")),
             is_required=place == "path" or raw.get("required") is True,

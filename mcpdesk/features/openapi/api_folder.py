@@ -59,7 +59,7 @@ class ToolParameter(Struct, frozen=True):
     name: str
     """Name in Python."""
     wire_name: str
-    place: str
+    location: str
     """Location: `path`, `query`, `header`, `cookie`, `field` (of the body) or `body`."""
     hint: Hint
     is_required: bool
@@ -130,8 +130,8 @@ def _of(variables: Mapping[str, str], operation: Operation) -> list[str]:
 
 def _variable(prefix: str, key: str, document: ApiDocument) -> str:
     """Return the environment variable for a key."""
-    end = {"bearer": "TOKEN", "basic": "USER_AND_PASSWORD"}.get(document.keys[key].place, "KEY")
-    same = [each for each in document.keys.values() if each.place == document.keys[key].place]
+    end = {"bearer": "TOKEN", "basic": "USER_AND_PASSWORD"}.get(document.keys[key].location, "KEY")
+    same = [each for each in document.keys.values() if each.location == document.keys[key].location]
     middle = "_".join(words(key)).upper() if len(same) > 1 else ""
     return "_".join(part for part in (prefix, middle, end) if part)
 
@@ -177,7 +177,7 @@ def _function(
     if any("dumps(" in each.value for each in parameters):
         imports.add("json.dumps")
     signature = ["ctx: Context"]
-    signature += [f"{each.name}: {each.hint.whole}" for each in required]
+    signature += [f"{each.name}: {each.hint.full}" for each in required]
     signature += [f"{each.name}: {_optional(each)} = {each.default or 'None'}" for each in optional]
     told = {each.name: each.description for each in (*required, *optional)}
     said = operation.description or operation.summary or f"Call {operation.method} {operation.path}"
@@ -189,7 +189,7 @@ def _function(
 
 
 def _optional(parameter: ToolParameter) -> str:
-    whole = parameter.hint.whole
+    whole = parameter.hint.full
     is_bare = parameter.default or parameter.hint.is_nullable or parameter.hint.kind == "any"
     return whole if is_bare else f"{whole} | None"
 
@@ -218,7 +218,7 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
     taken = {"ctx", "context", "call", "dumps"}
     for each in operation.parameters:
         name = snake(each.name, "value")
-        name = unique(f"{name}_in_{each.place}", taken) if name in taken else name
+        name = unique(f"{name}_in_{each.location}", taken) if name in taken else name
         taken.add(name)
         yield _of_request(each, name, types)
     body = operation.body
@@ -243,15 +243,15 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
         key = quoted(parameter.name)[1:-1].replace("{", "{{").replace("}", "}}")
         made = f'{{f"{key}[{{key}}]": value for key, value in {name}.items()}}'
         value = f"**{made}" if parameter.is_required else f"**({made} if {name} else {{}})"
-    elif hint.kind == "object" and parameter.place == "query" and parameter.explode:
+    elif hint.kind == "object" and parameter.location == "query" and parameter.explode:
         value = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
-    elif hint.kind == "list" and not (parameter.place == "query" and parameter.explode):
+    elif hint.kind == "list" and not (parameter.location == "query" and parameter.explode):
         between = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
         value = _if_given(name, f'"{between}".join(f"{{each}}" for each in {name})', parameter.is_required)
-    told = parameter.description or _DEFAULT_DESCRIPTIONS[parameter.place].format(one_line(parameter.name))
+    told = parameter.description or _DEFAULT_DESCRIPTIONS[parameter.location].format(one_line(parameter.name))
     default = "" if parameter.is_required else _default(parameter.schema, hint, types)
     return ToolParameter(
-        name, parameter.name, parameter.place, hint, parameter.is_required, told, default, value
+        name, parameter.name, parameter.location, hint, parameter.is_required, told, default, value
     )
 
 
@@ -351,13 +351,13 @@ def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str
             if each.value.startswith("**")
             else f"{quoted(each.wire_name)}: {each.value or each.name}"
             for each in parameters
-            if each.place == place
+            if each.location == place
         ]
         if items:
             given.append(_fitted(f"{keyword}=", items, "", "{}", 8))
     body = operation.body
     for each in parameters:
-        if each.place == "body" and body is not None:
+        if each.location == "body" and body is not None:
             given.append(f"{_BODY_KEYWORDS[body.kind]}={each.name}")
     if body is not None and body.kind == "json" and body.content_type != "application/json":
         given.append(f"content_type={quoted(body.content_type)}")

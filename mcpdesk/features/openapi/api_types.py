@@ -48,7 +48,7 @@ class Hint(Struct, frozen=True):
     """Keywords of `Meta`, as `ge=1`."""
 
     @property
-    def whole(self) -> str:
+    def full(self) -> str:
         """Hint including its bounds."""
         bare = f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
         if not self.is_nullable or self.kind == "any":
@@ -62,7 +62,7 @@ class Hint(Struct, frozen=True):
 
     @property
     def imports(self) -> frozenset[str]:
-        """Imports required by `whole`."""
+        """Imports required by `full`."""
         return self.uses | ({"typing.Annotated", "mcpdesk.Meta"} if self.bounds else set())
 
 
@@ -168,7 +168,7 @@ class TypeWriter:
         elif "array" in types:
             inner = self.hint(schema.get("items", {}), name, depth + 1)
             bounds = _bounds(schema, "list")
-            found = Hint(f"list[{inner.whole}]", "list", inner.imports, bounds=bounds)
+            found = Hint(f"list[{inner.full}]", "list", inner.imports, bounds=bounds)
         else:
             kinds = [_SCALARS[each] for each in types if each in _SCALARS]
             found = self._union([Hint(kind, kind, bounds=_bounds(schema, kind)) for kind in kinds])
@@ -179,7 +179,7 @@ class TypeWriter:
             if not isinstance(members.additional, Mapping) or not members.additional:
                 return ANY_OBJECT
             inner = self.hint(members.additional, f"{name}_value", depth + 1)
-            return Hint(f"dict[str, {inner.whole}]", "object", inner.imports)
+            return Hint(f"dict[str, {inner.full}]", "object", inner.imports)
         if members.additional not in (None, False) or len(self._classes) >= MOST_MODELS:
             return ANY_OBJECT
         class_name = self._class_name(name, reference)
@@ -206,7 +206,7 @@ class TypeWriter:
         if members.required != hints.keys():
             self._imports.add("typing.NotRequired")
         wholes = {
-            key: hint.whole if key in members.required else f"NotRequired[{hint.whole}]"
+            key: hint.full if key in members.required else f"NotRequired[{hint.full}]"
             for key, hint in hints.items()
         }
         doc = members.description or f"Members of `{class_name}`."
@@ -215,7 +215,7 @@ class TypeWriter:
             return f"class {class_name}(TypedDict):\n{docstring(doc, told, 'Attributes')}\n\n{body}\n"
         self._imports.add("typing.Annotated")
         lines = [
-            f"        {quoted(key)}: {_annotated(hints[key].whole, told[key], key in members.required)},"
+            f"        {quoted(key)}: {_annotated(hints[key].full, told[key], key in members.required)},"
             for key in hints
         ]
         comment = textwrap.indent(textwrap.fill(one_line(doc)[:LONGEST_DOC], WIDTH - 2), "# ")
@@ -259,7 +259,7 @@ class TypeWriter:
         if not distinct or "any" in kinds or is_forward or len(set(kinds)) < len(kinds):
             return ANY
         uses = frozenset().union(*(hint.imports for hint in distinct))
-        text = " | ".join(_replaced(hint).whole for hint in distinct)
+        text = " | ".join(_replaced(hint).full for hint in distinct)
         return Hint(text, "union", uses, any(hint.is_nullable for hint in distinct))
 
 

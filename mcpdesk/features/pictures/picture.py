@@ -394,7 +394,7 @@ class PictureView(Widget):
         self._cells = (0, 0)
         self._wanted: _Frame | None = None
         self._drawing: _Drawing | None = None
-        self._place: tuple[Region, Region] | None = None
+        self._regions: tuple[Region, Region] | None = None
         self._moving: Timer | None = None
 
     def on_mount(self) -> None:
@@ -452,8 +452,8 @@ class PictureView(Widget):
         if sum(map(len, drawing.sixels)) < HEAVY:
             return False
         place = (self.region, crop)
-        if place != self._place:
-            self._place = place
+        if place != self._regions:
+            self._regions = place
             if self._moving is not None:
                 self._moving.stop()
             self._moving = self.set_timer(STILL_S, self._stop_scrolling)

@@ -102,14 +102,14 @@ class TerminalAnswers:
     def extract(self, typed: str) -> str:
         """Return the typed characters, without the answers among them."""
         typed, self._begun = self._begun + typed, ""
-        left = _ANSWERS.sub(self._note, typed)
+        left = _ANSWERS.sub(self._read_answer, typed)
         begun = _BEGUN.search(left)
         if begun is None or time.monotonic() - self._asked > WITHIN_S:
             return left
         self._begun = begun.group()
         return left[: begun.start()]
 
-    def _note(self, answer: re.Match[str]) -> str:
+    def _read_answer(self, answer: re.Match[str]) -> str:
         if answer["kitty"] is not None:
             self.knows_kitty = answer["kitty"] == "OK"
         elif answer["width"] is not None:

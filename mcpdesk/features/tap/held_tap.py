@@ -49,9 +49,9 @@ class HeldTap:
         self._asks = asyncio.Event()
         """Set when the gate has confirmed the latest command to report lines or to stop."""
         self._lines = {is_from_client: MessageLines(LARGEST) for is_from_client in (True, False)}
-        self._patience: dict[bool, asyncio.TimerHandle] = {}
+        self._timers: dict[bool, asyncio.TimerHandle] = {}
         """Timers by direction. When one fires, an incomplete message is no longer waited for."""
-        self._asked: dict[Id, tuple[JSONObject, float]] = {}
+        self._requests: dict[Id, tuple[JSONObject, float]] = {}
         """Requests of the client that have no answer yet, as sent to the server, with Unix times."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
@@ -80,7 +80,7 @@ class HeldTap:
                 if not number:
                     self._asks.set()
                     continue
-                self._take(is_from_client, number, await reader.readexactly(size))
+                self._on_line(is_from_client, number, await reader.readexactly(size))
         except asyncio.IncompleteReadError:
             self.holds.close()
 
@@ -90,7 +90,7 @@ class HeldTap:
             self._is_asked = holds.is_on
             self._asks.clear()
             self._forget_lines()
-            self._say(relay.BEGIN if holds.is_on else relay.END)
+            self._send(relay.BEGIN if holds.is_on else relay.END)
 
     async def ready(self) -> None:
         """Wait until the gate reports every line, or until a time limit."""
@@ -101,37 +101,37 @@ class HeldTap:
 
     def let_all_go(self) -> None:
         """Stop holding, and release all messages. Called when no person is left to release them."""
-        self.holds.set_rule("", HoldView().ways)
+        self.holds.set_rule("", HoldView().directions)
         self.holds.set_faults("")
         for what in self.holds.view.canned:
-            self.holds.can(what, "")
+            self.holds.mock(what, "")
 
-    def _say(self, word: int, number: int = 0, data: bytes = b"") -> None:
+    def _send(self, word: int, number: int = 0, data: bytes = b"") -> None:
         if self._words is not None:
             self._words.write(relay.COMMAND_HEADER.pack(word, number, len(data)) + data)
 
-    def _take(self, is_from_client: bool, number: int, line: bytes) -> None:
+    def _on_line(self, is_from_client: bool, number: int, line: bytes) -> None:
         """Add one line, and decide about the messages that it completes."""
-        if (patience := self._patience.pop(is_from_client, None)) is not None:
+        if (patience := self._timers.pop(is_from_client, None)) is not None:
             patience.cancel()
         lines = self._lines[is_from_client]
         for group in lines.feed(number, line):
             self._judge(is_from_client, *group)
         if lines.is_within_message:
             later = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up, is_from_client)
-            self._patience[is_from_client] = later
+            self._timers[is_from_client] = later
 
     def _give_up(self, is_from_client: bool) -> None:
         """Treat each line of an incomplete message as a message of its own."""
-        self._patience.pop(is_from_client, None)
+        self._timers.pop(is_from_client, None)
         for group in self._lines[is_from_client].give_up():
             self._judge(is_from_client, *group)
 
     def _forget_lines(self) -> None:
         """Discard incomplete messages. The gate itself passes on the lines that it still holds."""
-        for patience in self._patience.values():
+        for patience in self._timers.values():
             patience.cancel()
-        self._patience.clear()
+        self._timers.clear()
         for lines in self._lines.values():
             lines.give_up()
 
@@ -166,8 +166,8 @@ class HeldTap:
         """
         *others, last = numbers
         for number in others:
-            self._say(relay.PASS if word == relay.PASS else relay.DROP, number)
-        self._say(word, last, data)
+            self._send(relay.PASS if word == relay.PASS else relay.DROP, number)
+        self._send(word, last, data)
 
     def _begin(self, judging: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(judging)
@@ -194,7 +194,7 @@ class HeldTap:
     async def _from_client(self, numbers: Numbers, message: JSONObject) -> None:
         identifier = message.get("id")
         if not isinstance(message.get("method"), str) or not is_id(identifier):
-            self._let(numbers, message, await self.holds.hold_told(TAPPED, message))
+            self._let(numbers, message, await self.holds.hold_one_way(TAPPED, message))
             return
         came = time()
         request, given = await self.holds.hold_request(TAPPED, message)
@@ -202,13 +202,13 @@ class HeldTap:
             self._await_answer(identifier, request, came)
         self._let(numbers, message, request)
         if given is not None:
-            self._say(relay.TO_CLIENT, 0, codec.encode(given) + b"\n")
+            self._send(relay.TO_CLIENT, 0, codec.encode(given) + b"\n")
 
     def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
-        if len(self._asked) >= MOST_ASKED:
-            del self._asked[next(iter(self._asked))]
-            self._tokens = {token: of for token, of in self._tokens.items() if of in self._asked}
-        self._asked[identifier] = (request, came)
+        if len(self._requests) >= MOST_ASKED:
+            del self._requests[next(iter(self._requests))]
+            self._tokens = {token: of for token, of in self._tokens.items() if of in self._requests}
+        self._requests[identifier] = (request, came)
         params = request.get("params")
         meta = params.get("_meta") if isinstance(params, dict) else None
         token = meta.get("progressToken") if isinstance(meta, dict) else None
@@ -236,12 +236,12 @@ class HeldTap:
             self._say_of(numbers, relay.REPLACE, kept + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
-        self._say(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
+        self._send(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
 
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
         """Hold an answer of the server until the notifications about its request are decided."""
         identifier = message.get("id")
-        asked = self._asked.pop(identifier, None) if is_id(identifier) else None
+        asked = self._requests.pop(identifier, None) if is_id(identifier) else None
         if asked is None:
             self._say_of(numbers, relay.PASS)
             return

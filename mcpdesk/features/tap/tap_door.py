@@ -40,15 +40,15 @@ class TapDoor:
         self._tap = HeldTap(recording, self._notify, self._view_changed)
         self._pipes = told, words
         self._screens: set[asyncio.StreamWriter] = set()
-        self._telling: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         """Timer for the next message to the screens, or None."""
         self._notices = count()
         holds = self._tap.holds
         self._methods: Final[dict[str, Any]] = {
             "hold": holds.set_rule,
-            "let_go": holds.decide,
+            "release": holds.decide,
             "delay": holds.delay,
-            "can": holds.can,
+            "mock": holds.mock,
             "set_faults": holds.set_faults,
         }
 
@@ -101,18 +101,18 @@ class TapDoor:
 
     def _view_changed(self) -> None:
         """Schedule a message to every screen. Several quick changes cause only one."""
-        if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(GATHER_S, self._tell_view)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._send_view)
 
-    def _tell_view(self) -> None:
-        self._telling = None
-        self._tell(State("held", "", pack(self._tap.holds.view)))
+    def _send_view(self) -> None:
+        self._timer = None
+        self._broadcast(State("held", "", pack(self._tap.holds.view)))
 
     def _notify(self, text: str) -> None:
         notice = Notice(next(self._notices), text, Severity.INFO, "traffic")
-        self._tell(State("notices", "", pack([notice])))
+        self._broadcast(State("notices", "", pack([notice])))
 
-    def _tell(self, news: State) -> None:
+    def _broadcast(self, news: State) -> None:
         for screen in self._screens:
             self._send(screen, news)
 

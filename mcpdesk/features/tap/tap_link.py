@@ -51,7 +51,7 @@ class TapLink(CaptureLink):
         self._door = door
         self._is_open = True
         self._held = HoldView()
-        self._asked: dict[int, tuple[str, Future[Any]]] = {}
+        self._pending: dict[int, tuple[str, Future[Any]]] = {}
         self._ids = count(1)
         self._lock = threading.Lock()
         """Lock that is held only briefly, and never while bytes are sent."""
@@ -87,17 +87,17 @@ class TapLink(CaptureLink):
         """Hold messages that match a traffic filter."""
         return self._ask("hold", rule, ways)
 
-    def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
+    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
         """Release a held message, or drop it."""
-        return self._ask("let_go", number, how, text)
+        return self._ask("release", number, how, text)
 
     def delay(self, number: int, seconds: float) -> Future[bool]:
         """Release a held message after some seconds."""
         return self._ask("delay", number, seconds)
 
-    def can(self, what: CannedCall, answer: str) -> Future[bool]:
+    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
         """Answer such requests with a captured answer."""
-        return self._ask("can", what, answer)
+        return self._ask("mock", what, answer)
 
     def set_faults(self, text: str) -> Future[bool]:
         """Set fault rules, one per line."""
@@ -110,7 +110,7 @@ class TapLink(CaptureLink):
             message = framed(Ask(number, method, pack(arguments)))
             is_silent = self._unsent_bytes + len(message) > UNSENT_BYTES and self._unsent_bytes > 0
             if self._is_open and not is_silent:
-                self._asked[number] = method, done
+                self._pending[number] = method, done
                 self._unsent_bytes += len(message)
                 self._unsent.put(message)
                 return done
@@ -133,22 +133,22 @@ class TapLink(CaptureLink):
         left = suppress(OSError, EOFError, ValueError, msgspec.MsgspecError)
         with left, self._door.makefile("rb") as door:
             while True:
-                self._take(_of_tap.decode(read_message(door.read)))
+                self._on_message(_of_tap.decode(read_message(door.read)))
         with self._lock:
             self._is_open, self._held = False, HoldView()
-            asked, self._asked = self._asked, {}
+            asked, self._pending = self._pending, {}
         self._unsent.put(b"")
         for _, done in asked.values():
             done.set_result(False)
 
-    def _take(self, news: FromTap) -> None:
+    def _on_message(self, news: FromTap) -> None:
         if isinstance(news, State) and news.part == "held":
             self._held = _held.decode(news.value)
         elif isinstance(news, State):
             for notice in _news.decode(news.value):
                 self._add(notice.text, Severity.INFO)
-        elif news.id in self._asked:
-            method, done = self._asked.pop(news.id)
+        elif news.id in self._pending:
+            method, done = self._pending.pop(news.id)
             if news.error:
                 done.set_exception(ValueError(news.error))
             else:

@@ -26,9 +26,9 @@ class TappedMessages:
 
     def __init__(self, kept: int) -> None:
         """`kept` is the number of bytes to record of each message."""
-        self._kept = kept + MOST_OF_A_CHARACTER  # the recording cuts between two characters
+        self._limit = kept + MOST_OF_A_CHARACTER  # the recording cuts between two characters
         self._framer = MessageFramer(self.LARGEST)
-        self._long_line = _Line(self._kept)
+        self._long_line = _Line(self._limit)
 
     def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
         """Yield the messages that `chunk` completes.
@@ -37,7 +37,7 @@ class TappedMessages:
         """
         line, framer, missing = self._long_line, self._framer, size - len(chunk)
         if missing or (not line.size and framer.unread + size > self.LARGEST):
-            yield from self._by_lines(framer.take_unread())
+            yield from self._by_lines(framer.drain_unread())
             line.lose(missing)
         if line.size:
             end = chunk.find(b"\n") + 1 or len(chunk)
@@ -49,7 +49,7 @@ class TappedMessages:
     def rest(self) -> Iterator[TappedMessage]:
         """Yield the remaining messages at the end."""
         if self._long_line.size:
-            yield self._long_line.take()
+            yield self._long_line.finish()
         yield from map(self._cut, self._framer.close())
 
     def _by_lines(self, data: bytes) -> Iterator[TappedMessage]:
@@ -59,21 +59,21 @@ class TappedMessages:
         for piece in ends:
             line.add(piece)
             if line.size:
-                yield line.take()
+                yield line.finish()
         line.add(begun)
 
     def _cut(self, message: bytes) -> TappedMessage:
         size = len(message)
-        if size <= self._kept:
+        if size <= self._limit:
             return message, b"", size
-        return message[: self._kept], message[-END_BYTES:], size
+        return message[: self._limit], message[-END_BYTES:], size
 
 
 class _Line:
     """Beginning and end of a line that arrives in pieces."""
 
     def __init__(self, kept: int) -> None:
-        self._kept = kept
+        self._limit = kept
         self._begun = bytearray()
         self._end = b""
         self.size = 0
@@ -83,7 +83,7 @@ class _Line:
         # After a lost piece, bytes are added only to the end, because the beginning has a gap.
         is_whole = self.size == len(self._begun)
         self.size += len(piece)
-        if is_whole and (room := self._kept - len(self._begun)) > 0:
+        if is_whole and (room := self._limit - len(self._begun)) > 0:
             self._begun += piece[:room]
         if self.size > len(self._begun):
             self._end = (self._end + piece)[-END_BYTES:]
@@ -94,7 +94,7 @@ class _Line:
             self.size += missing
             self._end = b""
 
-    def take(self) -> TappedMessage:
+    def finish(self) -> TappedMessage:
         """Return the line, and begin the next one."""
         data, end, size = bytes(self._begun), self._end, self.size
         self._begun, self._end, self.size = bytearray(), b"", 0

@@ -143,7 +143,7 @@ def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
     if place is None:
         yield ""
         return
-    arguments = (place.listener, recording, traffic.told, traffic.words)
+    arguments = (place.listener, recording, traffic.reports, traffic.commands)
     threading.Thread(target=_wait_for_screens, args=arguments, name="door", daemon=True).start()
     try:
         yield place.path
@@ -220,7 +220,7 @@ class TapConversation:
         for direction, some in messages.items():
             for message in some.rest():
                 self._frame(direction, message, now)
-        self._tell(replace(self._info, closed=now))
+        self._update(replace(self._info, closed=now))
 
     def _frame(self, direction: Direction, message: TappedMessage, at: float) -> None:
         data, end, size = message
@@ -234,11 +234,11 @@ class TapConversation:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             said = msgspec.json.decode(data, type=_Said)
             if (client := said.params.client) is not None:
-                self._tell(replace(self._info, peer=f"{client.name} {client.version}".strip()))
+                self._update(replace(self._info, peer=f"{client.name} {client.version}".strip()))
             if revision := said.result.protocolVersion:
-                self._tell(replace(self._info, revision=revision))
+                self._update(replace(self._info, revision=revision))
 
-    def _tell(self, info: ConnectionInfo) -> None:
+    def _update(self, info: ConnectionInfo) -> None:
         if info != self._info:
             self._info = info
             self._recording.connect(info)

@@ -82,7 +82,7 @@ class OtlpSender:
         left = sum(record.spans for record in self._waiting)
         self._failed += left
         if left and not self._failing:
-            self._tell(f"{self._endpoint} took too long: {self.lost:,} spans were not sent before the end")
+            self._log(f"{self._endpoint} took too long: {self.lost:,} spans were not sent before the end")
 
     def _run(self) -> None:
         try:
@@ -109,22 +109,22 @@ class OtlpSender:
         while self._waiting and monotonic() < ends:
             began = thread_time()
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-            self._note(collector.send_spans(batch))
+            self._on_delivery(collector.send_spans(batch))
             if "traces" in self._failing and self._is_closing:
                 return
             if not self._is_closing:
                 self._stirred.wait((SHARE - 1) * (thread_time() - began))
         figures, self._figures = self._figures, None
         if figures is not None:
-            self._note(collector.send_figures(figures))
+            self._on_delivery(collector.send_figures(figures))
 
-    def _note(self, delivery: Delivery) -> None:
+    def _on_delivery(self, delivery: Delivery) -> None:
         signal, is_new = delivery.signal, delivery.signal not in self._failing
         if not delivery.reason:
             self.sent += delivery.spans
             if not is_new:
                 self._failing.remove(signal)
-                self._tell(f"{self._endpoint} accepts {signal} again; {self.lost:,} spans were lost", "info")
+                self._log(f"{self._endpoint} accepts {signal} again; {self.lost:,} spans were lost", "info")
             return
         self._failed += delivery.spans
         if is_new:
@@ -132,15 +132,15 @@ class OtlpSender:
             told = "rejected data is dropped and counted in /metrics"
             if self._endpoint.rstrip("/").endswith(GRPC_PORT):
                 told += f"; {GRPC_PORT[1:]} is for gRPC, OTLP over HTTP has 4318 as a rule"
-            self._tell(f"{self._endpoint} rejects {signal} ({delivery.reason}): {told}")
+            self._log(f"{self._endpoint} rejects {signal} ({delivery.reason}): {told}")
 
     def _give_up(self, told: str) -> None:
         self._is_off = True
         self._failed += sum(record.spans for record in self._waiting)
         self._waiting.clear()
-        self._tell(told)
+        self._log(told)
 
-    def _tell(self, told: str, level: str = "warning") -> None:
+    def _log(self, told: str, level: str = "warning") -> None:
         self._journal.log(level, SOURCE, told)
 
 

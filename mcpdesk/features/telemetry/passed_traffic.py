@@ -81,7 +81,7 @@ class PassedTraffic(ExchangeWatch):
         `target` returns the name or URI in a request, given server, method and parameters, if the server
         offers it.
         """
-        self._span, self._put, self._asked, self._target = span, put, asked, target
+        self._span, self._put, self._on_question, self._target = span, put, asked, target
         self._calls: dict[_PassedCall, None] = {}
         """Running requests, oldest first."""
         self._questions: dict[tuple[int, Id], _Waiting] = {}
@@ -263,7 +263,7 @@ class PassedTraffic(ExchangeWatch):
             asked = waiting.asked
             asked.outcome, asked.ended = outcome, monotonic()
             asked.has_failed = outcome in (GONE, REFUSED, WITHDRAWN)
-            self._asked(asked)
+            self._on_question(asked)
 
 
 def _params(message: JSONObject) -> dict[str, Any]:

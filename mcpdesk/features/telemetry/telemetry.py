@@ -58,7 +58,9 @@ class Telemetry(HostPart, CallWatch):
         self._interval_s = settings.otel_metrics_ms / 1000
         self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, journal)
         self.call_watch = self
-        self.exchange_watch = PassedTraffic(self._span, self._sender.put, self.asked, self._passed_target)
+        self.exchange_watch = PassedTraffic(
+            self._span, self._sender.put, self.question_ended, self._passed_target
+        )
         self._measuring = asyncio.create_task(self._measure())
 
     async def stop(self) -> None:
@@ -139,7 +141,7 @@ class Telemetry(HostPart, CallWatch):
             )
         )
 
-    def asked(self, question: AskedQuestion) -> None:
+    def question_ended(self, question: AskedQuestion) -> None:
         """Record a finished question."""
         if question.span is not None and question.span.is_sampled:
             offset = time() - monotonic()

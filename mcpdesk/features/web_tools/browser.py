@@ -54,7 +54,7 @@ class Drawn:
     """A page in its state after its scripts ran."""
 
     html: str
-    way: str
+    method: str
     """`playwright` or `chromium`."""
     is_loading: bool = False
     """True if some of its requests were still pending."""

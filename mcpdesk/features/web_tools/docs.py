@@ -140,9 +140,9 @@ async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, 
     except BrowserError as error:
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
     if not drawn.is_loading:
-        return drawn.html, drawn.way, ""
+        return drawn.html, drawn.method, ""
     more = "; a longer wait_ms may give more" if wait_ms < MOST_WAIT_MS else ""
-    return drawn.html, drawn.way, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
+    return drawn.html, drawn.method, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
 
 
 def _converted(html: str, format: Format, url: str) -> page_text.Readable:

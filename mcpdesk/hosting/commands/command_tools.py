@@ -277,9 +277,9 @@ class CommandEntry:
             raise self._mistake(told, "run", 0)
         if not template:
             raise self._mistake("the program has no name", "run", 0)
-        return self._found("".join(map(str, template)), folder)
+        return self._program_path("".join(map(str, template)), folder)
 
-    def _found(self, text: str, folder: Path) -> str:
+    def _program_path(self, text: str, folder: Path) -> str:
         import shutil
 
         if "/" in text:
@@ -371,7 +371,7 @@ class CommandRun:
 
         Raises: BadArgument for unusable arguments; HandlerError if the program cannot start.
         """
-        async with self._place(context) as place:
+        async with self._call_folders(context) as place:
             argv, files = await asyncio.to_thread(self._prepare, arguments, place)
             if not place.allowed:
                 return await self._run(argv, files, place, context)
@@ -392,7 +392,7 @@ class CommandRun:
         return argv, expected_files(self._ready.produces, values, fixed, place)
 
     @contextlib.asynccontextmanager
-    async def _place(self, context: Context) -> AsyncIterator[OutputPlace]:
+    async def _call_folders(self, context: Context) -> AsyncIterator[OutputPlace]:
         """Provide the folders of one call, and keep them in use while the call runs."""
         if not self._has_folder:
             yield OutputPlace(self._ready.folder, self._ready.folder)

@@ -28,17 +28,17 @@ class Level(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One finding about a server. `place` is a source line such as `tools/slow.py:3`, `subject` an item such
-    as `tool slow`.
+    """One finding about a server. `location` is a source line such as `tools/slow.py:3`, `subject` an item
+    such as `tool slow`.
     """
 
     level: Level
     message: str
-    place: str = ""
+    location: str = ""
     subject: str = ""
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.place, self.level, self.subject, self.message) if part)
+        return ": ".join(part for part in (self.location, self.level, self.subject, self.message) if part)
 
 
 def from_text(level: Level, text: str) -> Finding:

@@ -363,7 +363,7 @@ def read_module(file: ModuleFile, kind: str) -> FileItems:
             _check_extras(item)
             found.items.append(replace(item, fingerprint=fingerprint))
         except RegistrationError as error:
-            error.source = error.source or file.place(function)
+            error.source = error.source or file.location(function)
             found.refuse(_kind(note), name, error)
     found.remarks += _remarks(file, kind, functions)
     found.may_be_helper = not any(
@@ -392,9 +392,10 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
                 f"is a {kind} without a decorator, while others in the file have one; write @{kind} above it"
             )
             told += f", or name it _{each.__name__} if it is a helper"
-            yield f"{file.place(each)}: {each.__name__} {told}"
+            yield f"{file.location(each)}: {each.__name__} {told}"
         elif inspect.iscoroutinefunction(each):
-            yield f"{file.place(each)}: {each.__name__} is not offered: others in the file have a decorator"
+            told = "is not offered: others in the file have a decorator"
+            yield f"{file.location(each)}: {each.__name__} {told}"
 
 
 def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
@@ -416,7 +417,7 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
             continue
         why = f" that {called[name]} calls" if name in called else ""
         told = f"is a {kind}, though a plain function without docstring and decorator{why}"
-        yield f"{file.place(each)}: {name} {told}; name it _{name} if it is a helper, else add a docstring"
+        yield f"{file.location(each)}: {name} {told}; name it _{name} if it is a helper, else add a docstring"
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:

@@ -31,7 +31,7 @@ Function = Callable[..., Any]
 class BuiltIn:
     """Stands for the source file of a built-in tool, which is not in a folder."""
 
-    def place(self, function: Function) -> str:
+    def location(self, function: Function) -> str:
         """Return the text shown instead of a source line."""
         return "built-in"
 
@@ -47,7 +47,7 @@ class ModuleFile(Struct, frozen=True):
     """Syntax trees of the folder's files that this module imports, directly or indirectly."""
     environment: Mapping[str, str]
 
-    def place(self, function: Function) -> str:
+    def location(self, function: Function) -> str:
         """Return the source line of a function, such as `tools/user_profile.py:9`."""
         node = self._node(function)
         line = node.lineno if node is not None else inspect.unwrap(function).__code__.co_firstlineno
@@ -116,7 +116,7 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
     awaited = awaitable(function)
     if note.timeout_s is not None and note.timeout_s <= 0:
         raise RegistrationError(f"timeout must be more than 0 seconds, not {note.timeout_s}")
-    place = file.place(function)
+    place = file.location(function)
     signature = read_signature(function, place)
     _check_patterns(signature, place)
 
@@ -222,7 +222,7 @@ def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) ->
         requires_jwt=bool(values.get("REQUIRES_JWT") or values.get("SCOPES")),
         scopes=_scopes(values.get("SCOPES", ())),
         mirrored=_mirrored(input_schema, f"{file.path}:{file.line_of('INPUT_SCHEMA')}"),
-        source=file.place(function),
+        source=file.location(function),
     )
 
 
@@ -266,7 +266,7 @@ def typed_resource(
     Raises: RegistrationError.
     """
     awaited = awaitable(function)
-    place = file.place(function)
+    place = file.location(function)
     try:
         template = UriTemplate(note.uri)
     except ValueError as error:
@@ -323,7 +323,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
     Raises: RegistrationError.
     """
     awaited = awaitable(function)
-    place = file.place(function)
+    place = file.location(function)
     signature = read_signature(function, place, with_output=False)
     properties: dict[str, dict[str, Any]] = signature.input_schema["properties"]
     required = signature.input_schema.get("required", ())

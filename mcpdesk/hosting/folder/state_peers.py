@@ -43,7 +43,7 @@ class StatePeers:
         self.wrote: Callable[[], object] = lambda: None
         """Called when another process has changed the files."""
         self._folder, self._state, self._noticed = folder, str(state), noticed
-        self._place: rendezvous.MeetingSocket | None = None
+        self._socket: rendezvous.MeetingSocket | None = None
         self._server: asyncio.Server | None = None
         self._peers: dict[asyncio.StreamWriter, int] = {}
         """Connections, each with the process id of the peer."""
@@ -57,19 +57,19 @@ class StatePeers:
 
     async def open(self) -> None:
         """Connect to running processes, and listen for those that start later. Raises: OSError."""
-        self._place = await asyncio.to_thread(self._listen)
-        if self._place is None:
+        self._socket = await asyncio.to_thread(self._listen)
+        if self._socket is None:
             return  # another core of this process listens; they share the files in memory
-        self._server = await asyncio.start_unix_server(self._visited, sock=self._place.listener)
+        self._server = await asyncio.start_unix_server(self._visited, sock=self._socket.listener)
         running = partial(rendezvous.state_points, self._folder, self._state)
         for pid, point in (await asyncio.to_thread(running)).items():
             with suppress(OSError):  # the process has ended
                 reader, writer = await asyncio.open_unix_connection(point)
                 writer.write(f"{os.getpid()}\n".encode())
-                self._met(pid, writer)
+                self._on_peer(pid, writer)
                 self._start(self._follow(reader, writer), writer)
 
-    def tell(self) -> None:
+    def notify_peers(self) -> None:
         """Notify the others that this process has changed the files."""
         for peer in self._peers:
             if peer.transport.get_write_buffer_size() < MOST_UNREAD:
@@ -78,8 +78,8 @@ class StatePeers:
     async def close(self) -> None:
         """Disconnect from the other processes."""
         self._noticed = lambda pid, is_there: None
-        if self._place is not None:
-            await asyncio.to_thread(self._place.withdraw)
+        if self._socket is not None:
+            await asyncio.to_thread(self._socket.withdraw)
         if self._server is not None:
             await stop_accepting(self._server)
         tasks = dict(self._tasks)
@@ -90,8 +90,8 @@ class StatePeers:
             writer.close()
         self._peers.clear()
         await asyncio.sleep(0)  # transports close in the next turn of the loop
-        if self._place is not None:
-            await asyncio.to_thread(self._place.leave)
+        if self._socket is not None:
+            await asyncio.to_thread(self._socket.leave)
 
     def _listen(self) -> rendezvous.MeetingSocket | None:
         rendezvous.private_folder()
@@ -112,10 +112,10 @@ class StatePeers:
         except (OSError, ValueError):  # a peer may connect only to see if this process runs
             writer.close()
             return
-        self._met(pid, writer)
+        self._on_peer(pid, writer)
         await self._follow(reader, writer)
 
-    def _met(self, pid: int, writer: asyncio.StreamWriter) -> None:
+    def _on_peer(self, pid: int, writer: asyncio.StreamWriter) -> None:
         is_known = pid in self.pids
         self._peers[writer] = pid
         if not is_known:
@@ -144,7 +144,7 @@ class FolderPeers:
         self._journal = journal
         self._state = state
         self._peers: dict[str, StatePeers] = {}
-        self._readings = OneByOne(HostedFolder.hear)
+        self._readings = OneByOne(HostedFolder.reload_state)
         self._is_over = False
 
     def pids(self, name: str) -> set[int]:
@@ -169,7 +169,7 @@ class FolderPeers:
             told = f"processes that also use the state of {hosted.folder} are not noticed: {error}"
             return self._journal.log("warning", "server", told, "", name)
         self._peers[name] = peers
-        state.on_write = partial(call_soon_safely, asyncio.get_running_loop(), peers.tell)
+        state.on_write = partial(call_soon_safely, asyncio.get_running_loop(), peers.notify_peers)
 
     async def leave(self, name: str) -> None:
         """Disconnect from the processes that use the state files of a server."""

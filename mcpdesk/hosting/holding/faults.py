@@ -67,7 +67,7 @@ class FaultRule(Struct, frozen=True):
     """Longest delay in seconds."""
     code: int = ErrorCode.INTERNAL_ERROR
     message: str = "a fault by rule"
-    is_about_told: bool = False
+    is_one_way: bool = False
     """True if the rule also applies to notifications and to questions of a server."""
 
 
@@ -77,7 +77,7 @@ class Fault(Struct, frozen=True):
     rule: FaultRule
     seconds: float = 0.0
 
-    def how(self) -> str:
+    def description(self) -> str:
         """Return a description of the fault, which the capture records."""
         done = {
             FaultKind.DELAY: "delayed",
@@ -114,7 +114,7 @@ class FaultRules:
                 raise ValueError(f"line {number}: {error}") from None
         if len(self.rules) > MOST_RULES:
             raise ValueError(f"line {self.rules[MOST_RULES].line}: at most {MOST_RULES} rules are allowed")
-        self.has_told = any(rule.is_about_told for rule in self.rules)
+        self.has_one_way = any(rule.is_one_way for rule in self.rules)
         """True if a rule applies to notifications and questions."""
 
     @property
@@ -135,7 +135,7 @@ class FaultRules:
         one.
         """
         for rule in self.rules:
-            if (rule.kind is FaultKind.CUT) is not is_answer or (is_told and not rule.is_about_told):
+            if (rule.kind is FaultKind.CUT) is not is_answer or (is_told and not rule.is_one_way):
                 continue
             if (rule.kind is FaultKind.SESSION and not in_session) or not matches(rule.node):
                 continue

@@ -17,7 +17,7 @@ HeldDirections = Literal["requests", "answers", "both"]
 class Verdict(StrEnum):
     """Decision about a held message. The value is a text for the person."""
 
-    GO_ON = "passed on"
+    PASS = "passed on"
     CHANGE = "changed"
     DROP = "dropped"
     ANSWER = BY_HAND
@@ -64,7 +64,7 @@ class HoldView(Struct, frozen=True):
 
     rule: str = ""
     """Filter for the messages to hold. Empty to hold none."""
-    ways: HeldDirections = "requests"
+    directions: HeldDirections = "requests"
     messages: tuple[HeldMessage, ...] = ()
     canned: tuple[CannedCall, ...] = ()
     """Requests that get a recorded answer."""

@@ -98,7 +98,7 @@ class Holds:
         """
         self.view = HoldView()
         self._recording = recording
-        self._tell = tell
+        self._report = tell
         self._on_rules = on_rules
         self._node: Node | None = None
         self._canned: dict[CannedCall, JSONObject] = {}
@@ -133,7 +133,7 @@ class Holds:
         self._show(struck=0)
         self._on_rules(self)
 
-    def can(self, what: CannedCall, answer: str) -> None:
+    def mock(self, what: CannedCall, answer: str) -> None:
         """Answer all requests like `what` with a recorded answer. An empty answer ends this.
 
         Raises: ValueError for an invalid answer.
@@ -161,7 +161,7 @@ class Holds:
         self._node = node
         if self._node is None:
             for held in self._held.values():
-                held.decide(_Decision(Verdict.GO_ON))
+                held.decide(_Decision(Verdict.PASS))
         self._show(rule.strip(), ways)
         self._on_rules(self)
 
@@ -181,7 +181,7 @@ class Holds:
         if how is Verdict.CHANGE:
             message = changed_message(held.shown, held.message, text)
             if message == held.message:
-                how = Verdict.GO_ON
+                how = Verdict.PASS
         elif how is Verdict.ANSWER:
             if held.shown.is_answer:
                 raise ValueError("an answer cannot be answered; change it")
@@ -200,7 +200,7 @@ class Holds:
             held.timer.cancel()
         seconds = max(0.0, min(seconds, LONGEST_DELAY_S))
         loop = asyncio.get_running_loop()
-        held.timer = loop.call_later(seconds, held.decide, _Decision(Verdict.GO_ON))
+        held.timer = loop.call_later(seconds, held.decide, _Decision(Verdict.PASS))
         held.shown = replace(held.shown, due=time() + seconds)
         self._show()
         return True
@@ -244,7 +244,7 @@ class Holds:
         about = self._held_subject(connection, message)
         if about is None:
             return plain(message, outlet, headers, principal)
-        return self._tell_later(connection, plain, message, about, outlet, headers, principal)
+        return self._pass_later(connection, plain, message, about, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
         """Return the message by which the filter decides about a notification or reply of a client.
@@ -255,16 +255,16 @@ class Holds:
         if method == "notifications/cancelled":
             self._cancel(connection, message.get("params"))
             return None
-        if isinstance(method, str) and self._faults.has_told:
+        if isinstance(method, str) and self._faults.has_one_way:
             return message
-        if self._node is None or self.view.ways == "answers":
+        if self._node is None or self.view.directions == "answers":
             return None
         about: JSONObject | None = message
         if not isinstance(method, str):
             about = self._questions.pop((connection, identifier), None) if is_id(identifier) else None
         return about if about is not None and self._is_due(connection, message, about) else None
 
-    async def _tell_later(
+    async def _pass_later(
         self,
         connection: int,
         plain: Accept,
@@ -275,25 +275,25 @@ class Holds:
         principal: Principal | None,
     ) -> Reply:
         """Hold a notification, or the reply to a question, and handle it after a person has released it."""
-        kept = await self._told(connection, message, about)
+        kept = await self._hold_about(connection, message, about)
         if kept is None:
             return ACCEPTED
         answer = plain(kept, outlet, headers, principal)
         return answer if isinstance(answer, tuple) else await answer
 
-    async def hold_told(self, connection: int, message: JSONObject) -> JSONObject | None:
+    async def hold_one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
         """Hold a notification of a client, or its reply to a question.
 
         Return the message that the person released, or None if it was dropped.
         """
         about = self._held_subject(connection, message)
-        return message if about is None else await self._told(connection, message, about)
+        return message if about is None else await self._hold_about(connection, message, about)
 
-    async def _told(self, connection: int, message: JSONObject, about: JSONObject) -> JSONObject | None:
-        if about is message and self._faults.has_told:
+    async def _hold_about(self, connection: int, message: JSONObject, about: JSONObject) -> JSONObject | None:
+        if about is message and self._faults.has_one_way:
             if not await self._survives(connection, message):
                 return None
-            if self.view.ways == "answers" or not self._is_due(connection, message, message):
+            if self.view.directions == "answers" or not self._is_due(connection, message, message):
                 return message
         decision = await self._hold(connection, about, message, "tells" if about is message else "reply")
         if decision.how is Verdict.DROP:
@@ -316,9 +316,9 @@ class Holds:
             if len(self._questions) >= MOST_WAITING:
                 del self._questions[next(iter(self._questions))]
             self._questions[connection, message["id"]] = message
-        if self._faults.has_told:
+        if self._faults.has_one_way:
             return True
-        return self.view.ways != "requests" and self._is_due(connection, message, message, True)
+        return self.view.directions != "requests" and self._is_due(connection, message, message, True)
 
     def line(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
@@ -348,10 +348,10 @@ class Holds:
         self, connection: int, answer: GiveAnswer, of: Id | None, data: bytes
     ) -> bytes | None:
         message = codec.decode(data)
-        if self._faults.has_told:
+        if self._faults.has_one_way:
             if not await self._survives(connection, message, of, is_sent=True):
                 return None
-            if self.view.ways == "requests" or not self._is_due(connection, message, message, True):
+            if self.view.directions == "requests" or not self._is_due(connection, message, message, True):
                 return data
         what = "asks" if is_id(message.get("id")) else "tells"
         decision = await self._hold(connection, message, message, what, is_sent=True, of=of)
@@ -389,7 +389,7 @@ class Holds:
             plain(given, NULL_OUTLET, headers, principal)
 
         line = self.line(connection, outlet.send, answered, request["id"])
-        is_looked_at = self._node is not None or self._faults.has_told
+        is_looked_at = self._node is not None or self._faults.has_one_way
         used = HeldOutlet(outlet, line) if is_looked_at else outlet
         answer = plain(request, used, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
@@ -413,7 +413,7 @@ class Holds:
     @property
     def holds_answers(self) -> bool:
         """True if an answer may be held or cut off."""
-        return (self._node is not None and self.view.ways != "requests") or self._faults.has_cuts
+        return (self._node is not None and self.view.directions != "requests") or self._faults.has_cuts
 
     async def hold_request(
         self, connection: int, message: JSONObject, in_session: bool = False
@@ -434,14 +434,14 @@ class Holds:
                 return None, None
             since = time()
             goes_on = await self._wait(connection, message["id"], fault.seconds)
-            self._mark(connection, message, fault.how(), time() - since, message, {})
+            self._mark(connection, message, fault.description(), time() - since, message, {})
             if not goes_on:
                 return None, None
         if self._canned and (canned := self._canned.get(self._call_of(connection, message))) is not None:
             given = canned | {"id": message["id"]}
             self._mark(connection, message, Verdict.CANNED.value, 0.0, message, given)
             return None, given
-        if self._node is None or self.view.ways == "answers":
+        if self._node is None or self.view.directions == "answers":
             return message, None
         if not self._matches(self._node, connection, time(), codec.encode(message)):
             return message, None
@@ -461,7 +461,7 @@ class Holds:
         """
         if self._faults.has_cuts and self._strike(connection, request, False, came, answer) is not None:
             raise AnswerCut(codec.encode(answer))
-        if self._node is None or self.view.ways == "requests":
+        if self._node is None or self.view.directions == "requests":
             return answer
         is_due = self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer))
         if not is_due and not any(self._is_due(connection, one, one, True) for one in _rounds(answer)):
@@ -494,7 +494,7 @@ class Holds:
         )
         if fault is not None:
             if fault.rule.kind is not FaultKind.DELAY:
-                self._mark(connection, request, fault.how(), 0.0, answer or request, {})
+                self._mark(connection, request, fault.description(), 0.0, answer or request, {})
             self._show(struck=self.view.struck + 1)
         return fault
 
@@ -517,7 +517,7 @@ class Holds:
         since = time()
         is_late = fault.rule.kind is FaultKind.DELAY
         goes_on = is_late and await self._wait(connection, message.get("id", ""), fault.seconds)
-        marked, how = message if of is None else {"id": of}, f"{message['method']} {fault.how()}"
+        marked, how = message if of is None else {"id": of}, f"{message['method']} {fault.description()}"
         self._mark(connection, marked, how, time() - since, message, {}, is_sent=is_sent)
         self._show(struck=self.view.struck + 1)
         return goes_on
@@ -566,7 +566,7 @@ class Holds:
         about; the decision is recorded with this id.
         """
         if len(self._held) >= MOST_HELD:
-            return _Decision(Verdict.GO_ON)
+            return _Decision(Verdict.PASS)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
         text = codec.dumps(message, option=orjson.OPT_INDENT_2).decode()
         shown = HeldMessage(
@@ -587,7 +587,7 @@ class Holds:
         held = self._held[number] = _Held(shown, message, of)
         if len(self._held) == 1:
             before = "the answer to " if shown.is_answer else ""
-            self._tell(f"held: {before}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
+            self._report(f"held: {before}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
         self._show()
         try:
             decision = await held.decision
@@ -622,7 +622,7 @@ class Holds:
         """Record the decision about a message in the capture. A notification is recorded with its method as
         id.
         """
-        changes = not how.endswith(Verdict.GO_ON)
+        changes = not how.endswith(Verdict.PASS)
         if is_sent is None:
             is_sent = message is not request
         self._recording.mark(
@@ -683,7 +683,7 @@ class Holds:
     ) -> None:
         self.view = HoldView(
             self.view.rule if rule is None else rule,
-            self.view.ways if ways is None else ways,
+            self.view.directions if ways is None else ways,
             tuple(held.shown for held in self._held.values()),
             tuple(self._canned),
             self._faults.text,

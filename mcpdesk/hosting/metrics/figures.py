@@ -110,7 +110,7 @@ def traffic_figures(
             "uncounted_frames_total",
             "counter",
             "Frames that left memory and disk before the figures of answers counted them.",
-            [Sample(index.gone)],
+            [Sample(index.missing_frames)],
         ),
     )
     return [Figure(name, kind, help, list(samples)) for name, kind, help, samples in figures]

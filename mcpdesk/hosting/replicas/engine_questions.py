@@ -114,7 +114,7 @@ class EngineQuestions:
         key = self._end(replica, number)
         return question_of(await self._engine.run(lambda client: client.hget(key, "end")))
 
-    async def taken(self, replica: str, number: int) -> None:
+    async def delete_answer(self, replica: str, number: int) -> None:
         """Delete an answer that the asking replica has received."""
         key = self._end(replica, number)
         await self._engine.run(lambda client: client.hdel(key, "end"))

@@ -115,9 +115,9 @@ class EngineSessions:
         return await self._field(identifier, f"block:{block}")
 
     @property
-    def heard(self) -> BusPosition:
+    def position(self) -> BusPosition:
         """Position of this replica on the event bus."""
-        return BusPosition(self._bus.last, self._bus.told, self._replica)
+        return BusPosition(self._bus.last, self._bus.sent, self._replica)
 
     async def missed(
         self, identifier: str, since: BusPosition | None, until: BusPosition
@@ -127,21 +127,21 @@ class EngineSessions:
             since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
         newest, found = _number(until.last), []
         for event in await self._bus.since(since.last):
-            is_own = event.replica == until.machine
-            is_heard_now = event.number > until.told if is_own else _number(event.id) > newest
-            was_told_there = event.replica == since.machine and event.number <= since.told
+            is_own = event.replica == until.replica
+            is_heard_now = event.number > until.sent if is_own else _number(event.id) > newest
+            was_told_there = event.replica == since.replica and event.number <= since.sent
             if not is_heard_now and not was_told_there:
                 found.append((event.kind, event.facts))
         return found
 
-    async def note_heard(self, identifier: str) -> None:
+    async def note_position(self, identifier: str) -> None:
         """Record that the client has received all events so far. Raises: EngineAway."""
         key = self._key(identifier)
         await self._engine.run(lambda client: client.hset(key, "heard", self._bus.last))
 
-    def tell(self, kind: str, identifier: str, **facts: Any) -> None:
+    def publish(self, kind: str, identifier: str, **facts: Any) -> None:
         """Send an event of a session to the other replicas."""
-        self._bus.tell(SESSION_EVENT, what=kind, session=identifier, **facts)
+        self._bus.publish(SESSION_EVENT, what=kind, session=identifier, **facts)
 
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
         """Call `listener(kind, identifier, facts)` for each session event of another replica."""

@@ -55,7 +55,7 @@ class HostSharing:
         """`start_chore` starts a task. Raises: DeskUserError for an invalid URL of the engine."""
         subscriptions = services.subscriptions
         self.group = ReplicaGroup(
-            settings.shared, settings.shared_name, settings.session_ttl_s, self._tell_of_engine
+            settings.shared, settings.shared_name, settings.session_ttl_s, self._report_engine
         )
         group = self.group
         self.inbox = SharedInbox(
@@ -67,12 +67,12 @@ class HostSharing:
         """Replica and server for each folder that differs from the folder on this replica."""
         self._is_comparing = False
         bus = self.group.bus
-        subscriptions.relay = lambda kind, facts: bus.tell(kind, **facts)
+        subscriptions.relay = lambda kind, facts: bus.publish(kind, **facts)
         for kind in RELAYED:
-            bus.listen(kind, partial(subscriptions.hear, kind))
+            bus.listen(kind, partial(subscriptions.notify, kind))
         bus.listen(REPLICA_CHANGED, lambda _: self._start_chore(self.group.living.renew()))
-        bus.listen(CHANGED, lambda facts: self._hear_state(facts["server"]))
-        self.group.engine.on_back.append(self._hear_all)
+        bus.listen(CHANGED, lambda facts: self._reload_state(facts["server"]))
+        self.group.engine.on_back.append(self._reload_all)
         self.group.living.on_change.append(self._compare_folders_soon)
 
     @property
@@ -104,28 +104,28 @@ class HostSharing:
         """Publish the address of this replica and the digests of its folders to the other replicas."""
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
         url = self._url or await asyncio.to_thread(reachable, address)
-        await self.group.living.say(name=name, url=url)
-        self.group.bus.tell(REPLICA_CHANGED)
+        await self.group.living.update(name=name, url=url)
+        self.group.bus.publish(REPLICA_CHANGED)
         await self.describe_folders()
 
     async def describe_folders(self) -> None:
         """Publish the digests of the folders to the other replicas."""
         places = {name: hosted.folder for name, hosted in self._folders.items()}
         digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
-        await self.group.living.say(folders=digests)
+        await self.group.living.update(folders=digests)
         self._compare_folders_soon()
 
-    def _tell_of_engine(self, told: str) -> None:
+    def _report_engine(self, told: str) -> None:
         severity = Severity.INFO if self.group.engine.status.is_writable else Severity.ERROR
         self._journal.notify(told, severity, "logs", cause=f"engine:{told}")
 
-    def _hear_state(self, server: str) -> None:
+    def _reload_state(self, server: str) -> None:
         if (hosted := self._folders.get(server)) is not None:
-            self._start_chore(hosted.hear())
+            self._start_chore(hosted.reload_state())
 
-    def _hear_all(self) -> None:
+    def _reload_all(self) -> None:
         for server in self._folders:
-            self._hear_state(server)
+            self._reload_state(server)
 
     def _compare_folders_soon(self) -> None:
         if not self._is_comparing:

@@ -92,7 +92,7 @@ class LivingReplicas:
     def __init__(self, engine: Engine) -> None:
         self.others: Mapping[str, ReplicaInfo] = {}
         """The other living replicas, by id."""
-        self._known: dict[str, ReplicaInfo] = {}
+        self._known_replicas: dict[str, ReplicaInfo] = {}
         """All replicas that were ever seen, including dead ones."""
         self.on_change: list[Callable[[], object]] = []
         """Functions that are called after a change of `others`."""
@@ -110,19 +110,19 @@ class LivingReplicas:
         await self.renew()
         self._renewing_aio = asyncio.create_task(self._keep_renewing())
 
-    async def say(self, **facts: object) -> None:
+    async def update(self, **facts: object) -> None:
         """Change data of this replica, and publish it at once."""
         self.me = replace(self.me, **facts)
         await self.renew()
 
     async def find(self, replica: str) -> ReplicaInfo | None:
         """Return the data of a replica, living or dead. None if it is unknown. Raises: EngineAway."""
-        known = self.others.get(replica) or self._known.get(replica)
+        known = self.others.get(replica) or self._known_replicas.get(replica)
         if replica and (known is None or not known.url):  # it may have started to listen
             found = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
             known = _decoded(found)
             if known is not None:
-                self._known[replica] = known
+                self._known_replicas[replica] = known
         return known
 
     async def close(self) -> None:
@@ -156,9 +156,9 @@ class LivingReplicas:
         for info in map(_decoded, found):
             if info is not None and info.id != self.me.id:
                 others[info.id] = info
-        self._known |= others
-        for oldest in list(self._known)[:-MOST_KNOWN]:
-            del self._known[oldest]
+        self._known_replicas |= others
+        for oldest in list(self._known_replicas)[:-MOST_KNOWN]:
+            del self._known_replicas[oldest]
         if others != self.others:
             self._log_change(others)
             self.others = others

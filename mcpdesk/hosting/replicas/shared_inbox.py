@@ -66,7 +66,7 @@ class SharedInbox:
         self._me = inbox.mark = living.me.id
         self._numbers: dict[tuple[str, int], int] = {}
         """Local numbers of the questions of other replicas, by replica and number at that replica."""
-        self._places: dict[int, tuple[str, int]] = {}
+        self._origins: dict[int, tuple[str, int]] = {}
         """Reverse of `_numbers`."""
         self._written: set[int] = set()
         """Numbers of this replica's questions that are in the engine."""
@@ -79,9 +79,9 @@ class SharedInbox:
         self._sender_aio: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
         inbox.answering = self
-        inbox.subscribe(self._note)
-        inbox.on_audience = lambda: self._do(self._tell_of_people())
-        bus.listen(QUESTION_EVENT, self._hear)
+        inbox.subscribe(self._on_question)
+        inbox.on_audience = lambda: self._do(self._publish_people())
+        bus.listen(QUESTION_EVENT, self._on_question_event)
         engine.on_back.append(self._begin_again)
         living.on_change.append(self._follow_replicas)
 
@@ -132,7 +132,7 @@ class SharedInbox:
         answers: tuple[Answer, ...] = (),
         reason: str = "",
     ) -> bool:
-        place = self._places.get(question.id)
+        place = self._origins.get(question.id)
         if place is not None:
             by = f"{by} at {self._living.me.name}"
         ended = replace(
@@ -140,7 +140,7 @@ class SharedInbox:
         )
         if place is None:
             return await self._end_own(ended)
-        won = await self._questions.end(*place, Ending.ANOTHER, _token(), ended, self._told(ended))
+        won = await self._questions.end(*place, Ending.ANOTHER, _token(), ended, self._shortened_end(ended))
         if won:
             self._inbox.show(ended)  # otherwise the event of the first answer shows the end
         return won
@@ -150,13 +150,13 @@ class SharedInbox:
         if number in self._written:
             try:
                 won = await self._questions.end(
-                    self._me, number, Ending.OWN, _token(), ended, self._told(ended)
+                    self._me, number, Ending.OWN, _token(), ended, self._shortened_end(ended)
                 )
             except EngineAway as error:
                 log.warning("a question is answered on this replica only: %s", error)
             else:
                 if not won:
-                    await self._take(number)
+                    await self._end_as_decided(number)
                     return False
                 self._decided.add(number)
         is_ours = self._inbox.end(
@@ -165,7 +165,7 @@ class SharedInbox:
         self._decided.discard(number)
         return is_ours
 
-    async def _take(self, number: int) -> None:
+    async def _end_as_decided(self, number: int) -> None:
         """End a question of this replica as another replica decided."""
         ended = await self._questions.ended(self._me, number)
         question = self._inbox.waiting(number)
@@ -174,13 +174,13 @@ class SharedInbox:
         self._decided.add(number)
         answers = _in_own_words(question.pages, ended)
         self._inbox.end(number, ended.state, answers=answers, reason=ended.reason, by=ended.answered_by)
-        await self._questions.taken(self._me, number)
+        await self._questions.delete_answer(self._me, number)
 
     # Questions of this replica
 
-    def _note(self, question: Question) -> None:
+    def _on_question(self, question: Question) -> None:
         number = question.id
-        if question.replica or number in self._places:
+        if question.replica or number in self._origins:
             return
         is_waiting = question.state is QuestionState.WAITING
         if number in self._decided:
@@ -198,7 +198,7 @@ class SharedInbox:
             while self._due and not self._over.is_set():
                 number, question = next(iter(self._due.items()))
                 try:
-                    await self._tell(number, question)
+                    await self._write(number, question)
                 except EngineAway:
                     await self._pause(PAUSE_S)
                 else:
@@ -207,14 +207,14 @@ class SharedInbox:
         finally:
             self._sender_aio = None
 
-    async def _tell(self, number: int, question: Question) -> None:
+    async def _write(self, number: int, question: Question) -> None:
         """Write the state of a question to the engine. Raises: EngineAway."""
         if question.state is QuestionState.WAITING:
             self._written.add(number)  # it may have been written even if no reply arrived
             life_s = question.deadline - time.time()
             await self._questions.write(self._public(question), self._me, number, max(0.0, life_s))
             return
-        told = self._told(question)
+        told = self._shortened_end(question)
         await self._questions.end(self._me, number, Ending.CLOSED, _token(), question, told)
         self._written.discard(number)
 
@@ -227,25 +227,25 @@ class SharedInbox:
             return shown
         return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
 
-    def _told(self, ended: Question) -> Question:
+    def _shortened_end(self, ended: Question) -> Question:
         """Return an ended question as sent to other replicas. They already have its pages."""
         shown = self._public(replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers))))
         if len(msgspec.msgpack.encode(shown)) > SHOWN_BYTES:
             shown = replace(shown, answers=(), reason=shown.reason[:SHOWN_TEXT])
         return shown
 
-    async def _tell_of_people(self) -> None:
-        await self._living.say(people=self._inbox.audience)
-        self._bus.tell(REPLICA_CHANGED)
+    async def _publish_people(self) -> None:
+        await self._living.update(people=self._inbox.audience)
+        self._bus.publish(REPLICA_CHANGED)
 
     # Questions of others
 
-    def _hear(self, facts: Mapping[str, Any]) -> None:
+    def _on_question_event(self, facts: Mapping[str, Any]) -> None:
         replica, number = facts["replica"], facts["number"]
         if facts["what"] == ASKED:
             self._do(self._read(replica, number))
         elif replica == self._me:
-            self._do(self._take(number))
+            self._do(self._end_as_decided(number))
         elif (ended := question_of(facts["question"])) is not None:
             self._show_end(replica, number, ended)
 
@@ -264,7 +264,7 @@ class SharedInbox:
             self._forget_ended()
         if len(self._numbers) < MOST_SHOWN:
             self._numbers[place] = shown = self._inbox.show(replace(question, id=0))
-            self._places[shown] = place
+            self._origins[shown] = place
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
         """Show the end of a question. A later event may still replace it."""
@@ -278,7 +278,7 @@ class SharedInbox:
         for place, shown in list(self._numbers.items()):
             if self._inbox.waiting(shown) is None:
                 del self._numbers[place]
-                self._places.pop(shown, None)
+                self._origins.pop(shown, None)
 
     async def _read_all(self, replica: str) -> None:
         for number, question in (await self._questions.of(replica)).items():
@@ -311,7 +311,7 @@ class SharedInbox:
     def _withdraw(self, place: tuple[str, int], reason: str) -> None:
         """Mark a question as withdrawn. If its replica publishes it again, it is shown again."""
         shown = self._numbers.pop(place)
-        self._places.pop(shown, None)
+        self._origins.pop(shown, None)
         question = self._inbox.waiting(shown)
         if question is not None:
             over = replace(question, state=QuestionState.WITHDRAWN, reason=reason, ended=time.time())
@@ -321,8 +321,8 @@ class SharedInbox:
         """Write the waiting questions again when the engine is back, and read those of other replicas."""
         for question in self._inbox.questions():
             if question.state is QuestionState.WAITING and not question.replica:
-                self._do(self._take(question.id))
-                self._note(question)
+                self._do(self._end_as_decided(question.id))
+                self._on_question(question)
         self._known_replicas = frozenset()
         self._follow_replicas()
 

@@ -108,7 +108,7 @@ class CombinedLink(Link):
         """Holds, faults and recorded answers that this desk set. Replicas that join later receive them."""
         self._counts: dict[str, tuple[object, int]] = {}
         self._comparison = OfferComparison(self.journal.notify)
-        self._kept: tuple[object, CoreView] | None = None
+        self._cached_view: tuple[object, CoreView] | None = None
         self._question_numbers = QuestionNumbers()
         self._lock = threading.Lock()
         self._looked = threading.Event()
@@ -136,7 +136,7 @@ class CombinedLink(Link):
         for member in self._members:
             if member.copy.shown.wait(max(0.0, until - time.monotonic())) and not member.is_over:
                 return
-        why = self._trouble or next((each.said for each in self._unreadable.values()), "")
+        why = self._trouble or next((each.reason for each in self._unreadable.values()), "")
         self.close()
         hint = "Replicas must use the same value of `shared`." if not why else ""
         raise DeskUserError(why or f"No replica of mcpdesk was found at {self.source.title}.", hint)
@@ -150,7 +150,7 @@ class CombinedLink(Link):
         gone = self._trouble or ("" if any(not view.gone for _, view in views) else "every replica has ended")
         states = [member.state for member in members], tuple(self._unreadable.values())
         key = [view for _, view in views], states, gone, self._comparison.version
-        kept = self._kept
+        kept = self._cached_view
         if kept is not None and kept[0] == key:
             return kept[1]
         living = [(member.copy.replica, view) for member, view in views if not view.gone]
@@ -165,7 +165,7 @@ class CombinedLink(Link):
                 for name in ("jobs_version", "callbacks_version", "todo_version")
             ],
         )
-        self._kept = key, merged_view(
+        self._cached_view = key, merged_view(
             living,
             former,
             replicas,
@@ -174,7 +174,7 @@ class CombinedLink(Link):
             self._count("questions", [view.questions_version for _, view in views]),
             gone,
         )  # fmt: skip
-        return self._kept[1]
+        return self._cached_view[1]
 
     @property
     def reports_changes(self) -> bool:
@@ -251,7 +251,7 @@ class CombinedLink(Link):
             chosen.watch(server, uri)
         return chosen
 
-    def _asked(self, server: str) -> CoreCopy:
+    def _copy_with(self, server: str) -> CoreCopy:
         """Return the replica for requests to a server. Raises: DeskUserError if none has it."""
         copy = self._copy_for(server)
         if copy is None:
@@ -323,7 +323,7 @@ class CombinedLink(Link):
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> LinkCall:
         """Send one request to a living replica."""
-        return self._asked(server).request(server, method, params)
+        return self._copy_with(server).request(server, method, params)
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Use a token for the calls to a server, on every replica."""
@@ -517,14 +517,14 @@ class CombinedLink(Link):
         """Set fault rules on every replica, now and later."""
         return self._want("faults", "set_faults", text)
 
-    def can(self, what: CannedCall, answer: str) -> Future[bool]:
+    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
         """Answer all such requests with a recorded answer on every replica, now and later."""
-        return self._want(what, "can", what, answer)
+        return self._want(what, "mock", what, answer)
 
-    def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
+    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
         """Release a held message on the replica that holds it."""
         copy = self._copy_of(number)
-        return super().let_go(number, how, text) if copy is None else copy.let_go(number, how, text)
+        return super().release(number, how, text) if copy is None else copy.release(number, how, text)
 
     def delay(self, number: int, seconds: float) -> Future[bool]:
         """Release a held message after some seconds on the replica that holds it."""
@@ -585,7 +585,7 @@ class CombinedLink(Link):
             self._trouble, self.room.is_cut_off = "", False
             self._lenient_until = time.monotonic() + LENIENT_S
             self.journal.notify(f"{self.source.title} can be reached again", Severity.INFO)
-        known = {member.found.key: member for member in self._members}
+        known = {member.replica.key: member for member in self._members}
         there = {each.key for each in found}
         self._unreadable = {key: each for key, each in self._unreadable.items() if key in there}
         for each in found:
@@ -597,8 +597,8 @@ class CombinedLink(Link):
                 member.following = asyncio.create_task(self._follow(member))
         if self.source.knows_the_ended and time.monotonic() >= self._lenient_until:
             for member in self._members:
-                if member.found.key not in there and member.following is not None:
-                    member.has_left = await self.source.has_left(member.found.key)
+                if member.replica.key not in there and member.following is not None:
+                    member.has_left = await self.source.has_left(member.replica.key)
                     member.cancel()
 
     def _pause(self) -> None:
@@ -627,8 +627,8 @@ class CombinedLink(Link):
         """Keep the copy of one replica up to date until its core ends."""
         ended, copy, severity = "has ended", member.copy, Severity.ERROR
         try:
-            copy.core, wire = await member.found.join()
-            self.room.loop.call_soon(self._tell_wishes, copy)  # once `follow` has begun
+            copy.core, wire = await member.replica.join()
+            self.room.loop.call_soon(self._send_settings, copy)  # once `follow` has begun
             self.room.loop.call_later(LOOK_S, lambda: self._arrange(self._members))
             await copy.follow(wire)
         except asyncio.CancelledError:
@@ -649,7 +649,7 @@ class CombinedLink(Link):
             # If a replica never sent its state, forget it; the next search connects again.
             self._arrange([each for each in self._members if was_shown or each is not member])
 
-    def _tell_wishes(self, copy: CoreCopy) -> None:
+    def _send_settings(self, copy: CoreCopy) -> None:
         """Call the remembered methods on a replica that has just joined."""
         for method, arguments in list(self._wanted.values()):
             getattr(copy, method)(*arguments)
@@ -674,7 +674,7 @@ class CombinedLink(Link):
         for member in self._members:
             copy = member.copy
             for server in copy.view().servers if not member.is_over else ():
-                folder = member.found.folders.get(server.name, "")
+                folder = member.replica.folders.get(server.name, "")
                 offer = Offer(server.version, copy.catalogue(server.name), folder)
                 offers.setdefault(server.name, {})[copy.replica] = offer
         self._comparison.compare(offers)

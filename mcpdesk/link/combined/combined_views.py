@@ -140,7 +140,7 @@ def merged_holds(views: Sequence[HoldView]) -> HoldView:
     ruling = next((view for view in views if view.rule), HoldView())
     return HoldView(
         ruling.rule,
-        ruling.ways,
+        ruling.directions,
         tuple(sorted((one for view in views for one in view.messages), key=lambda one: one.since)),
         tuple(dict.fromkeys(each for view in views for each in view.canned)),
         next((view.faults for view in views if view.faults), ""),

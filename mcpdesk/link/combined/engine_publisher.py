@@ -75,7 +75,7 @@ class EnginePublisher:
 
         `make_link` creates a link with a number of viewers. It is 0 for the link that all desks share.
         """
-        self._place = url, name
+        self._address = url, name
         self._replica = replica
         self._welcome = welcome
         self._make_link = make_link
@@ -109,9 +109,9 @@ class EnginePublisher:
             task.cancel()
 
     async def _serve(self) -> None:
-        self._engine = Engine(*self._place)
+        self._engine = Engine(*self._address)
         await self._engine.start()
-        telling = asyncio.create_task(self._tell())
+        telling = asyncio.create_task(self._publish_news())
         try:
             await self._listen()
         finally:
@@ -136,12 +136,12 @@ class EnginePublisher:
                 try:
                     desk = fields[DESK].decode()
                     for message in separate(fields[MESSAGES]):
-                        self._take(desk, message)
+                        self._handle(desk, message)
                 except (KeyError, ValueError, msgspec.MsgspecError) as error:
                     _log.warning("invalid request of a desk through the engine: %s", error)
             self._forget_silent()
 
-    def _take(self, name: str, message: bytes) -> None:
+    def _handle(self, name: str, message: bytes) -> None:
         """Handle one message of a desk. Raises: ValueError, MsgspecError."""
         desk = self._desks.get(name)
         if isinstance(_of_desk.decode(message), Join):
@@ -152,9 +152,9 @@ class EnginePublisher:
         elif desk is None:
             self._strangers.add(name)
         elif desk.visit.waiting < MOST_WAITING:
-            desk.visit.take(message)
+            desk.visit.handle(message)
         if desk is not None:
-            desk.heard = time.monotonic()
+            desk.last_request = time.monotonic()
         self._awake()
 
     def _awake(self) -> None:
@@ -165,14 +165,14 @@ class EnginePublisher:
         """Remove desks that no longer send messages. Without desks, stop publishing."""
         now = time.monotonic()
         for name, desk in list(self._desks.items()):
-            if now - desk.heard > DESK_S:
+            if now - desk.last_request > DESK_S:
                 del self._desks[name]
                 desk.visit.end()
         if not self._desks and self._link is not None:
             self._link.close()
             self._link = self._news = None
 
-    async def _tell(self) -> None:
+    async def _publish_news(self) -> None:
         """Write changes of the core while desks are present."""
         while True:
             with suppress(TimeoutError):
@@ -228,11 +228,11 @@ class EnginePublisher:
         Entries that cannot be written are lost. Desks notice the gap in the numbers.
         """
         key = news_key(self._engine, self._replica)
-        for fields in self._entries.take():
+        for fields in self._entries.drain():
             oldest = self._entries.oldest
             with suppress(EngineAway):
                 identifier = await self._engine.run(partial(_add, key, fields, oldest))
-                self._entries.note(identifier.decode(), fields)
+                self._entries.note_written(identifier.decode(), fields)
 
 
 async def _add(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -> bytes:
@@ -248,7 +248,7 @@ class _Desk:
 
     def __init__(self, visit: ScreenVisit) -> None:
         self.visit = visit
-        self.heard = time.monotonic()
+        self.last_request = time.monotonic()
         self.is_new = True
         """True until the state has been sent to the desk."""
 
@@ -283,7 +283,7 @@ class _Entries:
         self._finish()
         self._due.append(fields | {DESK: desk.encode()})
 
-    def take(self) -> Iterator[dict[bytes, bytes]]:
+    def drain(self) -> Iterator[dict[bytes, bytes]]:
         """Yield the entries to write, with numbers, and remove them."""
         self._finish()
         due, self._due = self._due, []
@@ -291,7 +291,7 @@ class _Entries:
             self._number += 1
             yield fields | {NUMBER: b"%d" % self._number}
 
-    def note(self, identifier: str, fields: dict[bytes, bytes]) -> None:
+    def note_written(self, identifier: str, fields: dict[bytes, bytes]) -> None:
         """Note that an entry was written, and find the oldest entry to keep."""
         size = sum(map(len, fields.values()))
         self._written.append((identifier, size))

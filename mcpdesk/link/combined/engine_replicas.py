@@ -173,7 +173,7 @@ class EngineReplicas:
         hosts = [each.partition(":")[0] for each in full]
         self._crowded |= {host for host in hosts if hosts.count(host) > 1}
         names = short_names(full, [each.id for each in living], self._crowded)
-        return [self._found(self._engine, each, name) for each, name in zip(living, names, strict=True)]
+        return [self._replica(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
     async def has_left(self, key: str) -> bool:
         """Return True if a replica announced its end. False if the engine cannot be reached."""
@@ -187,7 +187,7 @@ class EngineReplicas:
         if self._engine is not None:
             await self._engine.close()
 
-    def _found(self, engine: Engine, replica: ReplicaInfo, name: str) -> FoundReplica:
+    def _replica(self, engine: Engine, replica: ReplicaInfo, name: str) -> FoundReplica:
         core = Welcome(
             mcpdesk=replica.version,
             pid=replica.pid,

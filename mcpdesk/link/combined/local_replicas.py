@@ -33,7 +33,7 @@ class LocalReplicas:
         self._names = {
             pid: name for pid, name in self._names.items() if pid in {c.welcome.pid for c in cores}
         }
-        chosen = [(core, who) for core in cores if (who := self._who(core)) is not None]
+        chosen = [(core, who) for core in cores if (who := self._selector(core)) is not None]
         return [
             FoundReplica(str(core.welcome.pid), self._name(core, who), core.welcome, partial(join, core.path))
             for core, who in chosen
@@ -46,7 +46,7 @@ class LocalReplicas:
     async def close(self) -> None:
         """Do nothing."""
 
-    def _who(self, core: RunningCore) -> str | None:
+    def _selector(self, core: RunningCore) -> str | None:
         """Return the name or process id with which the person named a core. None if the person did not."""
         pid = str(core.welcome.pid)
         return next((who for who in self._named if who == pid or who in core.welcome.names), None)

@@ -19,7 +19,7 @@ ALARM_S: Final = 600.0
 class Member:
     """A replica that was joined."""
 
-    found: FoundReplica
+    replica: FoundReplica
     copy: CoreCopy
     following: asyncio.Task[None] | None = None
     is_paused: bool = False

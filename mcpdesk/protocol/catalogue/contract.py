@@ -42,7 +42,7 @@ class ContractChange(Struct, frozen=True):
 
     kind: str
     name: str
-    told: str
+    description: str
     """Description of the difference, worded to follow the name: `"id" is required now`."""
     verdict: ContractVerdict
     was: str = ""
@@ -56,7 +56,7 @@ class ContractChange(Struct, frozen=True):
         return self.verdict is ContractVerdict.BREAKING
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.told}"
+        return f"{self.name}: {self.description}"
 
 
 def locked(definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class NotJson(ValueError):
 class Values(Struct):
     """Consecutive values in a text, and the faults of the text."""
 
-    found: list[Any]
+    values: list[Any]
     remarks: list[Remark]
     end: int
     """Position after the last value."""
@@ -220,7 +220,7 @@ class _Repairs:
         self._sorts = set[str]()
         self.remarks = list[Remark]()
 
-    def note(self, sort: str, words: str, position: int) -> None:
+    def add_remark(self, sort: str, words: str, position: int) -> None:
         """Add a remark on a deviation; `words` has `{at}` for the offset."""
         if sort not in self._sorts:
             self._sorts.add(sort)
@@ -241,13 +241,13 @@ def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[
         kind, piece = token.lastgroup, token[0]
         if kind == "single" and len(piece) > 1 and piece.endswith("'"):
             piece = _double_quoted(piece)
-            repairs.note(kind, "a string is in single quotes at byte {at}", token.start())
+            repairs.add_remark(kind, "a string is in single quotes at byte {at}", token.start())
         elif kind == "comment":
             piece = " "
-            repairs.note(kind, "a comment at byte {at}", token.start())
+            repairs.add_remark(kind, "a comment at byte {at}", token.start())
         elif kind == "trailing":
             piece = " "
-            repairs.note(kind, "a comma before a closing bracket at byte {at}", token.start())
+            repairs.add_remark(kind, "a comma before a closing bracket at byte {at}", token.start())
         elif kind == "word" and not _JSON_WORD.fullmatch(piece):
             piece = _other_word(text, token, name, repairs)
         if piece == ":":
@@ -276,14 +276,14 @@ def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -
         return "null"
     if word in _CONSTANTS:
         written = _CONSTANTS[word]
-        repairs.note(word, f"{word} at byte {{at}} is not JSON; it was read as {written}", at)
+        repairs.add_remark(word, f"{word} at byte {{at}} is not JSON; it was read as {written}", at)
         return written
     if _KEY_FOLLOWS.match(text, token.end()) and word.isidentifier():
-        repairs.note("key", f"the key {word[:_NAME]} at byte {{at}} is not in quotes", at)
+        repairs.add_remark("key", f"the key {word[:_NAME]} at byte {{at}} is not in quotes", at)
         return f'"{word}"'
     number = word.replace("_", "").lstrip("+")
     if _OTHER_NUMBER.fullmatch(number):
-        repairs.note("number", f"the number {word[:_NAME]} at byte {{at}} is not valid in JSON", at)
+        repairs.add_remark("number", f"the number {word[:_NAME]} at byte {{at}} is not valid in JSON", at)
         return str(int(number)) if number.lstrip("-").isdigit() else repr(float(number))
     return word
 

@@ -181,7 +181,7 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
     except NotJson as reason:
         return _faulty(text, begin, reason, remarks) if not before else ReadFrame()
     remarks += values.remarks
-    messages, after = values.found, text[values.end :].strip()
+    messages, after = values.values, text[values.end :].strip()
     if before or after:
         # A line of a log may quote a request, so only responses are extracted from other text.
         if not all(is_answer(each) and "id" in each for each in messages):

@@ -107,7 +107,7 @@ class MessageFramer:
         counted = 0 if self._counted is None else len(self._counted)
         return sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning + self._half)
 
-    def take_unread(self) -> bytes:
+    def drain_unread(self) -> bytes:
         """Remove and return the bytes that are not part of a frame yet."""
         newline = _NEWLINES.get(self._encoding, b"\n")
         lines = b"".join(line + newline for line in self._lines)
@@ -142,7 +142,7 @@ class MessageFramer:
                 return frames
             if self._pieces or self._is_skipping:
                 whole[0] = self._joined(whole[0])
-            rest = self._take(whole, left, frames)
+            rest = self._process_lines(whole, left, frames)
             if rest is None:
                 self._hold(left)
                 return frames
@@ -182,7 +182,7 @@ class MessageFramer:
         self._pieces, self._held, self._is_skipping = [], 0, False
         return line
 
-    def _take(self, lines: list[bytes], left: bytes, frames: list[bytes]) -> bytes | None:
+    def _process_lines(self, lines: list[bytes], left: bytes, frames: list[bytes]) -> bytes | None:
         """Process complete lines. Return the bytes from a header on that begins a message, else None."""
         for place, line in enumerate(lines):
             if line is _TOO_LONG or len(line) > self.limit:

@@ -138,7 +138,7 @@ class CaptureFile:
         self._put(lost_line(start, stop, why))
         self.places.skip_frames(stop - start)
 
-    def take(self) -> Taken:
+    def drain(self) -> Taken:
         """Remove and return the queue, in order to write it."""
         taken, self._queue = self._queue, []
         self._queued, self._under_way = 0, self._under_way + self._queued
@@ -196,7 +196,7 @@ class CaptureFile:
     def close(self) -> None:
         """Write the queue and close the file. Frames can still be read. Raises: OSError."""
         try:
-            self.write(self.take())
+            self.write(self.drain())
         finally:
             os.close(self._handle)
             self.places.close()

@@ -508,7 +508,7 @@ class Recording:
     def _flush(self) -> bool:
         """Pass queued lines to the operating system. Return True if it accepted all."""
         file = self._encoder.file
-        if file is not None and not self._write(file, file.take()):
+        if file is not None and not self._write(file, file.drain()):
             return False
         self._on_disk = self._encoder.frames
         self._bodies.release(self._on_disk)

@@ -178,7 +178,7 @@ class Store:
                 return found
         return [self.frame(number) for number in range(start, stop)]
 
-    def whole(self, number: int) -> bytes:
+    def frame_bytes(self, number: int) -> bytes:
         """Return all bytes of a frame, or those that are kept."""
         if (waiting := self.waiting.get(number)) is not None:
             return waiting
@@ -205,4 +205,4 @@ class Store:
         return up_to_most(b"" if frame is None else self._all_of(frame) for frame in frames)
 
     def _all_of(self, frame: Frame) -> bytes:
-        return frame.data if len(frame.data) == frame.size else self.whole(frame.number)
+        return frame.data if len(frame.data) == frame.size else self.frame_bytes(frame.number)

@@ -24,7 +24,7 @@ def call_of(index: Index, connection: int, identifier: Id) -> int | None:
             and table.kind[row] == _REQUEST
             and not table.direction[row]
         ):
-            return index.operations.whole.get(row, row)
+            return index.operations.operation_of.get(row, row)
     return None
 
 
@@ -40,7 +40,7 @@ def call_at(index: Index, server: str, moment: float) -> int | None:
             and table.started[row] <= moment
             and not table.ended[row] < moment  # `ended` is NaN while the request runs
         ):
-            return index.operations.whole.get(row, row)
+            return index.operations.operation_of.get(row, row)
     return None
 
 

@@ -91,7 +91,7 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     """Numbers of the frames with progress and log notifications of the call."""
     is_slow: bool
     """True if it took more than twice as long as 9 of 10 exchanges with the same method and name."""
-    whole: int | None = None
+    part_of: int | None = None
     """Number of the exchange that this one is part of.
 
     A later round, a question to the client and a poll of a task are parts of a call.

@@ -41,7 +41,7 @@ class _OneExchange:
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         return self._frames[start:stop]
 
-    def whole(self, number: int) -> bytes:
+    def frame_bytes(self, number: int) -> bytes:
         return self._frames[number].data
 
     def note(self, number: int) -> HttpNote | None:

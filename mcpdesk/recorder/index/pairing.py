@@ -102,7 +102,7 @@ class Operations:
         self._base = 0
         self.lines = array("q")
         """Rows that are not part of another, in ascending order."""
-        self.whole: dict[int, int] = {}
+        self.operation_of: dict[int, int] = {}
         """First row of the operation, by row of each part."""
         self._of: dict[int, LinkedExchanges] = {}
         self._awaited: dict[Key, int] = {}
@@ -118,7 +118,7 @@ class Operations:
 
     def start(self, row: int) -> LinkedExchanges:
         """Return the operation that contains `row`. Create it if necessary."""
-        whole = self.whole.get(row, row)
+        whole = self.operation_of.get(row, row)
         operation = self._of.get(whole)
         if operation is None:
             operation = self._of[whole] = LinkedExchanges()
@@ -134,14 +134,14 @@ class Operations:
         if len(operation.rows) >= PARTS:
             self.lines.append(row)
             return None
-        self.whole[row] = self.whole.get(to, to)
+        self.operation_of[row] = self.operation_of.get(to, to)
         operation.rows.append(row)
         return operation
 
     def expect(self, key: Key, row: int) -> None:
         """Remember that a later exchange with this key belongs to the operation of `row`."""
         self._awaited.pop(key, None)
-        self._awaited[key] = self.whole.get(row, row)
+        self._awaited[key] = self.operation_of.get(row, row)
         if len(self._awaited) > REMEMBERED:
             del self._awaited[next(iter(self._awaited))]
 
@@ -156,22 +156,22 @@ class Operations:
         operation = self._of.pop(row, None)
         if operation is not None:
             self._of[to] = operation
-            self.whole.update(dict.fromkeys(operation.rows, to))
+            self.operation_of.update(dict.fromkeys(operation.rows, to))
 
     def drop(self, base: int) -> None:
         """Forget all rows before `base`."""
         self._base = base
         self.lines = self.lines[bisect_left(self.lines, base) :]
-        drop_before(base, self.whole)
+        drop_before(base, self.operation_of)
         drop_before(base, self._of)
-        for part in [part for part, whole in self.whole.items() if whole < base]:
-            del self.whole[part]
+        for part in [part for part, whole in self.operation_of.items() if whole < base]:
+            del self.operation_of[part]
         for operation in self._of.values():
             operation.rows = array("q", (row for row in operation.rows if row >= base))
 
     def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
         """Yield the operations of some rows. Each comes once, with all its rows in ascending order."""
-        for line in sorted({self.whole.get(row, row) for row in rows}):
+        for line in sorted({self.operation_of.get(row, row) for row in rows}):
             operation = self._of.get(line)
             yield line, (line, *operation.rows) if operation else (line,)
 
@@ -370,7 +370,7 @@ class Pairing:
         if head.kind is not ExchangeKind.MALFORMED or frame.size > LARGEST_READ:
             is_text = head.tokens and not has_base64(frame.data)
             return [replace(head, tokens=cost_of(frame.size, frame.size).tokens) if is_text else head]
-        return read_heads(self._source.whole(frame.number))
+        return read_heads(self._source.frame_bytes(frame.number))
 
     def _flow(self, connection: int, direction: int) -> RequestFlow:
         key = connection << 1 | direction
@@ -412,7 +412,7 @@ class Pairing:
         if head.state:
             first = operations.expected(state_key(self._server(frame.connection), head.state))
             if first is not None and self.table.label[first] == self.table.label[row]:
-                self._go_on(row, first, frame)
+                self._continue(row, first, frame)
                 return
         elif head.method in _ASKING:
             first = self._asker(head, frame)
@@ -420,17 +420,17 @@ class Pairing:
                 if operation := operations.join(row, first):
                     operation.questions += 1
                     operation.asked_client(frame.time)
-                    self.altered.append(operations.whole[row])
+                    self.altered.append(operations.operation_of[row])
                 return
         elif head.method.startswith(_TASKS) and head.name:
             first = operations.expected(task_key(self._server(frame.connection), head.name))
             if first is not None:
                 if operations.join(row, first):
-                    self.altered.append(operations.whole[row])
+                    self.altered.append(operations.operation_of[row])
                 return
         operations.add_line(row)
 
-    def _go_on(self, row: int, first: int, frame: Frame) -> None:
+    def _continue(self, row: int, first: int, frame: Frame) -> None:
         """Add a round to the operation that began with `first`, because the client has sent answers."""
         if (operation := self.operations.join(row, first)) is not None:
             operation.rounds += 1
@@ -487,7 +487,7 @@ class Pairing:
     def _update_operation(self, row: int, head: Head, frame: Frame) -> None:
         """Record what a response means for the operation of its request."""
         operations, table = self.operations, self.table
-        whole = operations.whole.get(row)
+        whole = operations.operation_of.get(row)
         if whole is not None:
             if table.direction[row] != table.direction[whole]:
                 operations.start(whole).client_answered(frame.time)
@@ -503,7 +503,7 @@ class Pairing:
 
     def _stop(self, row: int, time: float, status: Status) -> None:
         """End a request without a response. If it is a round or a question, end that as well."""
-        table, whole = self.table, self.operations.whole.get(row)
+        table, whole = self.table, self.operations.operation_of.get(row)
         if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
         table.end(row, time, status)
@@ -632,7 +632,7 @@ class Pairing:
         """Link a notification to its call. If it is a cancellation, end the call."""
         call = self._subject(head, frame)
         if call is not None:
-            call = self.operations.whole.get(call, call)
+            call = self.operations.operation_of.get(call, call)
             linked = self.notifications.setdefault(call, array("q"))
             if len(linked) < _MOST_NOTIFICATIONS:
                 linked.append(frame.number)

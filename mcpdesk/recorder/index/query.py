@@ -145,7 +145,7 @@ def parse(text: str, now: float) -> Node:
     `now` is the Unix time in seconds. A time such as `since:12:03` is the latest one before it. Raises:
     QueryError with message and position.
     """
-    return _Parser(list(_tokens(text)), len(text), now).whole()
+    return _Parser(list(_tokens(text)), len(text), now).parse()
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -171,7 +171,7 @@ class _Parser:
         self._now = now
         self._depth = 0
 
-    def whole(self) -> Node:
+    def parse(self) -> Node:
         """Parse the whole filter."""
         if not self._tokens:
             return EVERYTHING

@@ -68,7 +68,7 @@ class SortedLines:
         """First line that is not in a piece yet."""
         self._altered = self._moved = 0
         self._base = 0
-        self._told: Mapping[int, str] = {}
+        self._connection_texts: Mapping[int, str] = {}
         self._clock_due = 0.0
         self._begin()
         self._pieces = self._coming  # there is no previous order to show
@@ -93,7 +93,7 @@ class SortedLines:
         until = perf_counter() + budget_s
         changed = self._drop()
         self._coming.key = self._pieces.key = _KEYS[self.column](self._index)
-        if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._is_told_otherwise():
+        if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._has_changed_texts():
             self._begin()
         if self._moved < self._view.moved.base:
             self._begin()  # some added or removed lines are no longer known
@@ -174,13 +174,13 @@ class SortedLines:
             pieces.drop(base)
         return True
 
-    def _is_told_otherwise(self) -> bool:
+    def _has_changed_texts(self) -> bool:
         """Return True if a name or a revision of a connection has changed."""
         if self.column not in _OF_CONNECTIONS:
             return False
-        before, infos = self._told, _connections(self._index)
-        self._told = {number: getattr(info, self.column) for number, info in infos.items()}
-        return any(self._told.get(number, told) != told for number, told in before.items())
+        before, infos = self._connection_texts, _connections(self._index)
+        self._connection_texts = {number: getattr(info, self.column) for number, info in infos.items()}
+        return any(self._connection_texts.get(number, told) != told for number, told in before.items())
 
 
 class LinePieces(Sequence[int]):
@@ -310,7 +310,7 @@ def _by_duration(index: Index) -> Key:
 
 
 def _by_size(index: Index) -> Key:
-    size, whole = index.table.size, index.operations.whole
+    size, whole = index.table.size, index.operations.operation_of
     return lambda row: size[whole.get(row, row)]
 
 

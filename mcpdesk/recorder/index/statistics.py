@@ -246,7 +246,7 @@ class CallStatistics:
         self.version = 0
         """Number that increases with every counted call."""
         self._tallies: dict[Caller, CallTally] = {}
-        self._found: dict[tuple[str, str, int], CallTally] = {}
+        self._tally_cache: dict[tuple[str, str, int], CallTally] = {}
         """Tally of each combination of server, peer and label."""
         self._lock = Lock()
         self._rows = 0
@@ -314,7 +314,7 @@ class CallStatistics:
                 together.join(tally)
         return found
 
-    def whole(self, subject: Subject = Subject.METHOD) -> CallTally:
+    def total(self, subject: Subject = Subject.METHOD) -> CallTally:
         """Return the total of all calls. For methods, the total of all requests."""
         together = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
@@ -365,7 +365,7 @@ class CallStatistics:
                 continue
             server = info.server if info is not None else ""
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                for tool in _read_list(self._source.whole(frame)).result.tools:
+                for tool in _read_list(self._source.frame_bytes(frame)).result.tools:
                     found[server, str(tool.get("name", ""))] = definition_cost(tool).tokens
         return found
 
@@ -375,7 +375,7 @@ class CallStatistics:
         The duration does not include the time spent waiting for the client or for people, nor holds at the
         desk.
         """
-        table, whole, found = self._pairing.table, self._pairing.operations.whole, self._found
+        table, whole, found = self._pairing.table, self._pairing.operations.operation_of, self._tally_cache
         client_s, person_s = self._pairing.operations.client_s, table.person_s
         connections, held_s = self._source.connections, self._held_s
         columns = (
@@ -417,7 +417,7 @@ class CallStatistics:
         tally = self._tallies.get(caller)
         if tally is None:
             tally = self._tallies[caller] = CallTally(self.times)
-        if len(self._found) >= 4 * MOST_TALLIES:
-            self._found.clear()
-        self._found[server, peer, label] = tally
+        if len(self._tally_cache) >= 4 * MOST_TALLIES:
+            self._tally_cache.clear()
+        self._tally_cache[server, peer, label] = tally
         return tally

@@ -68,7 +68,7 @@ def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitio
         subject,
         ALL_REQUESTS if subject is Subject.METHOD else ALL,
         "",
-        statistics.whole(subject),
+        statistics.total(subject),
         sum(costs.values()) if costs else None,
     )
     return [together, *rows]

@@ -75,7 +75,7 @@ class Index:
         """Latest data of every connection, by number."""
         self.frame = source.frame
         self.frames = source.frames
-        self.whole = source.whole
+        self.frame_bytes = source.frame_bytes
         self.note = source.note
         self.data = source.data
         self.raw: Callable[[int, int], bytes | None] | None = None
@@ -151,7 +151,7 @@ class Index:
         return self._source.removed
 
     @property
-    def gone(self) -> int:
+    def missing_frames(self) -> int:
         """Number of frames that are missing in the file, or that left memory before they were paired."""
         known = self._known_gaps
         if self._most is not None:  # some gaps may have been merged
@@ -183,8 +183,8 @@ class Index:
                 if perf_counter() > until:
                     break
             else:
-                self._take_remarks()
-                self._take_marks()
+                self._add_remarks()
+                self._add_marks()
                 self._pairing.give_up_closed()
             changed = (self.paired, len(self.altered)) != before
             if changed and self._most is not None:
@@ -237,7 +237,7 @@ class Index:
             None if response == NO_FRAME else response,
             tuple(self._pairing.notifications.get(number, ())),
             self.is_slow(number),
-            self.operations.whole.get(number),
+            self.operations.operation_of.get(number),
             tuple(operation.rows) if operation else (),
             operation.rounds if operation else 1,
             operation.waited if operation else 0.0,
@@ -259,14 +259,14 @@ class Index:
     @property
     def has_folded(self) -> bool:
         """True if some exchanges have no line of their own."""
-        return bool(self.operations.whole or self._pairing.notifications)
+        return bool(self.operations.operation_of or self._pairing.notifications)
 
     def line_of(self, number: int) -> int:
         """Return the exchange whose line includes this one.
 
         For a part this is the whole operation, for a notification its call.
         """
-        whole = self.operations.whole.get(number)
+        whole = self.operations.operation_of.get(number)
         if whole is not None or number < self.table.base:
             return number if whole is None else whole
         under = self.table.under[number]
@@ -377,7 +377,7 @@ class Index:
         ended = inf if exchange.ended is None else exchange.ended + _REMARK_S
         return [each for each in found if exchange.started - _CLOSE_S < each.time < ended]
 
-    def _take_remarks(self) -> None:
+    def _add_remarks(self) -> None:
         """Assign new remarks to their exchanges. An exchange with an error becomes malformed."""
         remarks, table = self._source.remarks, self.table
         while self._remarks_taken < len(remarks):
@@ -409,7 +409,7 @@ class Index:
                 pairing.remarked.add(row)
             self.altered.append(row)
 
-    def _take_marks(self) -> None:
+    def _add_marks(self) -> None:
         """End the requests that were dropped or lost at the desk, or whose answers were."""
         marks, table, early = self._source.marks, self.table, self._early_marks
         while self._marks_taken < len(marks):

@@ -175,10 +175,10 @@ class View:
         rows = range(self._rows, bisect_left(self._table.first, stop, lo=self._rows))
         kept = self._matcher.keep(rows)
         self._frames, self._rows = stop, rows.stop
-        self._take(kept)
+        self._add_rows(kept)
         return True
 
-    def _take(self, rows: Sequence[int]) -> None:
+    def _add_rows(self, rows: Sequence[int]) -> None:
         """Show the matching rows among new rows."""
         if self.raw:
             for row in rows:
@@ -247,7 +247,7 @@ class View:
         if not self.raw:
             under = self._table.under
             folded = [row for row in judged if under[row] != NO_ROW]
-            self._take(self._matcher.keep(folded))
+            self._add_rows(self._matcher.keep(folded))
             judged = [row for row in judged if row not in set(folded)] if folded else judged
         seen = self._rows
         together = [
@@ -333,7 +333,7 @@ class Matcher:
         """True if a mark can make a row match."""
         self._index = index
         self._table = index.table
-        self._whole = index.operations.whole
+        self._operation_of = index.operations.operation_of
         self.keep = self._compile(node)
 
     def _compile(self, node: Node) -> Keep:
@@ -381,11 +381,11 @@ class Matcher:
         return keep
 
     def _size(self, holds: Holds, bound: float) -> Keep:
-        size, whole = self._table.size, self._whole
+        size, whole = self._table.size, self._operation_of
         return lambda rows: [row for row in rows if holds(size[whole.get(row, row)], bound)]
 
     def _elapsed(self, holds: Holds, bound: float) -> Keep:
-        table, whole = self._table, self._whole
+        table, whole = self._table, self._operation_of
         self.depends_on_clock = True
 
         def elapsed(row: int, now: float) -> float:
@@ -453,7 +453,7 @@ class Matcher:
 
     def _in_state(self, values: tuple[str, ...]) -> Keep:
         """Match rows that are held at the desk, have such a decision, or belong to the negotiation."""
-        table, index, whole = self._table, self._index, self._whole
+        table, index, whole = self._table, self._index, self._operation_of
         tests = [_AT_DESK[value] for value in values if value in _AT_DESK]
         has_held = "held" in values
         negotiation = STATUSES.index(Status.NEGOTIATION) if Status.NEGOTIATION.value in values else -1
@@ -472,7 +472,7 @@ class Matcher:
 
     def _by_status(self, values: tuple[str, ...]) -> Keep:
         """Match the status of the operation that a row belongs to."""
-        table, whole = self._table, self._whole
+        table, whole = self._table, self._operation_of
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
         slow, is_slow = "slow" in values, self._index.is_slow
         self.depends_on_pace = self.depends_on_pace or slow

@@ -79,7 +79,7 @@ class AnsweredRound:
         """
         if self._task is None:
             call.outcome = self._outcome
-            return self._kept()
+            return self._stored_outcome()
         task, is_first = self._task, not self._calls
         self._calls.append(call)
         try:
@@ -99,7 +99,7 @@ class AnsweredRound:
         call.outcome = self._outcome
         error = task.exception()
         # The result of the task, because a large result is not stored.
-        return task.result() if error is None else self._kept(error)
+        return task.result() if error is None else self._stored_outcome(error)
 
     def first_of(self, call: Call) -> Call:
         """Return the first request that still waits, or `call` if none does."""
@@ -115,7 +115,7 @@ class AnsweredRound:
         self._body = self._error = None
         self.size = 0
 
-    def _kept(self, error: BaseException | None = None) -> JSONObject:
+    def _stored_outcome(self, error: BaseException | None = None) -> JSONObject:
         if isinstance(error, MissingCapability | StorageError):
             raise error.with_traceback(None)
         if self._error is not None:

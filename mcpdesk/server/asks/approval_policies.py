@@ -110,7 +110,7 @@ class Approvals:
 
         chosen = None if wanted is self._configured(tool).policy else wanted
         others = {name: policy for name, policy in self._chosen.items() if name != tool}
-        self._take(others if chosen is None else others | {tool: chosen})
+        self._set_chosen(others if chosen is None else others | {tool: chosen})
         try:
             await self._data().run(lambda connection: kept.set_policy(connection, tool, chosen))
         except StorageError:
@@ -146,9 +146,9 @@ class Approvals:
         )
         if self._is_kept and self._chosen is before:
             known = set(Policy)
-            self._take({name: Policy(policy) for name, policy in chosen.items() if policy in known})
+            self._set_chosen({name: Policy(policy) for name, policy in chosen.items() if policy in known})
 
-    def _take(self, chosen: dict[str, Policy]) -> None:
+    def _set_chosen(self, chosen: dict[str, Policy]) -> None:
         if chosen != self._chosen:
             self._chosen = chosen
             self._on_change()

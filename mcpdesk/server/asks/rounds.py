@@ -60,11 +60,11 @@ SECRET_BYTES = 32
 class Follower(NamedTuple):
     """Functions that are notified of an operation that continues without a request."""
 
-    asked: Callable[[], None]
+    on_questions: Callable[[], None]
     """Called when the set of pending questions has changed."""
-    said: Callable[[str], None]
+    on_message: Callable[[str], None]
     """Called with each message of the handler."""
-    ended: Callable[[asyncio.Task[JSONObject]], None]
+    on_end: Callable[[asyncio.Task[JSONObject]], None]
     """Called when the handler has ended."""
 
 
@@ -97,7 +97,7 @@ class Round:
         self._departure: JSONObject | None = None
         self._deadlines = deadlines
         self._given: dict[str, Any] = {}
-        self._kept: dict[str, Any] = dict(state.answers)
+        self._answers: dict[str, Any] = dict(state.answers)
         """Answers in the client's state. A handler that runs again may not need all of them yet."""
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
@@ -125,7 +125,7 @@ class Round:
         if self._questions.get(name, question) != question:
             # The answer is for another question that the handler no longer asks.
             self._given.pop(name, None)
-            self._kept.pop(name, None)
+            self._answers.pop(name, None)
         self._questions[name] = question
         loop = asyncio.get_running_loop()
         pending = _Pending(asking, loop.create_future())
@@ -164,10 +164,10 @@ class Round:
         self.call.outlet = outlet
         self._stirred.set()
 
-    def say(self, message: str) -> None:
+    def report(self, message: str) -> None:
         """Pass a message of the handler to the follower."""
         if self._follower is not None:
-            self._follower.said(message)
+            self._follower.on_message(message)
 
     def questions(self) -> dict[str, ClientQuestion[Any]]:
         """Pending questions, by key."""
@@ -212,8 +212,8 @@ class Round:
         CancelledError if the request was ended, which also ends the handler.
         """
         # Drop answers of an earlier request that belong to no question.
-        self._given = self._kept | answers
-        self._adopt(outer)
+        self._given = self._answers | answers
+        self._attach(outer)
         if self._task is None:
             self._task = asyncio.create_task(self._run(work))
             self._task.add_done_callback(self._ended)
@@ -238,12 +238,12 @@ class Round:
         No effect after the operation has become a task, which reports to its follower.
         """
         if self._departure is None:
-            self._adopt(outer)
+            self._attach(outer)
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
         """Return the result that asks the client for input."""
         expires = time.time() + STATE_TTL_S
-        state = RequestState(self.id, bound, expires, self._kept, self._questions)
+        state = RequestState(self.id, bound, expires, self._answers, self._questions)
         return {
             "resultType": "input_required",
             "inputRequests": self.requests(),
@@ -252,7 +252,7 @@ class Round:
 
     def weigh(self) -> int:
         """Return the approximate size in bytes of the client data that the operation keeps."""
-        return len(codec.encode_part([self.call.params, self._given, self._kept]))
+        return len(codec.encode_part([self.call.params, self._given, self._answers]))
 
     def end(self, reason: str) -> None:
         """End the handler. Its result is ignored."""
@@ -275,12 +275,12 @@ class Round:
 
     def _notify_follower(self) -> None:
         if self._follower is not None:
-            self._follower.asked()
+            self._follower.on_questions()
 
     def _ended(self, task: asyncio.Task[JSONObject]) -> None:
         self._stirred.set()
         if self._follower is not None:
-            self._follower.ended(task)
+            self._follower.on_end(task)
         if not task.cancelled():
             # Mark the exception as retrieved, because no request may ask for it.
             task.exception()
@@ -289,7 +289,7 @@ class Round:
         if self._is_abandoned:
             self._task = None
 
-    def _adopt(self, outer: Call) -> None:
+    def _attach(self, outer: Call) -> None:
         """Make this request the one that the operation serves."""
         self._request, call = outer, self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
@@ -327,7 +327,7 @@ class Round:
                 error,
             )
         else:
-            self._kept[name] = given
+            self._answers[name] = given
 
     async def _is_stuck(self, task: asyncio.Task[JSONObject]) -> bool:
         for _ in range(TURNS):
@@ -456,7 +456,7 @@ class Rounds:
         """
         claimed = await self._claim(state, str(call.params["requestState"]))
         try:
-            operation = self._take(state.round) or Round(call, state, setting.deadlines, self._mark)
+            operation = self._remove(state.round) or Round(call, state, setting.deadlines, self._mark)
             answered.handled, answered.speak_under = operation.call, operation.speak_under
             body = await self._continue(operation, answered.first_of(call), answers, setting)
         except (asyncio.CancelledError, MissingCapability, StorageError):
@@ -516,7 +516,7 @@ class Rounds:
         for name in list(self._parked):
             self._drop(name, "the core stops")
 
-    def _take(self, name: str) -> Round | None:
+    def _remove(self, name: str) -> Round | None:
         operation = self._parked.pop(name, None)
         if operation is not None and operation.timer is not None:
             operation.timer.cancel()
@@ -533,7 +533,7 @@ class Rounds:
         self._parked[operation.id] = operation
 
     def _drop(self, name: str, reason: str) -> None:
-        operation = self._take(name)
+        operation = self._remove(name)
         if operation is not None:
             operation.end(reason)
 

@@ -32,7 +32,7 @@ def brief(job: Job) -> JSONObject:
         "tool": job.tool,
         "exit_code": job.exit_code,
         "progress": _share(job),
-        "message": job.told or (latest.message if latest else ""),
+        "message": job.status_message or (latest.message if latest else ""),
         "created_at": gateway_dialect.timestamp(job.created),
         "started_at": gateway_dialect.timestamp(job.started),
         "updated_at": gateway_dialect.timestamp(job.updated),
@@ -65,7 +65,7 @@ class JobReader:
         self._job = job
         self._kinds = kinds
         self._cursor = START
-        self._told = ""
+        self._last_state = ""
         self._loop = asyncio.get_running_loop()
         self._stirred = asyncio.Event()
         self._is_stirred = False
@@ -80,9 +80,9 @@ class JobReader:
             forget()
 
     @property
-    def has_told_all(self) -> bool:
+    def is_complete(self) -> bool:
         """True if `news` has returned the end of the job, or if no more changes can arrive here."""
-        return self._job.is_lost or (self._job.is_over and self._told == state_of(self._job))
+        return self._job.is_lost or (self._job.is_over and self._last_state == state_of(self._job))
 
     def news(self) -> list[JSONObject]:
         """Return the changes since the last call, each kind in its own object. The end of the job is last."""
@@ -93,12 +93,12 @@ class JobReader:
         if news.progress:
             events.append(name | {"progress": news.progress.share} | _progress_message(news))
         events += [name | {kind: text} for kind, text in self._texts(news)]
-        if state != self._told:
+        if state != self._last_state:
             # Only the end comes last. The start is reported before any output.
             events = (
                 [*events, name | self._end()] if self._job.is_over else [self._begun(name, state), *events]
             )
-        self._told = state
+        self._last_state = state
         return events
 
     def event(self) -> JSONObject:
@@ -109,7 +109,7 @@ class JobReader:
         if "progress" in self._kinds:
             body |= {"progress": _share(self._job)} | _progress_message(news)
         body |= dict(self._texts(news))
-        self._told = state
+        self._last_state = state
         return body | self._end() if self._job.is_over else body
 
     async def changed(self, within_s: float | None = None) -> bool:
@@ -140,8 +140,8 @@ class JobReader:
         body: JSONObject = {"status": state_of(job), "exit_code": job.exit_code}
         if "progress" in self._kinds:
             body["progress"] = _share(job)
-        if job.told:
-            body["message"] = job.told
+        if job.status_message:
+            body["message"] = job.status_message
         if job.files:
             body["output_file"] = gateway_dialect.output_file(job.id)
         return body

@@ -65,7 +65,7 @@ class JobRecords:
         self._writing_aio: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
-    def note(self, job: Job, is_forgotten: bool) -> None:
+    def update(self, job: Job, is_forgotten: bool) -> None:
         """Write a job soon, or delete the stored job."""
         self._changed[job.id] = None if is_forgotten else job
         self.write_soon()
@@ -78,7 +78,7 @@ class JobRecords:
     async def close(self, running: Iterable[Job]) -> None:
         """Write the pending changes and the progress of running jobs, because the core stops."""
         for job in running:
-            self.note(job, False)
+            self.update(job, False)
         while self._writing_aio is not None:
             await asyncio.wait({self._writing_aio})
 
@@ -184,11 +184,11 @@ class SharedJobRecords(JobRecords):
         self._sizes: dict[str, int] = {}
         """Output size of each running job at the last write."""
 
-    def note(self, job: Job, is_forgotten: bool) -> None:
+    def update(self, job: Job, is_forgotten: bool) -> None:
         """Write a job soon, or delete the stored job."""
         if is_forgotten:
             self._sizes.pop(job.id, None)
-        super().note(job, is_forgotten)
+        super().update(job, is_forgotten)
 
     def check(self) -> None:
         """Raise StorageError if nothing can be written now."""
@@ -216,15 +216,15 @@ class SharedJobRecords(JobRecords):
 
     async def find(self, identifier: str, owner: str) -> Job | None:
         """Return the last written state of a job on any replica, or None. Raises: StorageError."""
-        return (await self.found([identifier], owner))[0]
+        return (await self.find_all([identifier], owner))[0]
 
-    async def found(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
+    async def find_all(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
         """Return the last written state of jobs of an owner, in the order of their ids.
 
         Raises: StorageError.
         """
         now, found = self._clock(), list[Job | None]()
-        for row in await self._shared_table.known(identifiers):
+        for row in await self._shared_table.find(identifiers):
             job = None if row is None or row.record.owner != owner else self._restored(row)
             found.append(None if job is None or job.is_expired(now) else job)
         return found
@@ -263,13 +263,13 @@ class SharedJobRecords(JobRecords):
         Raises: StorageError.
         """
         self.write_soon()
-        own = {job.id: job for job in self._own() if not job.is_over}
+        own = {job.id: job for job in self._own_jobs() if not job.is_over}
         written = await self._shared_table.running()
         for identifier, job in own.items():
             # The engine lost the record, or another replica took over the job. Writing it shows which is
             # true.
             if identifier not in written or self._sizes.get(identifier) != _size(job):
-                self.note(job, False)
+                self.update(job, False)
         lost = [each for each in written if each not in own and each not in self._changed]
         lost = [each for each in lost if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost):
@@ -280,19 +280,19 @@ class SharedJobRecords(JobRecords):
 
     def restate(self) -> None:
         """Write all jobs again, because the engine may have lost its data."""
-        for job in self._own():
-            self.note(job, False)
+        for job in self._own_jobs():
+            self.update(job, False)
 
     async def _take_over(self, row: JobRow, *, may_repeat: bool) -> None:
         job = self._restored(row)
         if may_repeat and job.request and job.fence <= MOST_HOLDERS and self._repeat(job):
-            self.note(job, False)
+            self.update(job, False)
             return
         _interrupt(job, self._clock(), LEFT)
         async with self._lock:
             await self._table.write([self._row(job)], ())
 
-    def _own(self) -> Sequence[Job]:
+    def _own_jobs(self) -> Sequence[Job]:
         return self._store().of_server(self._server)
 
     def _row(self, job: Job) -> JobRow:

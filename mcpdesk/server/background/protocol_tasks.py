@@ -121,12 +121,12 @@ class ProtocolTasks:
 
     async def get(self, call: Call) -> JSONObject:
         """Return the state of a task. In the extension it includes the result or error."""
-        job = await self._known(call)
+        job = await self._find_task(call)
         return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job)
 
     async def update(self, call: Call) -> JSONObject:
         """Accept answers to the questions of a task."""
-        job = await self._known(call)
+        job = await self._find_task(call)
         work = self._works.get(job.id)
         if work is not None:
             try:
@@ -139,7 +139,7 @@ class ProtocolTasks:
 
     async def cancel(self, call: Call) -> JSONObject:
         """Cancel a task."""
-        job = await self._known(call)
+        job = await self._find_task(call)
         reason = "cancelled by the client"
         is_cancelled = not job.is_settled
         if self._records is not None and self._jobs.by_id(job.id) is None:
@@ -148,7 +148,7 @@ class ProtocolTasks:
             self._jobs.check_shared(job)
             is_cancelled = self._jobs.cancel(job, reason)
             await self._jobs.settled(job)
-            await self._jobs.let_go(job)
+            await self._jobs.wait_for_work(job)
         if call.terms.revision.is_stateless:
             return {}
         if not is_cancelled:
@@ -157,7 +157,7 @@ class ProtocolTasks:
 
     async def result(self, call: Call) -> JSONObject:
         """Wait for a task and return the result of its call."""
-        job = await self._known(call)
+        job = await self._find_task(call)
         work = self._works.get(job.id)
         if work is not None and not job.is_over:
             await work.attend(call, self._server.limits.question_timeout_s)
@@ -201,7 +201,7 @@ class ProtocolTasks:
         found = {each: self._jobs.get(each, self._server.name, call.owner) for each in names}
         elsewhere = [each for each, job in found.items() if job is None]
         if elsewhere and self._records is not None:
-            found |= zip(elsewhere, await self._records.found(elsewhere, call.owner), strict=True)
+            found |= zip(elsewhere, await self._records.find_all(elsewhere, call.owner), strict=True)
         return [job for job in found.values() if job is not None]
 
     def watch(self, jobs: Sequence[Job], tell: Callable[[JSONObject], None]) -> WatchedTasks:
@@ -258,7 +258,7 @@ class ProtocolTasks:
         records_of = self._services.records_of
         return None if records_of is None else records_of(self._server.name)
 
-    async def _known(self, call: Call) -> Job:
+    async def _find_task(self, call: Call) -> Job:
         """Return the task that a request names.
 
         Raises: RemoteProtocolError (-32602, -32021), StorageError.

@@ -42,7 +42,7 @@ class TaskWork:
         self._refuse = refuse
         self._call = round_.call
         self._is_core = not self._call.terms.revision.is_stateless
-        self._told = job.status
+        self._last_status = job.status
         self._asked: set[str] = set()
         """Keys of questions that a waiting client is being asked. For the core design."""
         self._outlet = TaskOutlet(self._push)
@@ -51,7 +51,7 @@ class TaskWork:
     def begin(self) -> None:
         """Answer the request that created the task. The handler continues without it."""
         body = task_shapes.created(self.job, self._call.terms)
-        follower = Follower(self.asked, self.said, self.ended)
+        follower = Follower(self.on_questions, self.on_message, self.on_end)
         if self._is_core:
             self.job.listen(self._announce)
             self._round.depart(body, follower, self._outlet, task_shapes.related(self.job.id))
@@ -59,7 +59,7 @@ class TaskWork:
             # In the extension, tasks send neither progress nor log messages.
             self._call.progress_token = None
             self._round.depart(body, follower, NULL_OUTLET, None)
-        self.asked()
+        self.on_questions()
 
     @property
     def requests(self) -> JSONObject:
@@ -69,19 +69,19 @@ class TaskWork:
     def accept(self, answers: dict[str, Any]) -> None:
         """Accept answers of the client. Raises: ValueError for an invalid answer."""
         self._round.accept(answers)
-        self.asked()
+        self.on_questions()
 
-    def asked(self) -> None:
+    def on_questions(self) -> None:
         """Update the job, because the pending questions of the handler changed."""
         if self._store.shared is not None and not self._is_core:
             self.job.asked = codec.encode(self.requests)
         self._store.wait_for_input(self.job, waits=bool(self._round.questions()))
 
-    def said(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         """Store a message of the handler."""
-        self.job.say(message)
+        self.job.set_message(message)
 
-    def ended(self, work: asyncio.Task[JSONObject]) -> None:
+    def on_end(self, work: asyncio.Task[JSONObject]) -> None:
         """Store the outcome of the handler."""
         self._over()
         note_left_job(self._call.running, self.job, self._store)
@@ -141,7 +141,7 @@ class TaskWork:
         except ClientError as error:
             answer = error
         self._round.resolve(name, answer)
-        self.asked()
+        self.on_questions()
 
     def _complete(self, body: JSONObject) -> None:
         is_error = body.get("isError") is True
@@ -170,9 +170,9 @@ class TaskWork:
 
     def _announce(self) -> None:
         """Notify the client that the status changed. For the core design."""
-        if self.job.status is self._told:
+        if self.job.status is self._last_status:
             return
-        self._told = self.job.status
+        self._last_status = self.job.status
         self._push(codec.notification(task_shapes.CORE_STATUS, task_shapes.core(self.job)))
 
 

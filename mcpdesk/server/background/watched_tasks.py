@@ -28,7 +28,7 @@ class WatchedTasks:
         tell: Callable[[Job], None],
     ) -> None:
         """Jobs that are not in the store must be copies of entries in `records`."""
-        self._jobs, self._store, self._records, self._tell = jobs, store, records, tell
+        self._jobs, self._store, self._records, self._notify = jobs, store, records, tell
         self._elsewhere: dict[str, Job] = {}
         """Tasks of other replicas, in the state that was reported last."""
         self._stack = ExitStack()
@@ -40,7 +40,7 @@ class WatchedTasks:
                 self._stack.callback(job.listen(lambda job=job: self._changed(job)))  # type: ignore[misc]
             else:
                 self._look_at(job)
-            self._tell(job)
+            self._notify(job)
 
     def __exit__(self, *problem: object) -> None:
         self._stack.close()
@@ -51,7 +51,7 @@ class WatchedTasks:
         if job.is_lost:
             self._look_at(job)  # another replica took it over
         else:
-            self._tell(job)
+            self._notify(job)
 
     def _look_at(self, job: Job) -> None:
         if self._records is None or job.is_over:
@@ -65,12 +65,12 @@ class WatchedTasks:
             await asyncio.sleep(LOOK_S)
             told = list(self._elsewhere.values())
             try:
-                found = await records.found([each.id for each in told], told[0].owner)
+                found = await records.find_all([each.id for each in told], told[0].owner)
             except StorageError:
                 continue  # reported when the engine is back
             for before, now in zip(told, found, strict=True):
                 if now is not None and _seen(now) != _seen(before):
-                    self._tell(now)
+                    self._notify(now)
                 if now is None or now.is_over:
                     del self._elsewhere[before.id]
                 else:

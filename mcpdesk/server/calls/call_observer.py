@@ -36,7 +36,7 @@ class CallWatch:
     ) -> None:
         """Note a request that was answered without a handler, or refused with the error `code`."""
 
-    def asked(self, question: AskedQuestion) -> None:
+    def question_ended(self, question: AskedQuestion) -> None:
         """Note that a question has ended."""
 
     def follow(self, server: Server, call: Call, job: Job) -> None:

@@ -163,7 +163,7 @@ class Context(CallContext):
         """
         call, outlet = self._call, self._call.outlet
         if message and call.round is not None:
-            call.round.say(message)
+            call.round.report(message)
         if call.feed is not None and not call.stop:
             call.feed.progress(progress, total, message)
         if call.progress_token is None or not self.server.streaming:
@@ -202,7 +202,7 @@ class Context(CallContext):
         severity = log_level(level)
         text = data if isinstance(data, str) else codec.encode(data).decode()
         source = logger or self.tool or "server"
-        self._services.log(level, source, text, "", self.server.name, self.trace.id, self._call.place)
+        self._services.log(level, source, text, "", self.server.name, self.trace.id, self._call.capture_key)
         wanted = self._call.terms.log_level
         if wanted is None or severity < wanted or self._call.stop:
             return
@@ -271,7 +271,7 @@ class Context(CallContext):
 
     def keep_asked(self, question: Question) -> None:
         """Record at the desk how a question ended that was asked through the client."""
-        self._services.inbox.keep(question)
+        self._services.inbox.add_ended(question)
 
     @overload
     async def elicit(self, message: str, schema: type[T], key: str | None = None) -> Elicited[T]: ...

@@ -67,7 +67,7 @@ class Conversation:
         self.dispatcher = dispatcher
         self.session = Session()
         if dialect is not None:
-            self.session.adopt(dialect.revision)
+            self.session.assume_revision(dialect.revision)
         self._dialect = dialect
         self.admission = stateless.Admission()
         self.transport = transport
@@ -95,7 +95,7 @@ class Conversation:
         self.tools_listed: int | None = None
         """Fingerprint of the tool list that this client received last, or None."""
         self._push = push
-        self._is_heard = is_heard
+        self._is_connected = is_heard
         self.on_terms: Callable[[Terms], None] | None = None
         """Function that is called when the name or the revision of the peer becomes known or changes."""
         self.announced: Terms | None = None
@@ -111,7 +111,11 @@ class Conversation:
     @property
     def knows_tools(self) -> bool | None:
         """True if the tools have not changed since the client listed them. None if it never listed them."""
-        return None if self.tools_listed is None else self.tools_listed == self.dispatcher.offers.tools_told()
+        return (
+            None
+            if self.tools_listed is None
+            else self.tools_listed == self.dispatcher.offers.tools_fingerprint()
+        )
 
     @property
     def running(self) -> list[Call]:
@@ -119,7 +123,7 @@ class Conversation:
         return list(self.in_flight.values())
 
     @property
-    def asked(self) -> list[object]:
+    def questioned_calls(self) -> list[object]:
         """Calls that wait for answers of the client. A call with several questions occurs several times."""
         return self.requests.waiting
 
@@ -201,7 +205,7 @@ class Conversation:
         self.announce(self.session.terms)
         self._note_paths()
         if state.is_ready:
-            self._hear_changes()
+            self._subscribe_to_changes()
 
     def continue_session(self, mark: str) -> None:
         """Continue a client's session, which other processes may have served before."""
@@ -214,12 +218,12 @@ class Conversation:
         self.session.catch_up(state)
         self._note_paths()
         if state.is_ready:
-            self._hear_changes()
+            self._subscribe_to_changes()
 
-    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+    def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Notify the client of a change at another replica, if the client subscribed to such changes."""
         if self._subscriber is not None:
-            self._subscriber.hear(kind, facts)
+            self._subscriber.notify(kind, facts)
 
     def close(self, reason: str = "connection closed") -> None:
         """Close the conversation: end its calls and subscriptions, and release the objects of its session."""
@@ -279,7 +283,7 @@ class Conversation:
             return _SESSION[method](self, identifier, params)
         if row.list_key or method == "server/discover":
             if row.list_key == "tools":
-                self.tools_listed = self.dispatcher.offers.tools_told()
+                self.tools_listed = self.dispatcher.offers.tools_fingerprint()
             began = time.monotonic()
             caller = principal if self.has_own_lists else None
             body = self.dispatcher.immediate(identifier, row, params, terms, caller)
@@ -357,7 +361,7 @@ class Conversation:
         if method == "notifications/initialized":
             self.session.initialized()
             if self.session.is_open:
-                self._hear_changes()
+                self._subscribe_to_changes()
         elif method == "notifications/cancelled" and (headers is None or self.session.is_open):
             self._cancel(message.get("params") or {})
 
@@ -431,7 +435,7 @@ class Conversation:
         if self.on_terms is not None:
             self.on_terms(terms)
 
-    def _hear_changes(self) -> None:
+    def _subscribe_to_changes(self) -> None:
         if self._push is None or self._subscriber is not None:
             return
         server = self.dispatcher.server
@@ -442,19 +446,19 @@ class Conversation:
             mode=server.mode,
             peer=lambda: self.peer,
             log_level=lambda: self.session.terms.log_level,
-            is_heard=self._may_hear if self.has_own_lists else self._is_heard,
+            is_connected=self._may_notify if self.has_own_lists else self._is_connected,
         )
         services = self.dispatcher.services
         services.subscriptions.add(subscriber)
         if services.on_session is not None and self.transport != "memory":
             services.on_session(subscriber)
 
-    def _may_hear(self) -> bool:
+    def _may_notify(self) -> bool:
         """Return True if the peer of a pipe may receive notifications. A server may require a valid token."""
         access, principal = self.dispatcher.server.access, self.principal
         may = access.admits(principal) and not _has_expired(principal, None)
         is_let = may or not access.requires_token
-        return is_let and (self._is_heard is None or self._is_heard())
+        return is_let and (self._is_connected is None or self._is_connected())
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)

@@ -62,7 +62,7 @@ class Deadlines:
         self._calls[id(call)] = call
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
-        call.running = call.place
+        call.running = call.capture_key
         RUNNING.set(call.running)
         try:
             output = await work
@@ -85,7 +85,7 @@ class Deadlines:
             if self._emptied is not None:
                 self._check_emptied(self._emptied)
         ended = _ended(call.stop, limit_s)
-        call.go_on_after_end()
+        call.continue_after_end()
         try:
             raise ended.with_traceback(place)
         finally:

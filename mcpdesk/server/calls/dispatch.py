@@ -192,7 +192,7 @@ class Dispatcher:
 
         report = self.services.deadlines.report(outcomes.log_entry(error, self.server.folder))
         level, text, where = await report
-        self.services.log(level, call.method, text, where, self.server.name, call.trace.id, call.place)
+        self.services.log(level, call.method, text, where, self.server.name, call.trace.id, call.capture_key)
         reason = f"Internal error in {call.method}: {outcomes.described(error)}"
         return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
 

@@ -27,7 +27,7 @@ class _Left:
     """Code of one call that still runs."""
 
     def __init__(self, place: Place) -> None:
-        self.place = place
+        self.capture_key = place
         self.count = 0
         self.listeners: list[Callable[[], None]] = []
 

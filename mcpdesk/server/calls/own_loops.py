@@ -106,7 +106,7 @@ class LoopThread:
     async def turns(self) -> bool:
         """Return True if the loop responds within `TURN_S` seconds."""
         turned = self._core.create_future()
-        self._loop.call_soon_threadsafe(self._tell_core, _set, turned)
+        self._loop.call_soon_threadsafe(self._call_core, _set, turned)
         try:
             async with asyncio.timeout(TURN_S):
                 await turned
@@ -134,7 +134,7 @@ class LoopThread:
         def settled(task: asyncio.Task[tuple[T | None, BaseException | None]]) -> None:
             # If a task is cancelled before its first step, `settle` does not run.
             outcome = (None, asyncio.CancelledError()) if task.cancelled() else task.result()
-            self._tell_core(self._ended, result, outcome)
+            self._call_core(self._ended, result, outcome)
 
         def start() -> None:
             running.append(self._loop.create_task(settle()))
@@ -207,13 +207,13 @@ class LoopThread:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
-            self._tell_core(self._gone)
+            self._call_core(self._on_thread_end)
 
-    def _gone(self) -> None:
+    def _on_thread_end(self) -> None:
         self._threads.remove(self)
         _set(self.over)
 
-    def _tell_core(self, function: Callable[..., object], *arguments: Any) -> None:
+    def _call_core(self, function: Callable[..., object], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the core's loop is closed
             self._core.call_soon_threadsafe(function, *arguments)
 

@@ -58,7 +58,7 @@ class ClientRounds(Protocol):
     async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
         """Return the answer of the client, which arrives with a later request."""
 
-    def say(self, message: str) -> None:
+    def report(self, message: str) -> None:
         """Pass on a message of the handler."""
 
     def end(self, reason: str) -> None:
@@ -189,7 +189,7 @@ class Call(Struct, eq=False):
         return "" if self.home is None else self.home.owner
 
     @property
-    def place(self) -> tuple[int, Id]:
+    def capture_key(self) -> tuple[int, Id]:
         """Connection and id, which identify the call in the capture."""
         return self.connection, self.id
 
@@ -281,7 +281,7 @@ class Call(Struct, eq=False):
             self._is_cancelled = True
             self.task.cancel(reason)
 
-    def go_on_after_end(self) -> None:
+    def continue_after_end(self) -> None:
         """Continue after `end`, in order to send a response. The reason is cleared."""
         self.undo_cancellation()
         self.stop = ""

@@ -146,7 +146,7 @@ class Services:
         self, call: Call, method: str, server: str, tool: str
     ) -> AbstractContextManager[AskedQuestion]:
         """Report a question to the observer when the block ends. The block sets its `outcome`."""
-        report = None if self.watch is None else self.watch.asked
+        report = None if self.watch is None else self.watch.question_ended
         return question_span(report, call, method, server, tool)
 
     def note_left(self, call: Call, source: str, server: str) -> None:

@@ -50,10 +50,10 @@ class Subscriber(Struct, eq=False):
     log_level: Callable[[], int | None] | None = None
     """Function that returns the lowest level of log messages that an open session wants, or None for none."""
 
-    is_heard: Callable[[], bool] | None = None
+    is_connected: Callable[[], bool] | None = None
     """Function that returns True if this replica must notify the receiver. None means that it always must."""
 
-    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+    def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Send a notification of this or another replica, if it concerns this receiver."""
         if facts["server"] != self.server:
             return
@@ -105,31 +105,33 @@ class Subscriptions:
 
     def list_changed(self, server: str, kind: str, mode: str = "") -> None:
         """Notify receivers of a changed list of `server`, as seen in `mode`."""
-        self._tell(LIST, {"server": server, "kind": kind, "mode": mode})
+        self._publish(LIST, {"server": server, "kind": kind, "mode": mode})
 
     def resource_updated(self, server: str, uri: str) -> None:
         """Notify receivers of a changed resource."""
-        self._tell(RESOURCE, {"server": server, "uri": uri})
+        self._publish(RESOURCE, {"server": server, "uri": uri})
 
     def log(self, server: str, level: str, logger: str, data: Any) -> list[str]:
         """Log to every open session of a server. Return the names of the notified clients."""
-        self._tell(LOG, {"server": server, "level": level, "logger": logger, "data": data})
+        self._publish(LOG, {"server": server, "level": level, "logger": logger, "data": data})
         return [each.peer() for each in self._of(server) if each.peer is not None]
 
-    def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
+    def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Notify receivers at this replica of a change at another replica."""
         for subscriber in self._of(facts["server"]):
-            subscriber.hear(kind, facts)
+            subscriber.notify(kind, facts)
 
-    def _tell(self, kind: str, facts: Mapping[str, Any]) -> None:
+    def _publish(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self.relay is not None:
             self.relay(kind, facts)  # first, so that positions of sessions on the bus include it
-        self.hear(kind, facts)
+        self.notify(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:
         known = self._subscribers.values()
         return [
-            each for each in known if each.server == server and (each.is_heard is None or each.is_heard())
+            each
+            for each in known
+            if each.server == server and (each.is_connected is None or each.is_connected())
         ]
 
 

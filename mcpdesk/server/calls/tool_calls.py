@@ -221,7 +221,7 @@ class ToolCalls:
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
             told = text.replace("\n- ", " ", 1)  # the first reason belongs in the first line
-            self._services.log("notice", name, told, "", self._server.name, call.trace.id, call.place)
+            self._services.log("notice", name, told, "", self._server.name, call.trace.id, call.capture_key)
         return ended
 
     async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
@@ -290,13 +290,13 @@ class ToolCalls:
         except BadArgument as error:
             return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
         except ServerStopping as error:  # the handler did not fail
-            told = (tool.name, error.message, "", server.name, call.trace.id, call.place)
+            told = (tool.name, error.message, "", server.name, call.trace.id, call.capture_key)
             self._services.log("notice", *told)
             return ToolOutcome(outcomes.raised(tool.name, error), OutcomeKind.TOOL_ERROR)
         except Exception as error:  # a handler is hosted code
             report = self._services.deadlines.report(outcomes.log_entry(error, server.folder))
             level, text, where = await report
-            self._services.log(level, tool.name, text, where, server.name, call.trace.id, call.place)
+            self._services.log(level, tool.name, text, where, server.name, call.trace.id, call.capture_key)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
             said = isinstance(error, HandlerError)
             how = OutcomeKind.TIMEOUT if is_late else OutcomeKind.TOOL_ERROR if said else OutcomeKind.CRASH

@@ -45,7 +45,7 @@ class ThreadedCall:
         self._reason: str | None = None
         """Reason for dropping the result. None while the caller waits."""
         self._awaited: futures.Future[Any] | None = None
-        self._place = RUNNING.get()
+        self._capture_key = RUNNING.get()
         self._is_left = self._is_over = False
 
     @property
@@ -67,9 +67,9 @@ class ThreadedCall:
     def leave(self) -> None:
         """Note that the call has ended, although its function may still run. Call it on the loop."""
         with self._lock:
-            self._is_left = self._place is not None and self.has_begun and not self._is_over
-        if self._is_left and self._place is not None:
-            LEFT.add(self._place)
+            self._is_left = self._capture_key is not None and self.has_begun and not self._is_over
+        if self._is_left and self._capture_key is not None:
+            LEFT.add(self._capture_key)
 
     def wait_for(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the loop, and wait for its result. Call it in the thread.
@@ -107,9 +107,9 @@ class ThreadedCall:
             self._note_end()
 
     def _note_end(self) -> None:
-        if self._is_left and self._place is not None:
+        if self._is_left and self._capture_key is not None:
             self._is_left = False
-            LEFT.remove(self._place)
+            LEFT.remove(self._capture_key)
 
     def _set_result(self, value: Any, error: BaseException | None) -> None:
         self._note_end()

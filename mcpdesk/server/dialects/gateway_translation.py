@@ -108,7 +108,7 @@ class GatewayDialect:
                 for news in reader.news():
                     outlet.send(codec.notification(gateway_dialect.PROGRESS, tag | news))
                 await outlet.drain()
-                if reader.has_told_all:
+                if reader.is_complete:
                     return
                 await reader.changed()
                 await asyncio.sleep(PACE_S)

@@ -41,7 +41,7 @@ class OfferListing:
         self._tasks_of = -1
         """Version of the tools for which `_has_task_tool` was computed."""
         self._has_task_tool = False
-        self._told_of = -1, 0
+        self._tools_fingerprint = -1, 0
         """Version of the tools, and fingerprint of their definitions."""
 
     def forget(self) -> None:
@@ -157,13 +157,13 @@ class OfferListing:
             return []
         return [item for item in registry if not isinstance(item, Tool) or _may_call(item, caller)]
 
-    def tools_told(self) -> int:
+    def tools_fingerprint(self) -> int:
         """Return a fingerprint of all tool definitions. It does not depend on the tools' code."""
         tools = self._server.tools
-        if self._told_of[0] != tools.version:
+        if self._tools_fingerprint[0] != tools.version:
             to_wire = WIRE["tools"]
-            self._told_of = tools.version, hash(codec.encode([to_wire(tool) for tool in tools]))
-        return self._told_of[1]
+            self._tools_fingerprint = tools.version, hash(codec.encode([to_wire(tool) for tool in tools]))
+        return self._tools_fingerprint[1]
 
     def _has_tasks(self) -> bool:
         tools = self._server.tools

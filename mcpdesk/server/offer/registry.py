@@ -180,7 +180,7 @@ class Selection(Registry[T]):
         super().__init__(whole.kind, whole.key)
         self.names = frozenset(names)
         """Names of the items that may be offered. A change takes effect with the next `follow`."""
-        self._whole = whole
+        self._registry = whole
         whole.subscribe(self._changed)
         self.follow()
 
@@ -192,8 +192,8 @@ class Selection(Registry[T]):
 
         Return True if the offered items have changed.
         """
-        fresh = {name: item for item in self._whole if (name := self.key(item)) in self.names}
-        return self._put(fresh, tuple(each for each in self._whole.unavailable if each.name in self.names))
+        fresh = {name: item for item in self._registry if (name := self.key(item)) in self.names}
+        return self._put(fresh, tuple(each for each in self._registry.unavailable if each.name in self.names))
 
     def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
         """Raise TypeError, because only the whole registry defines items."""
@@ -201,8 +201,8 @@ class Selection(Registry[T]):
 
     def offer(self, name: str) -> bool:
         """Offer a known item from now on, here only if it is selected. Raises: LookupError."""
-        return self._whole.offer(name)
+        return self._registry.offer(name)
 
     def withdraw(self, name: str) -> bool:
         """Hide a known item. Raises: LookupError."""
-        return self._whole.withdraw(name)
+        return self._registry.withdraw(name)

@@ -143,10 +143,10 @@ class Server(Struct, eq=False):
     def seen_in(self, mode: str, tools: Registry[Tool]) -> Server:
         """Return a view of this server with other tools. `keep_up` updates it."""
         view = Server(self.name, tools=tools, mode=mode)
-        view.keep_up(self)
+        view.sync(self)
         return view
 
-    def keep_up(self, whole: Server) -> None:
+    def sync(self, whole: Server) -> None:
         """Copy all fields of `whole` except tools, mode and modes."""
         for name in self.__struct_fields__:
             if name not in ("tools", "mode", "modes"):

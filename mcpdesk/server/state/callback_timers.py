@@ -150,7 +150,7 @@ class CallbackTimers:
             return []
         return await self._data.run(partial(kept.pop_missed, peer=peer))
 
-    async def hear(self) -> None:
+    async def reload(self) -> None:
         """Load the changes of another process or replica. Raises: StorageError."""
         await self._refresh()
         self._poke()

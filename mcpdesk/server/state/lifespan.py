@@ -26,14 +26,14 @@ class Lifespan:
         """`place` is the function's location for messages. `folder` is the server folder."""
         self.function = function
         self._folder = folder
-        self._place = place
+        self._location = place
         self._ready: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
 
     def again(self) -> Lifespan:
         """Return a new instance with the same function, for another loop."""
-        return Lifespan(self.function, self._place, self._folder)
+        return Lifespan(self.function, self._location, self._folder)
 
     async def state(self, server: object) -> Any:
         """Return the value that the generator yields.
@@ -55,7 +55,7 @@ class Lifespan:
             self._task.cancel()
         await asyncio.wait([self._task], timeout=CLOSE_S)
         if not self._task.done():
-            _log.warning("%s: lifespan did not end within %g s after its yield", self._place, CLOSE_S)
+            _log.warning("%s: lifespan did not end within %g s after its yield", self._location, CLOSE_S)
             self._task.cancel()
 
     async def _run(self, server: object, ready: asyncio.Future[Any]) -> None:
@@ -76,10 +76,10 @@ class Lifespan:
         except StopAsyncIteration:
             return
         except Exception:
-            _log.exception("%s: lifespan failed after its yield", self._place)
+            _log.exception("%s: lifespan failed after its yield", self._location)
             return
         _log.warning(
-            "%s: lifespan yields more than once; the code after the second yield did not run", self._place
+            "%s: lifespan yields more than once; the code after the second yield did not run", self._location
         )
         await running.aclose()
 
@@ -87,8 +87,8 @@ class Lifespan:
         from mcpdesk.server.calls.outcomes import author_location, described
 
         if isinstance(error, StopAsyncIteration):
-            return ServerFailure(f"{self._place}: lifespan ends without a yield")
+            return ServerFailure(f"{self._location}: lifespan ends without a yield")
         if isinstance(error, asyncio.CancelledError):
             return HandlerError("the server ends")
-        place = author_location(error, self._folder) or self._place
+        place = author_location(error, self._folder) or self._location
         return ServerFailure(f"the server did not start: {place}: {described(error)}")

@@ -182,13 +182,13 @@ class ServerState:
         self.own_loops: OwnLoops | None = None
         """Separate event loops for the folder's code, if it has blocked the core's loop."""
         self._has_state = False
-        self._telling_aio: asyncio.Task[None] | None = None
+        self._publishing_aio: asyncio.Task[None] | None = None
         """Task that informs the other replicas about the programs of this one."""
 
     def _change_rules(self) -> None:
         self.rules += 1
 
-    def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
+    def set_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
         """Set the plans of all sessions. `last` is the plan that was changed last."""
         if plans != self.plans:
             self.rules += 1
@@ -246,7 +246,7 @@ class ServerState:
         plan = self.plans.get(session)
         if plan is not None:
             last = replace(plan, is_active=False) if plan == self.plan else self.plan
-            self.take_plans({key: each for key, each in self.plans.items() if key != session}, last)
+            self.set_plans({key: each for key, each in self.plans.items() if key != session}, last)
 
     def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
         """Return the reason why a tool may not run in a session with these arguments. Empty if it may run."""
@@ -334,15 +334,15 @@ class ServerState:
 
     def _program_is_over(self, program: Program) -> None:
         self.on_program_over(program)
-        self.tell_of_programs()
+        self.publish_programs()
 
-    def tell_of_programs(self) -> None:
+    def publish_programs(self) -> None:
         """Tell the other replicas soon about the programs here. Does nothing without replicas."""
-        is_telling = self._telling_aio is not None and not self._telling_aio.done()
+        is_telling = self._publishing_aio is not None and not self._publishing_aio.done()
         if self._shared is not None and not is_telling and not self._is_stopping:
-            self._telling_aio = asyncio.create_task(self._tell_of_programs(self._shared.core))
+            self._publishing_aio = asyncio.create_task(self._publish_programs(self._shared.core))
 
-    async def _tell_of_programs(self, core: CoreMark) -> None:
+    async def _publish_programs(self, core: CoreMark) -> None:
         told = -1
         while told != self.programs.version:
             told = self.programs.version
@@ -351,7 +351,7 @@ class ServerState:
             except StorageError:
                 return  # the next report includes all programs
 
-    async def programs_elsewhere(self) -> list[ProgramRecord]:
+    async def remote_programs(self) -> list[ProgramRecord]:
         """Return the programs of the other replicas. Raises: StorageError."""
         return [] if self._shared is None else await recall_programs(self, self._shared.core)
 
@@ -394,12 +394,12 @@ class ServerState:
             await self.callbacks.wake()
             await recall(self)  # last, so that an invalid plan does not prevent the other loads
 
-    async def hear(self) -> None:
+    async def reload(self) -> None:
         """Load the changes of another process or replica. Raises: StorageError."""
         if not await self.look_for_state():
             return
         await self.approvals.recall()
-        await self.callbacks.hear()
+        await self.callbacks.reload()
         if "todo" in self.__dict__:
             self.todo.changed()
         await recall(self)
@@ -418,8 +418,8 @@ class ServerState:
             await self.own_loops.close()
         if "callbacks" in self.__dict__:
             await self.callbacks.close()
-        if self._telling_aio is not None:
-            await self._telling_aio
+        if self._publishing_aio is not None:
+            await self._publishing_aio
         if "programs" in self.__dict__:
             await self.programs.close()
             if self._shared is not None:
@@ -474,13 +474,13 @@ async def recall(state: ServerState) -> None:
             if session.startswith(SESSION)
         }
     except msgspec.DecodeError as error:
-        reason = f"{state.data.place} has a plan that cannot be read; PlanMode reset discards it: {error}"
+        reason = f"{state.data.label} has a plan that cannot be read; PlanMode reset discards it: {error}"
         raise StorageError(reason) from error
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)
     if last is not None and not state.serves(newest):
         last = replace(last, is_active=False)  # its session ended with its process
-    state.take_plans(plans, last)
+    state.set_plans(plans, last)
 
 
 async def end_plan(state: ServerState, session: str) -> None:
@@ -560,4 +560,4 @@ async def remember(state: ServerState, plan: Plan | None, session: str) -> None:
     if not state.serves(session):
         state.join(session)
     others = {key: each for key, each in state.plans.items() if key != session}
-    state.take_plans(others if plan is None else {**others, session: plan}, plan)
+    state.set_plans(others if plan is None else {**others, session: plan}, plan)

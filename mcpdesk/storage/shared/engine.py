@@ -149,7 +149,7 @@ class Engine:
         self.is_patient = True
         """Whether scripts wait for an engine that is away for a moment."""
         self._probes = probes
-        self._tell = tell
+        self._report = tell
         self._commands = connect(url, COMMAND_TIMEOUT_S)
         self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * COMMAND_TIMEOUT_S)
         self._scripts: dict[str, Any] = {}
@@ -280,7 +280,7 @@ class Engine:
                 reason = self._closed_after_handshake()
             refusal = _refusal(error)
             if refusal in ABSENCES:
-                self._note(EngineStatus(refusal, reason, time.time()))
+                self._set_status(EngineStatus(refusal, reason, time.time()))
             raise self._away(reason, refusal) from error
         finally:
             self._running.discard(over)
@@ -315,7 +315,7 @@ class Engine:
             before = time.time()
             seconds, micros = await self._attempt(lambda client: client.time(), self._commands)
             self.clock_skew_s = seconds + micros / 1e6 - (before + time.time()) / 2
-            self._note(await self._probe() if self._probes else EngineStatus(None, "", time.time()))
+            self._set_status(await self._probe() if self._probes else EngineStatus(None, "", time.time()))
 
     async def _probe(self) -> EngineStatus:
         """Write a small key. Raises: EngineAway while the engine is unreachable."""
@@ -331,7 +331,7 @@ class Engine:
             return EngineStatus(error.refusal, _reason(error.__cause__ or error), time.time())
         return EngineStatus(None, "", time.time())
 
-    def _note(self, status: EngineStatus) -> None:
+    def _set_status(self, status: EngineStatus) -> None:
         before = self._status
         if (status.is_up, status.is_writable) == (before.is_up, before.is_writable):
             self._status = structs.replace(status, since=before.since)  # the reason may be another one now
@@ -342,11 +342,11 @@ class Engine:
         else:
             self._is_back.clear()
         if not status.is_up:
-            self._tell(f"{self.shown} is away: {status.reason}")
+            self._report(f"{self.shown} is away: {status.reason}")
         elif not status.is_writable:
-            self._tell(f"{self.shown} refuses writes: {status.reason}")
+            self._report(f"{self.shown} refuses writes: {status.reason}")
         else:
-            self._tell(f"{self.shown} {'accepts writes' if before.is_up else 'answers'} again")
+            self._report(f"{self.shown} {'accepts writes' if before.is_up else 'answers'} again")
             for listener in self.on_back:
                 listener()
 

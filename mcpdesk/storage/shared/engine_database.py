@@ -70,9 +70,9 @@ class EngineDatabase:
         self._engine = engine
         self._key = engine.key("state", server)
         self._written_key = engine.key("state-writer", os.urandom(8).hex())
-        self.place = f"the state of {server} in {engine.shown}"
+        self.label = f"the state of {server} in {engine.shown}"
         self._bus = bus or EventBus(engine, "")
-        self._told = self._bus.arguments(CHANGED, server=server)
+        self._change_event = self._bus.arguments(CHANGED, server=server)
         self._migrations = migrations
         self._connection: sqlite3.Connection | None = None
         self._version = -1
@@ -116,17 +116,17 @@ class EngineDatabase:
                     return result
                 if await self._store(version, image):
                     return result
-        raise StorageError(f"{self.place} is being changed by other replicas: try again")
+        raise StorageError(f"{self.label} is being changed by other replicas: try again")
 
     def _closed(self) -> StorageError:
-        return StorageError(f"{self.place} is closed: the server stops")
+        return StorageError(f"{self.label} is closed: the server stops")
 
     async def _store(self, version: int, image: bytes) -> bool:
         if len(image) > MOST_BYTES:
             self._version = -1
-            raise StorageError(f"{self.place} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
+            raise StorageError(f"{self.label} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
         self._version = -1  # unknown until the outcome is known
-        written = [version, image, os.urandom(12).hex(), *self._told]
+        written = [version, image, os.urandom(12).hex(), *self._change_event]
         stored = await self._engine.script(STORE, [self._key, self._bus.key, self._written_key], written)
         if stored < 0:
             return False
@@ -146,7 +146,7 @@ class EngineDatabase:
                 connection.execute("BEGIN IMMEDIATE")
                 result = work(connection)
         except sqlite3.Error as error:
-            raise StorageError(f"{self.place} cannot be used: {error}") from error
+            raise StorageError(f"{self.label} cannot be used: {error}") from error
         is_changed = connection.total_changes != before
         return result, connection.serialize() if is_changed else None
 
@@ -161,7 +161,7 @@ class EngineDatabase:
             self._migrate(connection)
         except sqlite3.Error as error:
             connection.close()
-            raise StorageError(f"{self.place} cannot be read: {error}") from error
+            raise StorageError(f"{self.label} cannot be read: {error}") from error
         except BaseException:
             connection.close()
             raise
@@ -170,7 +170,7 @@ class EngineDatabase:
     def _migrate(self, connection: sqlite3.Connection) -> None:
         (done,) = connection.execute("PRAGMA user_version").fetchone()
         if done > len(self._migrations):
-            raise StorageError(f"{self.place} was written by a newer mcpdesk: update this replica")
+            raise StorageError(f"{self.label} was written by a newer mcpdesk: update this replica")
         for script in self._migrations[done:]:
             connection.executescript(script)
         connection.execute(f"PRAGMA user_version = {len(self._migrations)}")

@@ -128,7 +128,7 @@ class EngineJobTable:
         index = self._owned(owner)
         found = await self._engine.run(lambda client: client.zrange(index, -LISTED, -1))
         identifiers = [each.decode() for each in found]
-        rows = await self.known(identifiers) if identifiers else []
+        rows = await self.find(identifiers) if identifiers else []
         lost = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
         if lost:
             await self._engine.run(lambda client: client.zrem(index, *lost))
@@ -169,8 +169,8 @@ class EngineJobTable:
             return None
         return JobRow(identifier, self._replica, replace(record, fence=int(found[0])))
 
-    async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
-        """Implements `JobTable.known`."""
+    async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+        """Implements `JobTable.find`."""
 
         async def read(client: Any) -> Any:
             pipeline = client.pipeline(transaction=False)

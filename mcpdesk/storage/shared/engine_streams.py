@@ -100,7 +100,7 @@ class EngineStreams:
         if self._gone:
             self._write_soon()
 
-    async def kept(self, session: str, place: EventPosition) -> list[bytes]:
+    async def events_after(self, session: str, place: EventPosition) -> list[bytes]:
         """Return the stored events of a stream that follow the event at `place`. Raises: EngineAway."""
         entries = await self._engine.entries(self._key(session, place.stream), f"{place.number}-0")
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
@@ -123,11 +123,11 @@ class EngineStreams:
         key = self._key(session, place.stream)
         return EngineStream(self._followed, self._read_soon, key, place, is_held, lost, ask, primes)
 
-    def let_go(self, session: str) -> None:
+    def disconnect(self, session: str) -> None:
         """Close the connections that carry streams of an ended session of another replica."""
         prefix = self._key(session, 0)[:-1]
         for key in [each for each in self._followed if each.startswith(prefix)]:
-            self._followed.pop(key).let_go()
+            self._followed.pop(key).disconnect()
 
     async def close(self) -> None:
         """Write pending data and stop reading."""
@@ -197,12 +197,12 @@ class EngineStreams:
             raise
 
     async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
-        if stream.is_over and not stream.kept:
+        if stream.is_over and not stream.events:
             await self._engine.run(lambda client: client.delete(key))
             return
-        events = [(number, piece) for number, piece in stream.kept if number > stream.archived]
+        events = [(number, piece) for number, piece in stream.events if number > stream.archived]
         finish = OVER if stream.is_over else b""
-        first = stream.kept[0][0] if stream.kept else stream.last + 1
+        first = stream.events[0][0] if stream.events else stream.last + 1
         too_big = next((at for at, (_, piece) in enumerate(events) if len(piece) > BIGGEST), None)
         if too_big is not None:
             events, finish = events[:too_big], CUT
@@ -230,10 +230,10 @@ class EngineStreams:
                 if self._followed.get(key) is not each:
                     continue  # its client has disconnected or resumed again in the meantime
                 entries = found.get(key, [])
-                is_over = each.take(entries)
+                is_over = each.deliver(entries)
                 each.ask_again(bool(entries))
                 if not entries and key in unheld:
-                    each.tell_lost()
+                    each.report_lost()
                     is_over = True
                 if is_over:
                     self._drop(key, each)
@@ -241,14 +241,14 @@ class EngineStreams:
     def _drop(self, key: str, follower: _Follower) -> None:
         if self._followed.get(key) is follower:
             del self._followed[key]
-            follower.let_go()
+            follower.disconnect()
 
 
 class _Follower:
     """A connection that carries a stream of another replica, with its position."""
 
     def __init__(self, stream: EngineStream, live: Carrier, let_go: Callable[[], object], after: int) -> None:
-        self.live, self.let_go = live, let_go
+        self.live, self.disconnect = live, let_go
         self.position = f"{after}-0"
         self.is_held = stream.is_held
         self._stream = stream
@@ -265,18 +265,18 @@ class _Follower:
             self._asked, self._wait_s = now, min(2 * self._wait_s, MOST_WAIT_S)
             self._stream.ask()
 
-    def take(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
+    def deliver(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
         """Send the entries; return True if the stream has ended."""
         for self.position, fields in entries:
             if EVENT not in fields:
                 if CUT in fields:
-                    self.tell_lost()
+                    self.report_lost()
                 return True
             self.live.put(fields[EVENT])
             self._last = int(self.position.partition("-")[0])
         return False
 
-    def tell_lost(self) -> None:
+    def report_lost(self) -> None:
         """Send the message that the rest is lost."""
         place = self._stream.place
         self.live.put(numbered(place.stream, self._last + 1, place.mark, self._stream.lost))
@@ -304,7 +304,7 @@ class EngineStream:
         """Implements `Resumable.attach`."""
         start = self.place.number if after is None else after
         if (earlier := self._followed.pop(self._key, None)) is not None:
-            earlier.let_go()
+            earlier.disconnect()
         if self._primes:
             live.put(numbered(self.place.stream, start, self.place.mark, b""))
         self._followed[self._key] = _Follower(self, live, let_go, start)

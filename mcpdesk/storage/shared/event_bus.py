@@ -57,7 +57,7 @@ class EventBus:
         self.key = engine.key("bus")
         self.last = "0-0"
         """Id of the latest event that was received."""
-        self.told = 0
+        self.sent = 0
         """Number of events sent by this replica."""
         self._engine = engine
         self._replica = replica.encode()
@@ -87,10 +87,10 @@ class EventBus:
         if self._sender_aio is not None:
             await asyncio.wait({self._sender_aio}, timeout=1.0)
 
-    def tell(self, kind: str, /, **facts: Any) -> None:
+    def publish(self, kind: str, /, **facts: Any) -> None:
         """Send an event soon. While the engine is unreachable, the newest `KEPT_EVENTS` events wait."""
-        self.told += 1
-        self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.told})
+        self.sent += 1
+        self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.sent})
         del self._unsent[:-KEPT_EVENTS]
         if self._sender_aio is None:
             self._sender_aio = asyncio.get_running_loop().create_task(self._send())

@@ -149,7 +149,7 @@ class CallerCheck:
         path, head = "/v1/mcp", self._head
         if head.path.startswith("/mcp"):
             path = f"/mcp/{head.server}" if head.server else "/mcp"
-        elif head.way == "":
+        elif head.route == "":
             path = f"/{head.server}/mcp"
         return f"{origin_of(self._request)}{WELL_KNOWN}{path}"
 

@@ -130,7 +130,7 @@ class HttpConnection(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     @property
-    def patience_s(self) -> float:
+    def request_timeout_s(self) -> float:
         """Seconds in which a request must arrive."""
         return self._pool.rules().request_timeout_s
 
@@ -220,7 +220,7 @@ class HttpConnection(asyncio.Protocol):
         if dialogue is None:
             name = peer()
             dialogue = endpoint.open("http", name, None, caller)
-            if revision and not dialogue.adopt(revision, name):
+            if revision and not dialogue.assume_revision(revision, name):
                 dialogue.close("unsupported revision")
                 return None
             self._close_idle_dialogues()
@@ -385,9 +385,9 @@ class HttpConnection(asyncio.Protocol):
     def check(self, now: float) -> None:
         """Disconnect the client if its request is late or it does not read its answers."""
         since = self._head_since
-        if since is not None and self._request is None and now - since > self.patience_s:
+        if since is not None and self._request is None and now - since > self.request_timeout_s:
             if self._partial_head or not self._is_between:
-                self._refuse(408, late(self.patience_s))
+                self._refuse(408, late(self.request_timeout_s))
             else:
                 self.close()
         self._check_reading(now)

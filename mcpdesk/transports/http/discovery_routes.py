@@ -38,7 +38,7 @@ def is_discovery(head: RequestHead) -> bool:
 
     `/mcp/server-card` is the card of the first server.
     """
-    return head.path in CATALOGS or head.way == CARD or (head.server, head.way) == (CARD, "")
+    return head.path in CATALOGS or head.route == CARD or (head.server, head.route) == (CARD, "")
 
 
 def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Response:
@@ -51,7 +51,7 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
         version, kind = CATALOGS[head.path]
         entries = list(_entries(site, request))
         return _cached_answer({"specVersion": version, "entries": entries}, kind)
-    name = head.server if head.way == CARD else ""
+    name = head.server if head.route == CARD else ""
     if not name and (first := leading(site.passed)) is not None:
         return plain_error(
             404, f"The first server, {first.name}, is a remote server: this machine has no card of it"

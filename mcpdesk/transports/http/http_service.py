@@ -162,7 +162,7 @@ class HttpService:
 
     def passed_clients(self) -> list[PassedClient]:
         """Return the clients of pass-through servers. May be called on any thread."""
-        return self._passing.clients.known()
+        return self._passing.clients.clients()
 
     def former_passed_clients(self) -> dict[str, FormerClients]:
         """Return former clients of pass-through servers, by server. May be called on any thread."""
@@ -260,16 +260,16 @@ class HttpService:
             refusal = self._guard.refuse(request, rules)
             if refusal is not None:
                 return self._refusals.log(request, refusal)
-        verbs = self._verbs.get(head.way)
-        is_first = head.way == "" and not head.server
+        verbs = self._verbs.get(head.route)
+        is_first = head.route == "" and not head.server
         passed = leading(self._site.passed) if is_first else None
         endpoint = None if verbs is None or passed is not None else self._site.endpoint(head.server)
-        if endpoint is None and head.way == "":
+        if endpoint is None and head.route == "":
             passed = passed or self._passed(head.server)
         if passed is not None:
             return await self._passed_on(request, head, passed, rules)
         if endpoint is None or verbs is None:
-            place = self._jobs.place(head.path)
+            place = self._jobs.parse_path(head.path)
             if place is not None:
                 return await self._answer_of_job(request, place, rules)
             seen = await self._dashboard.answer(request, head.path)
@@ -277,7 +277,7 @@ class HttpService:
         if head.passed is not rules:
             if not rules.enable_mcp:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
-            refusal = self._guard.refuse_caller(request, rules, head.way in IN_QUERY, head.key_status)
+            refusal = self._guard.refuse_caller(request, rules, head.route in IN_QUERY, head.key_status)
             if refusal is not None:
                 return self._refusals.log(request, refusal)
             # An equal head passes without a check as long as the rules are the same.
@@ -367,7 +367,7 @@ class HttpService:
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         assert self._listener is not None
-        passed = [client.key.server for client in self._passing.clients.known()]
+        passed = [client.key.server for client in self._passing.clients.clients()]
         is_known = partial(self._is_known, request)
         source = FactSource(self._site, self._listener, len(self._mcp.sessions), passed, is_known)
         return await handler(source)
@@ -389,7 +389,7 @@ class HttpService:
         """Return the error for an unknown path. It lists the servers if the caller may see them."""
         is_told = await self._is_known(request)
         names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
-        if head.way in (GATEWAY, GATEWAY_SOCKET):
+        if head.route in (GATEWAY, GATEWAY_SOCKET):
             known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
             return f"No server {head.server[:100]!r} here{known}"
         ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
@@ -412,7 +412,7 @@ def _accepted(listening: socket.socket) -> list[socket.socket]:
 
 def _is_message(head: RequestHead) -> bool:
     """Return True if the request has a JSON-RPC message. Errors must then be JSON-RPC errors."""
-    return head.way != "messages" and head.method == "POST"
+    return head.route != "messages" and head.method == "POST"
 
 
 def require_free_port(host: str, port: int) -> None:

@@ -108,7 +108,7 @@ class HttpSession:
         numbers.
         """
         self.id = identifier or os.urandom(ID_BYTES).hex()
-        self.place = endpoint.place
+        self.unique_key = endpoint.unique_key
         self.restarts = restarts
         self.record: SessionRecord | None = None
         """State that was last read from or written to disk, or None."""
@@ -132,12 +132,12 @@ class HttpSession:
         """Monotonic time when a check first found the client without a connection, or None."""
         self.owner = caller.identity
         """Identity of the owner. Empty until a caller with an identity uses the session."""
-        is_heard = None if sharing is None else lambda: self.standing.is_carried
+        is_heard = None if sharing is None else lambda: self.standing.is_connected
         self.dialogue: HostedDialogue = endpoint.open("http", peer, self.push, caller, is_heard)
 
     def push(self, message: bytes) -> None:
         """Send a message that belongs to no request, on the standing stream of any replica."""
-        if self._sharing is None or self.standing.is_carried:
+        if self._sharing is None or self.standing.is_connected:
             self.standing.put(message)
         else:
             self._sharing.push(self, message)
@@ -145,7 +145,7 @@ class HttpSession:
     @property
     def is_unused(self) -> bool:
         """True if no call runs and no stream is open."""
-        return self.dialogue.is_idle and not self.events.carried
+        return self.dialogue.is_idle and not self.events.connected_streams
 
     @property
     def seen(self) -> float | None:
@@ -154,7 +154,7 @@ class HttpSession:
         A running call is no activity, because it may continue without its client. May be read on any thread.
         """
         is_there = any(outlet.request.transport is not None for outlet in list(self.waiting))
-        return None if is_there or self.events.carried else time.time() - self._unused_s
+        return None if is_there or self.events.connected_streams else time.time() - self._unused_s
 
     @property
     def _unused_s(self) -> float:
@@ -185,7 +185,9 @@ class HttpSession:
         """Return the present state, to be written to disk. `key` is the API key or empty."""
         used = time.time() - (self._unused_s if self.is_unused else 0.0)
         owner = seal(self.id, self.owner, key)
-        return SessionRecord(hashed(self.id), used, self.place, owner, self.restarts, self.dialogue.state)
+        return SessionRecord(
+            hashed(self.id), used, self.unique_key, owner, self.restarts, self.dialogue.state
+        )
 
     def connection_lost(self) -> None:
         """Note that a connection of the client was lost.
@@ -203,14 +205,14 @@ class HttpSession:
             return
         self._absent_since = now = time.monotonic()
         due = now + self._absent_s
-        asyncio.get_running_loop().call_later(due - now + _LATE_S, self.end_unheard, due + _LATE_S)
+        asyncio.get_running_loop().call_later(due - now + _LATE_S, self.end_disconnected, due + _LATE_S)
 
     @property
     def _absent_s(self) -> float:
         """Seconds in which the client may still return."""
         return max([ABSENT_S, *(2 * outlet.retry_s for outlet in self.waiting)])
 
-    def end_unheard(self, now: float) -> None:
+    def end_disconnected(self, now: float) -> None:
         """End calls that wait for a person or the client, if it has had no connection for `ABSENT_S` seconds.
 
         Sessions shared with other replicas are skipped, because the client may be connected to another
@@ -333,10 +335,10 @@ class HttpSessions:
             return None
         # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
-        loop, wanted = asyncio.get_running_loop(), (hashed(identifier), endpoint.place, owners)
+        loop, wanted = asyncio.get_running_loop(), (hashed(identifier), endpoint.unique_key, owners)
         if not await loop.run_in_executor(self._reader, records.may_have, *wanted):
             return None
-        record = await loop.run_in_executor(self._writer, records.take, *wanted)
+        record = await loop.run_in_executor(self._writer, records.claim, *wanted)
         if record is None or self._records is None:
             return None
         session = HttpSession(
@@ -351,7 +353,7 @@ class HttpSessions:
             if self._timer is None:
                 self._tick()
             return None
-        self.keep(session)
+        self.add(session)
         return session
 
     def by_connection(self) -> dict[int, HttpSession]:
@@ -367,7 +369,7 @@ class HttpSessions:
         oldest = islice(self._sessions.values(), SEARCHED)
         return next((session for session in oldest if session.is_unused), None)
 
-    def keep(self, session: HttpSession) -> None:
+    def add(self, session: HttpSession) -> None:
         """Add a session after its handshake succeeded. If there are too many, remove an unused one."""
         if len(self._sessions) >= self._most:
             unused = self._unused() or next(iter(self._sessions.values()))
@@ -467,7 +469,7 @@ class HttpSessions:
     def _sweep(self, before: float) -> None:
         now = time.monotonic()
         for session in list(self._sessions.values()):
-            session.end_unheard(now)
+            session.end_disconnected(now)
             if not session.is_unused:
                 self._used[session.id] = session
             elif session.touched < before:

@@ -84,7 +84,7 @@ class JobRoutes:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def place(self, path: str) -> JobPath | None:
+    def parse_path(self, path: str) -> JobPath | None:
         """Parse a path. None if it does not concern jobs."""
         found = _PATH.fullmatch(path)
         if found is None:
@@ -108,13 +108,13 @@ class JobRoutes:
                 job = self._site.jobs.find(place.job, caller)
                 if job is not None:
                     return await verb(request, job, caller)
-            return await self._elsewhere(request, place, verb, callers) or plain_error(
+            return await self._forward(request, place, verb, callers) or plain_error(
                 404, f"{NO_JOB}, or it is not yours"
             )
         except StorageError as error:
             return try_again(error)
 
-    async def _elsewhere(
+    async def _forward(
         self, request: web.BaseRequest, place: JobPath, verb: Verb, callers: Sequence[Principal]
     ) -> web.StreamResponse | None:
         """Answer a request about a job that is not on this replica. None if no such job exists.
@@ -213,7 +213,7 @@ async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal)
         async with until_expired(caller):
             while not stream.is_broken:
                 stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
-                if reader.has_told_all or now() >= ends:
+                if reader.is_complete or now() >= ends:
                     break
                 await stream.drain()  # a slow client gets the next event later
                 # Counting from the due time avoids adding up the time for writing.
@@ -306,7 +306,7 @@ async def _news(job: AsyncCall, kinds: list[str]) -> AsyncGenerator[str, None]:
         while True:
             for news in reader.news():
                 yield codec.encode(news).decode()
-            if reader.has_told_all:
+            if reader.is_complete:
                 return
             await reader.changed()
             await asyncio.sleep(PAUSE_S)

@@ -123,7 +123,7 @@ class McpRoutes:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
             dialogue, session = await self._dialogue(request, head, endpoint, message, caller)
             if self._copies is not None and isinstance(message, dict):
-                elsewhere = await self._answered_elsewhere(request, session, message, body)
+                elsewhere = await self._forward_answer(request, session, message, body)
                 if elsewhere is not None:
                     return elsewhere
         except RequestRefused as refused:
@@ -132,7 +132,7 @@ class McpRoutes:
             return try_again(error, readable_id(message))
         except ProtocolError as error:
             return await self._undecodable(request, endpoint, body, error, caller)
-        self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
+        self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.http_note)
         # Clients of SDK 1.x end their session after a 401 or 403. That helps only clients that can get
         # another token. For other clients, only the message contains the error.
         is_told_inside = session is not None and not endpoint.access.authorization_servers
@@ -166,7 +166,7 @@ class McpRoutes:
             return try_again(error)
         # Events of earlier processes are lost. A client that asks for them gets a new stream.
         if not last or session.events.is_earlier(last):
-            if session.standing.is_carried:
+            if session.standing.is_connected:
                 return plain_error(409, "This session already has a GET stream")
             return await _stream_events(request, session, caller or OPEN, session.standing, None)
         found = session.events.find(last)
@@ -243,7 +243,7 @@ class McpRoutes:
             return await self._copies.join(identifier, endpoint, peer_of(request), caller)
         return await self.sessions.resume(identifier, endpoint, peer_of(request), caller)
 
-    async def _answered_elsewhere(
+    async def _forward_answer(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
         """Forward a message to the replica that has the job, task or round it names. None to answer it here.
@@ -327,15 +327,17 @@ class McpRoutes:
         place = parse_event_id(last) if found is None and last else None
         if place is None:
             after = None if found is None else found[1]
-            kept = [piece for number, piece in session.standing.kept if after is not None and number > after]
+            kept = [
+                piece for number, piece in session.standing.events if after is not None and number > after
+            ]
             since = position_of(kept[-1]) if kept else parse_event_id(last or "")
-            going_on = GoingOn(copies, None if since is None else since.heard)
+            going_on = GoingOn(copies, None if since is None else since.bus_position)
             return await _stream_events(request, session, caller, session.standing, after, going_on)
         if place.call is not None:
-            return await self._call_elsewhere(request, session, caller, place, place.call)
-        return await self._standing_elsewhere(request, session, caller, copies, place)
+            return await self._forwarded_call(request, session, caller, place, place.call)
+        return await self._forwarded_standing(request, session, caller, copies, place)
 
-    async def _call_elsewhere(
+    async def _forwarded_call(
         self,
         request: web.BaseRequest,
         session: HttpSession,
@@ -362,11 +364,11 @@ class McpRoutes:
             return replicas.is_alive(holder) or loop.time() < patient_until
 
         wanted = {"holder": holder, "stream": place.stream, "after": place.number}
-        ask = partial(replicas.sessions.tell, "wanted", identifier, **wanted)
+        ask = partial(replicas.sessions.publish, "wanted", identifier, **wanted)
         stream = replicas.streams.open(identifier, place, is_held, lost, ask, primes=session.events.primes)
         return await _stream_events(request, session, caller, stream, place.number)
 
-    async def _standing_elsewhere(
+    async def _forwarded_standing(
         self,
         request: web.BaseRequest,
         session: HttpSession,
@@ -389,9 +391,9 @@ class McpRoutes:
                 return try_again(silent)
             except TransportError:
                 pass  # it has ended
-        left = await replicas.streams.kept(identifier, place)
+        left = await replicas.streams.events_after(identifier, place)
         since = position_of(left[-1]) if left else place
-        going_on = GoingOn(copies, None if since is None else since.heard, left)
+        going_on = GoingOn(copies, None if since is None else since.bus_position, left)
         return await _stream_events(request, session, caller, session.standing, None, going_on)
 
     def _sessionless(
@@ -434,7 +436,7 @@ class McpRoutes:
         else:
             outlet = PostOutlet(request, may_stream, recorder.together, connection)
         outlet.is_prompt = may_stream and (head.names_stream or head.wants_stream)
-        answer = dialogue.accept_message(message, outlet, head.carried, caller)
+        answer = dialogue.accept_message(message, outlet, head.headers, caller)
         if isinstance(answer, tuple):
             status, body, phases = answer
         else:
@@ -504,7 +506,7 @@ class McpRoutes:
                 except StorageError:
                     session.close("it could not be shared")
                     raise
-            self.sessions.keep(session)
+            self.sessions.add(session)
             outlet.headers[SESSION_HEADER] = session.id
         else:
             session.close("the handshake failed")
@@ -524,7 +526,7 @@ class McpRoutes:
                 return refused.answer
         dialogue = self._sessionless(request, endpoint, "", caller)
         record = self._site.recorder.frame
-        record(dialogue.connection, Direction.IN, unreadable(body), False, head_of(request).said)
+        record(dialogue.connection, Direction.IN, unreadable(body), False, head_of(request).http_note)
         refusal = codec.error_response(None, error)
         record(dialogue.connection, Direction.OUT, refusal, True, response_note(400))
         return json_answer(400, refusal)
@@ -584,7 +586,7 @@ async def _stream_events(
     """
     stream = EventStream(request)
     if going_on is not None:
-        session.events.heard = lambda: going_on.since
+        session.events.bus_position = lambda: going_on.since
         for piece in going_on.left:
             stream.put(piece)
     done = asyncio.Event()
@@ -599,7 +601,7 @@ async def _stream_events(
                 stream.put(KEEP_ALIVE)
                 await wait(done, KEEP_ALIVE_S)
                 if going_on is not None:
-                    await going_on.copies.note_heard(session)
+                    await going_on.copies.note_position(session)
     finally:
         connection.on_lost(None)
         events.detach(stream)

@@ -32,7 +32,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
             return body
         return await _receive(content, connection, limit)
     except TimeoutError:
-        raise _closing(plain_error(408, late(connection.patience_s))) from None
+        raise _closing(plain_error(408, late(connection.request_timeout_s))) from None
     except (ConnectionError, web.RequestPayloadError):
         raise _closing(plain_error(400, "the body ended early")) from None
 
@@ -56,7 +56,7 @@ async def body_pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
     Raises: TimeoutError, ConnectionError.
     """
     connection = connection_of(request)
-    left_s, now = connection.patience_s, connection.loop.time
+    left_s, now = connection.request_timeout_s, connection.loop.time
     while True:
         began = now()
         async with asyncio.timeout(left_s):
@@ -73,7 +73,7 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
     Raises: RequestRefused, TimeoutError, ConnectionError.
     """
     connection.body_since = deadline = connection.loop.time()
-    deadline += connection.patience_s
+    deadline += connection.request_timeout_s
     body = bytearray()
     try:
         async with asyncio.timeout_at(deadline) as patience:

@@ -161,7 +161,7 @@ def _is_protocol(request: web.BaseRequest) -> bool:
     count.
     """
     head = head_of(request)
-    if head.way is None and not head.path.startswith(PROTOCOL):
+    if head.route is None and not head.path.startswith(PROTOCOL):
         return False
     is_saved = SAVED.fullmatch(head.path) and request.headers.get("Sec-Fetch-Dest") == "document"
     return not is_saved

@@ -24,7 +24,7 @@ MAX_SHARED = 4 << 10
 MAX_HEADS = 512
 """Maximum number of cached heads of one listener."""
 GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
-"""Values of `way` for paths of the gateway dialect. No real path has these values."""
+"""Values of `route` for paths of the gateway dialect. No real path has these values."""
 GATEWAY_ROUTES = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
@@ -42,18 +42,18 @@ class RequestHead:
             self.line = mask_text(self.line)
         self.also_secret = ""
         """Name of another header whose value must not be recorded."""
-        self.noted = _masked_headers(headers)
+        self.masked_headers = _masked_headers(headers)
         """Headers to record, without keys and tokens."""
-        self.said = HttpNote(self.line, self.noted)
-        self.carried = headers
+        self.http_note = HttpNote(self.line, self.masked_headers)
+        self.headers = headers
         """Headers of the request. Equal heads share this object, so that results can be cached by its
         identity.
         """
         self.authority, target = _target(self.asked)
         """Host and port in the target if it is in absolute form, else empty."""
         self.path, _, query = target.partition("?")
-        self.server, self.way = split_path(self.path)
-        """Name of the server in the path, and the path after it. `way` is None if the path is not of an
+        self.server, self.route = split_path(self.path)
+        """Name of the server in the path, and the path after it. `route` is None if the path is not of an
         endpoint.
         """
         self.content_type = headers.get("Content-Type", "")
@@ -72,7 +72,7 @@ class RequestHead:
         asked = parse_qs(query) if query else {}
         self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
         """Token in the `Authorization` header, and the error if it was sent in a wrong way."""
-        if self.way in (GATEWAY, GATEWAY_SOCKET):
+        if self.route in (GATEWAY, GATEWAY_SOCKET):
             self.server = asked.get("server", ("",))[0]
         self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
         self.mode = asked.get("mode", ("",))[0]
@@ -90,14 +90,14 @@ class RequestHead:
     @property
     def key_status(self) -> int:
         """Status for a missing key. On the protocol's endpoints, 401 would make clients start OAuth."""
-        return 401 if self.way in (GATEWAY, GATEWAY_SOCKET) else 403
+        return 401 if self.route in (GATEWAY, GATEWAY_SOCKET) else 403
 
     def hide(self, name: str) -> None:
         """Do not record the value of this header from now on."""
-        if name != self.also_secret and name in self.carried:
+        if name != self.also_secret and name in self.headers:
             self.also_secret = name
-            self.noted = _masked_headers(self.carried, name)
-            self.said = HttpNote(self.line, self.noted)
+            self.masked_headers = _masked_headers(self.headers, name)
+            self.http_note = HttpNote(self.line, self.masked_headers)
 
 
 HEAD = web.RequestKey("head", RequestHead)
@@ -132,7 +132,7 @@ def head_of(request: web.BaseRequest) -> RequestHead:
 
 def peer_of(request: web.BaseRequest) -> str:
     """Return the client's `User-Agent`, or else its address. Used until the client sends its name."""
-    agent = head_of(request).carried.get("User-Agent", "").partition(" ")[0].replace("/", " ")
+    agent = head_of(request).headers.get("User-Agent", "").partition(" ")[0].replace("/", " ")
     return agent[:60] or (request.remote or "unix")
 
 

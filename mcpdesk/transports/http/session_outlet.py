@@ -52,7 +52,7 @@ class SessionOutlet(PostOutlet):
         self.flush()
         self.must_drain = False
         events = self._events
-        if events is not None and events.live is not None and events.is_carried:
+        if events is not None and events.live is not None and events.is_connected:
             await events.live.drain()
         else:
             await asyncio.sleep(0)
@@ -76,7 +76,7 @@ class SessionOutlet(PostOutlet):
         self.flush()
         events = self._opened()
         live = events.live
-        if live is None or not events.is_carried:
+        if live is None or not events.is_connected:
             return False
         live.put(b"retry: %d\n\n" % retry_ms)
         self.retry_s = retry_ms / 1000

@@ -112,7 +112,7 @@ class SessionRecords:
                 self._pending.clear()
 
     def may_have(self, identifier: str, server: str, owners: Collection[str]) -> bool:
-        """Return True if `take` may find a session. Does not wait for writers.
+        """Return True if `claim` may find a session. Does not wait for writers.
 
         Raises: StorageError if another process keeps the file from being read.
         """
@@ -134,7 +134,7 @@ class SessionRecords:
             return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
         return found is not None and found[0] == server and found[1] in owners
 
-    def take(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
+    def claim(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
         """Take over the session of an ended process, given the hash of its id.
 
         None unless it belongs to that server, is sealed for one of `owners` and has not expired. Raises:

@@ -50,7 +50,7 @@ class SharedCopies:
         self._copies: dict[str, HttpSession] = {}
         """Copies by the hashes of their session ids."""
         self._chores: set[asyncio.Task[None]] = set()
-        replicas.sessions.listen(self._told)
+        replicas.sessions.listen(self._on_session_event)
 
     async def publish(self, session: HttpSession) -> None:
         """Write a session after its handshake succeeded. Raises: StorageError."""
@@ -58,7 +58,7 @@ class SharedCopies:
         state, used = session.dialogue.state, self._replicas.clock()
         owner = seal(session.id, session.owner, self._key())
         new = SharedSession(hashed(session.id), session.server, owner, used, state, 0)
-        self._take(session, await self._replicas.sessions.write(new, state))
+        self._register(session, await self._replicas.sessions.write(new, state))
 
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
@@ -72,14 +72,14 @@ class SharedCopies:
         if (known := self._copies.get(found.id)) is not None:
             return known if known.is_for(caller) else None  # created in the meantime
         session = self._sessions.make(endpoint, peer, caller, identifier, found.block % BLOCKS)
-        self._take(session, found)
+        self._register(session, found)
         try:
             session.dialogue.restore(found.state)
         except ProtocolError:
             session.close("the session is no longer served")
             return None
         session.dialogue.number_requests(found.state.mark, found.block % BLOCKS * STREAMS + 1)
-        self._sessions.keep(session)
+        self._sessions.add(session)
         return session
 
     async def write(self, session: HttpSession) -> None:
@@ -144,7 +144,7 @@ class SharedCopies:
         identifier = hashed(session.id)
         if self._copies.get(identifier) is session:
             del self._copies[identifier]
-            self._replicas.streams.let_go(identifier)
+            self._replicas.streams.disconnect(identifier)
 
     def forget_streams(self, session: HttpSession) -> None:
         """Delete the stored streams of a session that no replica serves any longer."""
@@ -155,12 +155,12 @@ class SharedCopies:
     def push(self, session: HttpSession, message: bytes) -> None:
         """Give a message to the replica that has the session's stream now or later."""
         if session.shared is not None:
-            self._replicas.sessions.tell("message", session.shared.id, message=message)
+            self._replicas.sessions.publish("message", session.shared.id, message=message)
 
     def pass_on(self, session: HttpSession, message: Mapping[str, Any]) -> None:
         """Send a client's notification to the other replicas, because one of them may run its call."""
         if session.shared is not None:
-            self._replicas.sessions.tell("said", session.shared.id, message=codec.encode(message))
+            self._replicas.sessions.publish("said", session.shared.id, message=codec.encode(message))
 
     async def catch_up_on_stream(self, session: HttpSession, since: BusPosition | None) -> bool:
         """Send the missed events on a session's stream, which this replica has from now on.
@@ -169,8 +169,8 @@ class SharedCopies:
         """
         assert session.shared is not None
         shared, identifier = self._replicas.sessions, session.shared.id
-        until = shared.heard
-        shared.tell("carried", identifier)
+        until = shared.position
+        shared.publish("carried", identifier)
         try:
             await self._refresh(session)
             missed = await shared.missed(identifier, since, until)
@@ -179,17 +179,17 @@ class SharedCopies:
             return False
         for kind, facts in missed:
             if kind in RELAYED:
-                session.dialogue.hear(kind, facts)
+                session.dialogue.notify(kind, facts)
             elif facts.get("session") == identifier and facts.get("what") == "message":
                 session.standing.put(facts["message"])
-        session.events.heard = lambda: shared.heard
+        session.events.bus_position = lambda: shared.position
         return True
 
-    async def note_heard(self, session: HttpSession) -> None:
+    async def note_position(self, session: HttpSession) -> None:
         """Record that the client of a session has received all events so far."""
         if session.shared is not None:
             try:
-                await self._replicas.sessions.note_heard(session.shared.id)
+                await self._replicas.sessions.note_position(session.shared.id)
             except StorageError as error:
                 log.info("a client may receive some messages twice: %s", error)
 
@@ -212,14 +212,14 @@ class SharedCopies:
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
-    def _take(self, session: HttpSession, shared: SharedSession | None) -> None:
+    def _register(self, session: HttpSession, shared: SharedSession | None) -> None:
         if shared is None:
             raise StorageError("the session was ended on another machine")
         session.shared = shared
         session.events.archive = partial(self._replicas.streams.write_soon, shared.id)
         self._copies[shared.id] = session
 
-    def _told(self, kind: str, identifier: str, facts: Mapping[str, Any]) -> None:
+    def _on_session_event(self, kind: str, identifier: str, facts: Mapping[str, Any]) -> None:
         session = self._copies.get(identifier)
         if kind == "wanted":
             self._hand_over(session, identifier, facts)
@@ -229,7 +229,7 @@ class SharedCopies:
             self.start_chore(self._read_again(session))
         elif kind == "ended":
             self._sessions.close_copy(session, "the client ended the session")
-        elif kind == "message" and session.standing.is_carried:
+        elif kind == "message" and session.standing.is_connected:
             session.standing.put(facts["message"])
         elif kind == "carried":
             session.standing.release()

@@ -38,7 +38,7 @@ class Endpoint(Protocol):
         """Name of the server with its mode, such as `profiles?mode=review`. Unique within a core."""
 
     @property
-    def place(self) -> str:
+    def unique_key(self) -> str:
         """Key that also differs between servers of one name in different folders."""
 
     @property

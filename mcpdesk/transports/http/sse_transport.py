@@ -111,7 +111,7 @@ class SseRoutes:
         if listening.owner != caller.identity:
             return plain_error(404, "No such connection: open its stream again")
         line = f"{head.line.partition('?')[0]}?connection=*** HTTP/1.1"
-        listening.channel.take(body, caller, HttpNote(line, head.noted))
+        listening.channel.receive(body, caller, HttpNote(line, head.masked_headers))
         await listening.relieve()
         return json_answer(202, None)
 

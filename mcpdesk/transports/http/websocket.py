@@ -129,9 +129,9 @@ class SocketRoutes:
             text, sender = await names.sender(data)
             if is_first:
                 is_first = False
-                await line.answer(partial(channel.take, text, sender, head_of(request).said))
+                await line.answer(partial(channel.receive, text, sender, head_of(request).http_note))
             else:
-                await line.answer(partial(channel.take_all, (text,), sender))
+                await line.answer(partial(channel.receive_all, (text,), sender))
             await line.caught_up()
 
 

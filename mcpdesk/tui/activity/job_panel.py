@@ -85,7 +85,7 @@ class JobPanel(Section[JobView]):
         self._job = ""
         """Id of the job whose output is shown."""
         self._read_to = -1
-        self._is_whole = False
+        self._is_complete = False
         """True if the output was read to its end."""
         self._comes = True
         """False if the last read found no new output."""
@@ -151,7 +151,7 @@ class JobPanel(Section[JobView]):
         follows = "following" if self.output.following else "not following (f)"
         kept = "in the file" if row.file else "not stored"
         before = f" · {size_text(self._left_out)} before it, {kept}" if self._left_out else ""
-        return f"output · {'complete' if self._is_whole else follows}{before}", facts
+        return f"output · {'complete' if self._is_complete else follows}{before}", facts
 
     def copies_of(self, row: JobView) -> list[Choice]:
         choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
@@ -169,7 +169,7 @@ class JobPanel(Section[JobView]):
         super().update_clock(view, now)
         if self._uses or any(not job.state.is_final for job in self.rows):
             self.read("uses", SAMPLE_S, self.link.usage, self._show_uses)
-        if self._job and not self._is_whole:
+        if self._job and not self._is_complete:
             source = partial(self.link.output, self._job, self._read_to)
             self.read("output", READ_S, source, partial(self._add_output, self._job))
 
@@ -179,7 +179,7 @@ class JobPanel(Section[JobView]):
     def tick_s(self) -> float | None:
         """Return a shorter interval while output arrives or an ended job is still being read."""
         job = self.listing.selected
-        if job is not None and job.has_output and not self._is_whole:
+        if job is not None and job.has_output and not self._is_complete:
             return READ_S if self._comes or job.state.is_final else TICK_S
         return TICK_S if self._uses else super().tick_s()
 
@@ -188,7 +188,7 @@ class JobPanel(Section[JobView]):
         job = self.listing.selected
         shown = "" if job is None else job.id
         if shown != self._job:
-            self._job, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
+            self._job, self._read_to, self._is_complete, self._left_out = shown, -1, False, 0
             self._comes = True
             self.read_now("output")
             self.output.clear()
@@ -231,7 +231,7 @@ class JobPanel(Section[JobView]):
         if job != self._job:
             return
         if piece is None:
-            self._is_whole = True
+            self._is_complete = True
             return
         is_fresh = piece.start != self._read_to
         self._comes = piece.end != self._read_to
@@ -242,8 +242,8 @@ class JobPanel(Section[JobView]):
             self._left_out = piece.start
         self._read_to = piece.end
         self.output.add(piece.text.lstrip("\ufffd") if is_fresh and piece.start else piece.text)
-        if is_fresh or piece.is_last != self._is_whole:
-            self._is_whole = piece.is_last
+        if is_fresh or piece.is_last != self._is_complete:
+            self._is_complete = piece.is_last
             self.show_detail()
 
 

@@ -264,7 +264,7 @@ class Arguments(Vertical):
         self._show_hint("" if self.form.has_class("-roomy") else event.text)
 
     @on(Form.Placed)
-    def _placed(self, event: Form.Placed) -> None:
+    def _show_position(self, event: Form.Placed) -> None:
         """Show the position of the focused field if the form does not fit."""
         event.stop()
         self.border_title = f"Arguments ─ {event.text}" if event.text else "Arguments"

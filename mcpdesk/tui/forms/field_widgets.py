@@ -85,7 +85,7 @@ class FormPart(Vertical):
             if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # a ChoiceNode offers it
                 yield Chip("null", "null -on" if self.node.is_null else "null", "Send null")
         if self.hint or self._failure:
-            yield self._note()
+            yield self._note_label()
         body = list(self.compose_body())
         if body:
             with Vertical(classes="body"):
@@ -108,7 +108,7 @@ class FormPart(Vertical):
             if note is not None:
                 note.update(self._note_text)
             elif message:
-                self.mount(self._note(), after=0)
+                self.mount(self._note_label(), after=0)
 
     def edited(self) -> None:
         """Report a change of the value to the form."""
@@ -127,7 +127,7 @@ class FormPart(Vertical):
     def _note_text(self) -> Content:
         return Content(f"✗ {one_line(self._failure)}" if self._failure else self.hint)
 
-    def _note(self) -> Label:
+    def _note_label(self) -> Label:
         note = Label(self._note_text, classes="note")
         note.styles.margin = (0, 0, 0, self.label_width + 1 if self.label_width else 0)
         return note
@@ -154,7 +154,7 @@ class Suggestions(Suggester):
         super().__init__(use_cache=False, case_sensitive=True)
         self._name = name
         self._ask = ask
-        self._found = found
+        self._on_suggestions = found
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:
@@ -172,7 +172,7 @@ class Suggestions(Suggester):
         values = await self._ask(self._name, value) if mine == self._asked else ()
         if mine != self._asked:
             return ()
-        self._found(values)
+        self._on_suggestions(values)
         return values
 
 
@@ -230,7 +230,7 @@ class TextPart(FormPart):
     def suggest(self, ask: Ask) -> None:
         """Show suggestions of the server during typing, obtained with `ask`."""
         if isinstance(self.control, LineField):
-            self.control.suggester = Suggestions(self.node.field.key, ask, self._found)
+            self.control.suggester = Suggestions(self.node.field.key, ask, self._on_suggestions)
 
     async def suggestions(self) -> Sequence[str]:
         """Return the suggestions for the current text."""
@@ -242,7 +242,7 @@ class TextPart(FormPart):
         if isinstance(self.control, LineField) and self.control.suggester is not None:
             self.run_worker(self.suggestions(), group="suggest", exclusive=True)
 
-    def _found(self, values: Sequence[str]) -> None:
+    def _on_suggestions(self, values: Sequence[str]) -> None:
         if self.control.has_focus:
             self.post_message(self.Suggested(values))
 

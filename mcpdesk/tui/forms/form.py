@@ -299,7 +299,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         self.node = node
         self._most: int | None = None
         """Maximum rows of the form; None if the parent sets its height."""
-        self._place = ""
+        self._position = ""
         self._show_all = False
         self._swapping = asyncio.Lock()
 
@@ -330,7 +330,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             self.node, self._show_all = node, False
             self._fit()
             await self.mount_all(self.compose())
-            self.call_after_refresh(self._tell_place)
+            self.call_after_refresh(self._report_position)
             if ask is not None:
                 for part in self.query(TextPart):
                     part.suggest(ask)
@@ -403,11 +403,11 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
     @on(DescendantFocus)
     @on(DescendantBlur)
     def _focus_moved(self) -> None:
-        self.call_after_refresh(self._tell_place)
+        self.call_after_refresh(self._report_position)
 
     def on_resize(self) -> None:
         self._fit()
-        self.call_after_refresh(self._tell_place)
+        self.call_after_refresh(self._report_position)
 
     def fit_into(self, rows: int | None) -> None:
         """Grow with the fields, up to `rows`; with None, the parent sets the height."""
@@ -420,7 +420,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         room = self.size.height if self._most is None else self._most
         self.set_class(0 < 2 * fields <= room, "-roomy")
 
-    def _tell_place(self) -> None:
+    def _report_position(self) -> None:
         """Report the position of the focused field if not all fields are visible."""
         if not self.is_attached:
             return
@@ -430,8 +430,8 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         at = next((number for number, part in enumerate(leaves, 1) if part in above), 0)
         text = f"{at} of {len(leaves)}" if at else f"{len(leaves)} fields"
         text = text if self.max_scroll_y else ""
-        if text != self._place:
-            self._place = text
+        if text != self._position:
+            self._position = text
             self.post_message(self.Placed(text))
 
 

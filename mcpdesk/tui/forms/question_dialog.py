@@ -101,7 +101,7 @@ class QuestionScreen(Dialog[None]):
             QuestionForm(self._drafts) if question.is_form else QuestionPage(self._drafts[0])
         )
         """Page that is shown, or about to be."""
-        self._place = ""
+        self._position = ""
         """Position of the focused field in a form that does not fit."""
         self._sent: Future[bool] | None = None
         """Answer that was sent from here."""
@@ -146,7 +146,7 @@ class QuestionScreen(Dialog[None]):
             return True
         if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._hands_off.ignores_key():
             return False
-        self._note("Keys typed before you saw this question were ignored.")
+        self._show_note("Keys typed before you saw this question were ignored.")
         return True
 
     @property
@@ -181,10 +181,10 @@ class QuestionScreen(Dialog[None]):
             self.page.choose()
             return
         if self.page.is_writing and self._is_other_chosen:
-            self._note("Your answer is empty: esc returns to the options.")
+            self._show_note("Your answer is empty: esc returns to the options.")
             return
         if problem := self.page.draft.problem:
-            self._note(problem[:1].upper() + problem[1:] + ".")
+            self._show_note(problem[:1].upper() + problem[1:] + ".")
             return
         if self._at + 1 < len(self._drafts):
             await self._go_to(self._at + 1)
@@ -199,14 +199,14 @@ class QuestionScreen(Dialog[None]):
         page = self.page
         if isinstance(page, QuestionForm) and (count := page.complain()):
             verb = "is" if count == 1 else "are"
-            self._note(f"{counted(count, 'field')} {verb} not valid yet.")
+            self._show_note(f"{counted(count, 'field')} {verb} not valid yet.")
         else:
             self._send(self.link.answer(self.question.id, [draft.answer for draft in self._drafts]))
 
     @on(Form.Placed)
-    def _form_placed(self, event: Form.Placed) -> None:
+    def _show_form_position(self, event: Form.Placed) -> None:
         event.stop()
-        self._place = event.text
+        self._position = event.text
         self._show_title()
 
     @property
@@ -222,7 +222,7 @@ class QuestionScreen(Dialog[None]):
     def action_decline(self) -> None:
         """Ask for a reason, then decline."""
         self.add_class("-declining")
-        self._note("")
+        self._show_note("")
         self.query_one("#reason", Input).focus()
 
     def action_cancel(self) -> None:
@@ -287,7 +287,7 @@ class QuestionScreen(Dialog[None]):
     @on(QuestionPage.Changed)
     @on(QuestionForm.Changed)
     def _draft_changed(self) -> None:
-        self._note("")
+        self._show_note("")
         self._show_keys()
 
     @on(Input.Submitted)
@@ -304,7 +304,7 @@ class QuestionScreen(Dialog[None]):
 
     async def _go_to(self, at: int) -> None:
         self._at = at
-        self._note("")
+        self._show_note("")
         old, fresh = self.page, QuestionPage(self._drafts[at])
         self.page = fresh
         self.set_focus(None)
@@ -326,7 +326,7 @@ class QuestionScreen(Dialog[None]):
 
     def _send(self, sent: Future[bool]) -> None:
         self._sent = sent
-        self._note("Sending …")
+        self._show_note("Sending …")
         self._update()
 
     def _update(self) -> None:
@@ -347,7 +347,7 @@ class QuestionScreen(Dialog[None]):
         sent = self._sent
         if sent is not None and sent.done() and (problem := sent.exception()):
             self._sent = None
-            self._note(one_line(f"Not answered: {problem}", 300))
+            self._show_note(one_line(f"Not answered: {problem}", 300))
         self._show_title()
 
     def _close(self, ended: Question | None) -> None:
@@ -368,7 +368,7 @@ class QuestionScreen(Dialog[None]):
             return ended.answers == tuple(draft.answer for draft in self._drafts)
         return ended.state in (QuestionState.DECLINED, QuestionState.CANCELLED)
 
-    def _note(self, text: str) -> None:
+    def _show_note(self, text: str) -> None:
         note = self.query_one(".note", Static)
         note.update(text)
         note.set_class(bool(text), "-on")
@@ -404,7 +404,7 @@ class QuestionScreen(Dialog[None]):
             said += f" · n: {more} more"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
         if self.question.is_form:
-            count = self._place or counted(len(self._drafts), "field")
+            count = self._position or counted(len(self._drafts), "field")
         # The box has no size before its first layout, so its width is derived from the screen's.
         inside = min(WIDTH, self.app.size.width) - 4
         fill = inside - Content(said).cell_length - len(count) - 4

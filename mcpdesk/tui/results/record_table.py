@@ -171,11 +171,11 @@ class RecordTable(TypedQuery, LineList):
         """Select another column, and scroll it into view."""
         self._column = max(0, min(len(self._widths) - 1, self._column + by))
         self._first = min(self._first, self._column)
-        while self._first < self._column and not self._is_whole(self._column):
+        while self._first < self._column and not self._is_complete(self._column):
             self._first += 1
         self.refresh()
 
-    def _is_whole(self, place: int) -> bool:
+    def _is_complete(self, place: int) -> bool:
         wanted = self._widths[place]
         return any(
             at == place and cells >= min(wanted, _GAP * 6) for at, cells in self._places(self.size.width)

@@ -54,7 +54,7 @@ class Block:
     note: str = ""
     encoded: str = ""
     """Bytes of an image or a blob as base64."""
-    whole: str | None = None
+    full_text: str | None = None
     """Original text."""
     mime: str = ""
     uri: str = ""
@@ -106,7 +106,7 @@ def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Bloc
         kind = BlockKind.JSON
     elif mime == "text/markdown" or (not mime and looks_like_markdown(text)):
         kind = BlockKind.MARKDOWN
-    return Block(kind, text, value, note, whole=text, mime=mime, uri=uri)
+    return Block(kind, text, value, note, full_text=text, mime=mime, uri=uri)
 
 
 def table_of(structured: Any, found: Sequence[Block]) -> Records | None:
@@ -239,8 +239,8 @@ def _fenced(text: str) -> str:
 
 def _savable(block: Block, stem: str) -> Savable | None:
     """Return a block as a file; None if it has no contents or is invalid base64."""
-    if block.whole is not None:
-        data, kind, ending = block.whole.encode(), "text", ".txt"
+    if block.full_text is not None:
+        data, kind, ending = block.full_text.encode(), "text", ".txt"
     elif block.encoded:
         try:
             data, kind, ending = base64.b64decode(block.encoded, validate=True), "bytes", ".bin"

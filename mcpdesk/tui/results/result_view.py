@@ -65,13 +65,13 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_BINDINGS, *bindings_for("result_text")]
 
     class QueryMoved(Message):
-        """The line `query_told` below the content changed."""
+        """The line `query_status` below the content changed."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._hit = (-1, -1)
         """Index of the text with the current hit, and the offset of the hit."""
-        self.query_told = ""
+        self.query_status = ""
         """Typed line, with the number of the current hit."""
 
     @property
@@ -117,7 +117,7 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         if self.query_sign == "/":
             self.action_next_hit(0)
         else:
-            self._tell("line, or %")
+            self._show_tally("line, or %")
 
     def query_kept(self) -> None:
         """Keep or clear the hits; go to the requested line."""
@@ -129,7 +129,7 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
     def forget_query(self) -> None:
         """Clear the query, because other contents will be shown."""
         self.is_typing, self.query_text, self._hit = False, "", (-1, -1)
-        self._tell("")
+        self._show_tally("")
 
     def action_next_hit(self, by: int = 1) -> None:
         """Go to the next or previous hit, with wrapping; 0 keeps the current one if it still matches."""
@@ -155,16 +155,16 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         for place, text in enumerate(texts):
             text.mark(words, offset if place == at else -1)
         if not words:
-            self._tell("")
+            self._show_tally("")
         elif offset < 0:
-            self._tell("nothing found")
+            self._show_tally("nothing found")
         else:
             before = sum(text.count(words) for text in texts[:at]) + texts[at].count(words, offset)
             whole = sum(text.count(words) for text in texts)
-            self._tell(f"{before + 1:,} of {whole:,}")
+            self._show_tally(f"{before + 1:,} of {whole:,}")
 
-    def _tell(self, tally: str) -> None:
-        self.query_told = f"{one_line(self.query_line)}  {tally}" if self.has_query else ""
+    def _show_tally(self, tally: str) -> None:
+        self.query_status = f"{one_line(self.query_line)}  {tally}" if self.has_query else ""
         self.post_message(self.QueryMoved())
 
     def _reveal(self, text: LongText, row: int) -> None:
@@ -377,8 +377,8 @@ class ResultView(Vertical):
     def _query_moved(self, event: ResultContent.QueryMoved) -> None:
         event.stop()
         line = self.query_one(".query", Static)
-        line.update(Content(self.content.query_told))
-        line.display = bool(self.content.query_told)
+        line.update(Content(self.content.query_status))
+        line.display = bool(self.content.query_status)
 
     @on(Chip.Pressed)
     def _chip_pressed(self, event: Chip.Pressed) -> None:

@@ -17,7 +17,7 @@ class KeepsTextPlace(VerticalScroll):
 
     _width = 0
     """Width in cells at which the position was read."""
-    _place: tuple[Widget, float] | None = None
+    _position: tuple[Widget, float] | None = None
     """Block at the top, and the share of its rows above the top; None at the beginning."""
     _is_returning = False
 
@@ -25,20 +25,20 @@ class KeepsTextPlace(VerticalScroll):
         """Remember the position, unless the layout caused the scrolling."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_returning and self.size.width == self._width:
-            self._place = self._read_place(round(new_value))
+            self._position = self._read_place(round(new_value))
 
     def on_resize(self) -> None:
         """Return to the position after the layout at the new width."""
         if self.size.width == self._width:
             return
         is_first, self._width = not self._width, self.size.width
-        if not is_first and self._place is not None:
+        if not is_first and self._position is not None:
             self._is_returning = True
             self.call_after_refresh(self._return)
 
     def _return(self) -> None:
         try:
-            block, share = self._place or (None, 0.0)
+            block, share = self._position or (None, 0.0)
             if block is None or not block.is_attached or isinstance(block, LongText):
                 return
             region = self._region_of(block)

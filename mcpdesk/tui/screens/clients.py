@@ -408,9 +408,9 @@ class ClientsPane(ColumnSection[ClientView], Pane):
             self.notify(f"{name} was disconnected.", markup=False)
 
     def _how_to_connect(self, view: CoreView, server: ServerView, width: int) -> Content:
-        if not server.place:
+        if not server.location:
             return Content("\n".join(map(clean, server.problems)))
-        place = server.place if server.upstream is None else f"-- {server.place}"
+        place = server.location if server.upstream is None else f"-- {server.location}"
         lessons = [("Claude Code", self._configs.lines(view, server, "claude-code", width))]
         if server.is_started:
             command = shown_command(f"mcpdesk stdio {place}", view.api_key, width)

@@ -106,7 +106,7 @@ class CompareScreen(Dialog[None]):
         """Create the dialog; `before` and `after` map `request` and `response` to the messages."""
         super().__init__()
         self.titles = titles
-        self.found = [
+        self.differences = [
             (side, each)
             for side in dict.fromkeys([*before, *after])
             for each in differences(_compared(before.get(side, NOTHING)), _compared(after.get(side, NOTHING)))
@@ -115,13 +115,13 @@ class CompareScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """Compose the titles of both exchanges, then the differences."""
         box = Vertical(classes="box")
-        count = f"{MOST:,} or more" if len(self.found) >= MOST else f"{len(self.found):,}"
-        box.border_title = f"{count} difference{'' if len(self.found) == 1 else 's'}"
+        count = f"{MOST:,} or more" if len(self.differences) >= MOST else f"{len(self.differences):,}"
+        box.border_title = f"{count} difference{'' if len(self.differences) == 1 else 's'}"
         box.border_subtitle = "esc close"
         with box:
             first, second = (one_line(title) for title in self.titles)
             yield Static(f"- {first}\n+ {second}", classes="titles", markup=False)
-            yield DifferenceList(self.found)
+            yield DifferenceList(self.differences)
 
     def on_mount(self) -> None:
         """Focus the list, so that arrow keys work immediately."""

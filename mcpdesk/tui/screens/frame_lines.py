@@ -101,7 +101,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         mode = f" · {one_line(server.mode, 16)}" if server.mode else ""
         text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
         short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
-        tip = f"{server.title or server.name} {server.version}\n{one_line(server.place, 200)}"
+        tip = f"{server.title or server.name} {server.version}\n{one_line(server.location, 200)}"
         yield LinePart(text, "screen.pick_server", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
         add = "Click, or N, adds one"
@@ -151,7 +151,7 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
 
 def replicas_part(replicas: Sequence[ReplicaView]) -> LinePart:
     """Return the number of replicas, and the names of lost or unreadable ones. Ended ones do not count."""
-    tip = "\n".join(one_line(f"{one.name}: {one.said or one.place or 'lives'}", 200) for one in replicas)
+    tip = "\n".join(one_line(f"{one.name}: {one.reason or one.address or 'lives'}", 200) for one in replicas)
     count = sum(one.state is not ReplicaState.ENDED for one in replicas)
     alarms = sorted({one.state for one in replicas if one.state in ALARMS}, key=list(ALARMS).index)
     if not alarms:
@@ -182,7 +182,7 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
     yield _part(word + revision, style, ABOUT_SERVER, "I shows details", word, 90)
-    place = Content.styled(f"  {one_line(upstream.place, 60)} ", "$text-muted")
+    place = Content.styled(f"  {one_line(upstream.location, 60)} ", "$text-muted")
     yield LinePart(place, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
 
@@ -292,11 +292,11 @@ class NewsRow(PartLine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: tuple[float, str, str, str] | None = None
+        self._news: tuple[float, str, str, str] | None = None
 
-    def tell(self, when: float, severity: str, text: str, hint: str = "") -> None:
+    def show_news(self, when: float, severity: str, text: str, hint: str = "") -> None:
         """Show news; `when` is Unix time in seconds, `hint` the end of the line, which is not cut off."""
-        self._told = (when, severity, text, hint)
+        self._news = (when, severity, text, hint)
         self._draw()
 
     def on_resize(self) -> None:
@@ -304,9 +304,9 @@ class NewsRow(PartLine):
         self._draw()
 
     def _draw(self) -> None:
-        if self._told is None:
+        if self._news is None:
             return
-        when, severity, text, hint = self._told
+        when, severity, text, hint = self._news
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
         more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " messages ")
         room = self.size.width - more.cell_length - cell_len(hint) - len(" 12:03:40 ! ")

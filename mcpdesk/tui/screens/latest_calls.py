@@ -34,7 +34,7 @@ def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchang
         info = index.connections.get(table.connection[row])
         if info is None or not is_wanted(info, *table.labels[table.label[row]]):
             continue
-        if (found := index.exchange(row)).whole is None:
+        if (found := index.exchange(row)).part_of is None:
             yield found
             most -= 1
         if most <= 0:

@@ -262,7 +262,7 @@ class LogList(RowList[LogLine]):
             self.cursor = heads[max(0, chosen + by)]
         self.cursor_was_moved()
 
-    def go_on(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
+    def select_next(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
         """Go to the next entry (`by` 1) or the previous one (-1) that is wanted.
 
         The search wraps around; wrapping and failure are notified. `noun` names such an entry in
@@ -444,13 +444,13 @@ class LogsPane(FilterPane, Pane):
 
     def action_next_bad(self, by: int) -> None:
         """Go to the next or previous error."""
-        self.listing.go_on(by, lambda line: rank(line.level) >= rank("error"), "error")
+        self.listing.select_next(by, lambda line: rank(line.level) >= rank("error"), "error")
 
     def action_next_hit(self, by: int) -> None:
         """Go to the next or previous line with the words of the last filter."""
         if self._sought:
             wanted = LogFilter(words=self._sought)
-            self.listing.go_on(by, wanted.admits, "line with these words")
+            self.listing.select_next(by, wanted.admits, "line with these words")
         else:
             self.notify("Filter by some words first: / and esc, then n goes through them.", markup=False)
 

@@ -83,7 +83,7 @@ class DeskFunctions(NamedTuple):
     """Called once, when a server was shown for the first time."""
     copy: Callable[[str, str], None]
     """Copies the first text to the clipboard, and reports the second as its name."""
-    tell_all: Callable[[Sequence[News]], None]
+    show_all_news: Callable[[Sequence[News]], None]
     """Keeps news items, and shows the most severe one."""
 
 
@@ -105,9 +105,9 @@ class MainScreen(Screen[None]):
         super().__init__()
         self.link = link
         self.desk = desk
-        self._place = place or ScreenPlace()
-        self.server = self._place.server
-        self.questions = WaitingQuestions(link, self._place.opened)
+        self._position = place or ScreenPlace()
+        self.server = self._position.server
+        self.questions = WaitingQuestions(link, self._position.opened)
         self.refresher = ScreenRefresher(self, link, self.refresh_view, lambda: self.is_calm, self._tick_s)
         self.last_key = -math.inf
         self.last_call = -math.inf
@@ -115,10 +115,10 @@ class MainScreen(Screen[None]):
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner, self.news, self._footer = QuestionBanner(), NewsRow(), DeskFooter()
         self.panes = panes
-        self._first = self._place.screen if self._place.screen in panes else next(iter(panes))
+        self._first = self._position.screen if self._position.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
         self._hands_off = HandsOff(HANDS_OFF_S)
-        self._has_told_of_keys = False
+        self._has_shown_keys = False
         self._has_server = False
         self.has_clock = False
         """True if the header or the banner shows a text that changes with time."""
@@ -238,8 +238,8 @@ class MainScreen(Screen[None]):
         """Return True if the person probably typed a key for a dialog that has closed."""
         if not is_typed(event) or not self._hands_off.ignores_key():
             return False
-        if not self._has_told_of_keys:
-            self._has_told_of_keys = True
+        if not self._has_shown_keys:
+            self._has_shown_keys = True
             self.notify("Keys typed while the question closed were ignored.", markup=False)
         return True
 
@@ -249,7 +249,7 @@ class MainScreen(Screen[None]):
         Not called if the question was closed with escape.
         """
         self._hands_off.begin()
-        self._has_told_of_keys = False
+        self._has_shown_keys = False
 
     def may_open(self, question: Question) -> bool:
         """Return True if a question may open automatically: no dialog is open, and the person is not typing.
@@ -303,7 +303,7 @@ class MainScreen(Screen[None]):
         if not notices:
             return
         self._notice = notices[-1].number
-        self.desk.tell_all([self._news_of(notice) for notice in notices])
+        self.desk.show_all_news([self._news_of(notice) for notice in notices])
 
     def _report_failed_jobs(self, view: CoreView) -> None:
         """Show the jobs that have failed since the last call.
@@ -324,7 +324,7 @@ class MainScreen(Screen[None]):
             text = f"{which} of {job.server} failed{because}: {job.name}"
             news.append(self._news_of(Notice(0, text, Severity.WARNING, "activity/jobs")))
         if news:
-            self.desk.tell_all(news)
+            self.desk.show_all_news(news)
 
     def _news_of(self, notice: Notice) -> News:
         """Return the news item for a notice.
@@ -376,7 +376,7 @@ class MainScreen(Screen[None]):
             self._lead = ("", 0.0)
             self.pane.show_section(part)
 
-    def place(self) -> ScreenPlace:
+    def position(self) -> ScreenPlace:
         """Return the position of the person on the screen.
 
         Never raises, because it is called after an exception ended the screen.
@@ -385,7 +385,7 @@ class MainScreen(Screen[None]):
         for pane in list(self.switcher.children):
             if pane.id and isinstance(pane, Pane):
                 try:
-                    if (position := pane.place()) is not None:
+                    if (position := pane.position()) is not None:
                         panes[pane.id] = position
                 except Exception:
                     _log.exception("where the %s pane was is not known", pane.id)
@@ -405,9 +405,9 @@ class MainScreen(Screen[None]):
             pane = self.panes[name](self.link)
             pane.id = name
             await self.switcher.add_content(pane)
-            if name in self._place.panes and isinstance(pane, Pane):
+            if name in self._position.panes and isinstance(pane, Pane):
                 self.refresh_pane(pane)
-                pane.return_to(self._place.panes[name])
+                pane.return_to(self._position.panes[name])
 
     def _focus_pane(self, name: str) -> None:
         pane = self.switcher.get_child_by_id(name)

@@ -103,11 +103,11 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
         """Create the dialog; `seen` are widgets and tabs with their visible regions."""
         super().__init__()
         self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, seen, strict=False)}
-        self._places = [region.offset for _, region in seen]
+        self._offsets = [region.offset for _, region in seen]
 
     def compose(self) -> ComposeResult:
         """Compose a letter at the top left of each target."""
-        for letter, place in zip(self.targets, self._places, strict=False):
+        for letter, place in zip(self.targets, self._offsets, strict=False):
             label = Static(letter, classes="letter", markup=False)
             label.styles.offset = place
             yield label
@@ -137,13 +137,13 @@ class NewsScreen(PageDialog):
         `dropped` is the number of older news items that are no longer stored.
         """
         super().__init__("Messages")
-        self._told = list(told)
+        self._news = list(told)
         self._copied = copied
         self._dropped = dropped
 
     def page(self) -> Content:
         lines = []
-        for when, severity, text in reversed(self._told):
+        for when, severity, text in reversed(self._news):
             sign, style = NEWS_SIGNS.get(severity, ("·", ""))
             time = (f"{clock(when)[:8]} ", "$text-muted")
             lines.append(Content.assemble(time, (f"{sign} {clean(text)}", style)))

@@ -54,20 +54,22 @@ def server_choice(server: ServerView) -> Choice:
     """Return the line of the server picker: the location of a server, or the reason why it is down."""
     upstream, reason = server.upstream, " ".join("; ".join(server.problems).split())
     if upstream is None:
-        hint = f"✕ {reason}" if reason else server.url or server.place
+        hint = f"✕ {reason}" if reason else server.url or server.location
         return Choice(server.name, server.name, hint, help=reason)
     if upstream.state == "ready":
-        return Choice(server.name, server.name, server.place)
+        return Choice(server.name, server.name, server.location)
     word, _ = upstream_state(upstream)
     told = f"{reason.rstrip('.')}. {upstream.hint}" if reason and upstream.hint else reason or upstream.hint
-    return Choice(server.name, server.name, f"{word} · {reason or server.place}", help=told or server.place)
+    return Choice(
+        server.name, server.name, f"{word} · {reason or server.location}", help=told or server.location
+    )
 
 
 def _replica(replica: ReplicaView) -> Content:
     look = REPLICAS[replica.state]
-    state = clean(f"{look.text}{': ' + replica.said if replica.said else ''}")
+    state = clean(f"{look.text}{': ' + replica.reason if replica.reason else ''}")
     style = TEXT_STYLES[look.tone]
-    return Content.assemble(f"  {clean(replica.name)}  ", (state, style), f"  {clean(replica.place)}")
+    return Content.assemble(f"  {clean(replica.name)}  ", (state, style), f"  {clean(replica.address)}")
 
 
 def _where(server: ServerView) -> Iterator[Content]:
@@ -77,7 +79,7 @@ def _where(server: ServerView) -> Iterator[Content]:
         state = Content.styled(word, style)
         other = (" · V selects another revision", "$text-muted")
         yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", other)
-    for text in (server.place, server.url, "" if upstream is None else upstream.login):
+    for text in (server.location, server.url, "" if upstream is None else upstream.login):
         if text:
             yield Content.styled(clean(text), "$text-secondary")
 

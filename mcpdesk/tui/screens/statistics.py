@@ -257,13 +257,13 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         titles = [title if each is not self.subject else f"{title} {rows}" for each, title in TITLES.items()]
         if self._more:
             titles.append(f"counted {self._statistics.done:.0%}")
-        if gone := self.link.traffic.gone:
+        if gone := self.link.traffic.missing_frames:
             titles.append(f"{counted(gone, 'frame')} deleted uncounted")
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:
         if row.name in (ALL, ALL_REQUESTS) and not row.server:
-            return self._statistics.whole(self.subject)
+            return self._statistics.total(self.subject)
         return self._statistics.sums(self.subject).get((row.server, row.name))
 
     def _facts(self, row: StatisticsRow, tally: CallTally | None) -> list[str]:
@@ -317,7 +317,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         if tally is None or times.began is None or not tally.calls:
             return []
         length_s = times.length_s
-        slots = max(len(self._statistics.whole().rates), _LEAST_S // length_s)
+        slots = max(len(self._statistics.total().rates), _LEAST_S // length_s)
         is_wide = width >= _SIDE_BY_SIDE
         high = max(_LEAST_LINES, min(_MOST_LINES, (height if is_wide else height // 2) - 2))
         cells = (width - 3) // 2 if is_wide else width

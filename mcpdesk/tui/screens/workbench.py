@@ -154,12 +154,12 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
         return Saves()
 
-    def place(self) -> tuple[Drafts, CatalogueItem | None]:
+    def position(self) -> tuple[Drafts, CatalogueItem | None]:
         """Return the drafts of all items, and the open item, for a rebuilt screen."""
         return self._drafts, self.item
 
     def return_to(self, place: tuple[Drafts, CatalogueItem | None]) -> None:
-        """Restore the state that `place` returned."""
+        """Restore the state that `position` returned."""
         self._drafts, item = place
         if item is not None:
             self._open(self._selected_item(item.kind, item.name))
@@ -283,9 +283,9 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
                 return
             draft = self._drafts.of(self.server, wanted.item)
             await self.item_pane.load(draft)
-            if draft.kept:
-                self.app.notify(one_line(f"{wanted.item.name}: {draft.kept}"), markup=False)
-                draft.kept = ""
+            if draft.notice:
+                self.app.notify(one_line(f"{wanted.item.name}: {draft.notice}"), markup=False)
+                draft.notice = ""
             if wanted.arguments is not UNSET and self._opening is wanted:
                 await self.arguments.put(wanted.arguments)
             if self._opening is not wanted:
@@ -371,7 +371,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         await replay.run(self._saves.changed)
         if self._saves.update_page is None:
             is_broken = save.is_broken
-            told = f"recording of {replay.server}: {replay.told}{', breaking change' * is_broken}"
+            told = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
             self.app.main.refresher.refresh()  # show the news of the save itself first
             self.app.notify(one_line(f"{told} · R shows it"), severity=severity, markup=False)
@@ -383,7 +383,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         if result.has_focus_within and not failed and (shown := result.shown_text()) is not None:
             edit_text(self.app, *shown)
             return
-        place = None if draft is None else draft.place
+        place = None if draft is None else draft.location
         if place is None:
             self.app.notify("This item has no file here.", markup=False)
             return

@@ -56,7 +56,7 @@ class ColourRules:
         self._rules: list[ColourRule] = []
         self._read: tuple[int, int] | None = None
         self._due = 0.0
-        self._found: dict[tuple[object, ...], ColourRule | None] = {}
+        self._rule_of: dict[tuple[object, ...], ColourRule | None] = {}
 
     def update(self) -> bool:
         """Reload the file if it was saved. Return True if the rules were replaced."""
@@ -83,15 +83,15 @@ class ColourRules:
         if not self._rules:
             return None
         key = (exchange.number, exchange.ended, exchange.status, len(exchange.notifications))
-        if key not in self._found:
-            if len(self._found) >= _MOST_KEPT:
-                self._found.clear()
-            self._found[key] = next((rule for rule in self._rules if self._passes(rule, exchange)), None)
-        return self._found[key]
+        if key not in self._rule_of:
+            if len(self._rule_of) >= _MOST_KEPT:
+                self._rule_of.clear()
+            self._rule_of[key] = next((rule for rule in self._rules if self._passes(rule, exchange)), None)
+        return self._rule_of[key]
 
     def _load(self, lines: list[str]) -> None:
         self._rules, self.problems = [], []
-        self._found.clear()
+        self._rule_of.clear()
         for number, line in enumerate(lines, 1):
             colour, _, text = line.strip().partition(" ")
             if colour in ("", "#"):  # a comment; a colour may begin with # as well

@@ -71,7 +71,9 @@ SHOWN_BYTES = 256 << 10
 
 def frame_text(index: Index, number: int, most: int | None = None) -> str:
     """Return a frame, or its first `most` bytes, with secrets masked; empty if it is not available."""
-    text = index.whole(number)[:most].decode("utf-8", "replace") if index.frame(number) is not None else ""
+    text = (
+        index.frame_bytes(number)[:most].decode("utf-8", "replace") if index.frame(number) is not None else ""
+    )
     return text if index.reveals_secrets else mask_text(text)
 
 
@@ -80,7 +82,7 @@ def frame_heading(index: Index, number: int) -> str:
     frame = index.frame(number)
     if frame is None:
         return "this frame is no longer in memory, nor in a file"
-    heading, kept = f"frame {number} as it passed, {size_text(frame.size)}", len(index.whole(number))
+    heading, kept = f"frame {number} as it passed, {size_text(frame.size)}", len(index.frame_bytes(number))
     if kept < frame.size and not index.is_here(number):
         return f"{heading}: loading the rest from its core"
     if kept < frame.size:

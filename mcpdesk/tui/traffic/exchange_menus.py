@@ -229,7 +229,7 @@ class SavedFilters:
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = KeptFile(path)
-        self._kept: list[str] = []
+        self._filters: list[str] = []
 
     def all(self) -> list[str]:
         """Return the saved filters.
@@ -238,8 +238,8 @@ class SavedFilters:
         """
         if (data := self._file.read()) is not None:
             lines = data.decode("utf-8", "replace").splitlines()
-            self._kept = [line for line in lines if line.strip() and len(line) <= _LONGEST][:FILTERS_KEPT]
-        return list(self._kept)
+            self._filters = [line for line in lines if line.strip() and len(line) <= _LONGEST][:FILTERS_KEPT]
+        return list(self._filters)
 
     def add(self, query: str) -> None:
         """Save a filter as the newest."""
@@ -251,7 +251,7 @@ class SavedFilters:
         self._write([one for one in self.all() if one != query])
 
     def _write(self, kept: list[str]) -> None:
-        self._kept = kept
+        self._filters = kept
         self._file.write("".join(f"{one}\n" for one in kept).encode())
 
 

@@ -91,29 +91,29 @@ class CompletionLine(Static):
     def __init__(self, index: Index) -> None:
         super().__init__(markup=False)
         self._index = index
-        self._found = Completions(0, ())
+        self._completions = Completions(0, ())
         self._chosen = 0
 
     def show_for(self, text: str) -> None:
         """Show the completions of a filter, given as its field shows it up to the cursor."""
-        self._found, self._chosen = completions(from_field(text), self._index), 0
+        self._completions, self._chosen = completions(from_field(text), self._index), 0
         self._draw()
 
     def move(self, by: int) -> None:
         """Select the next or previous completion."""
-        self._chosen = (self._chosen + by) % max(1, len(self._found.values))
+        self._chosen = (self._chosen + by) % max(1, len(self._completions.values))
         self._draw()
 
-    def taken(self, text: str) -> str:
+    def completed(self, text: str) -> str:
         """Return a filter, typed up to the cursor, with the selected completion.
 
         A space follows, except after the name of a field.
         """
-        value = self._found.values[self._chosen]
-        return from_field(text)[: self._found.start] + value + ("" if value.endswith(":") else " ")
+        value = self._completions.values[self._chosen]
+        return from_field(text)[: self._completions.start] + value + ("" if value.endswith(":") else " ")
 
     def _draw(self) -> None:
-        values = self._found.values
+        values = self._completions.values
         self.display = bool(values)
         pieces: list[tuple[str, str]] = []
         room = max(10, self.app.size.width - 4)

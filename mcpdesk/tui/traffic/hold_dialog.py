@@ -55,8 +55,8 @@ class HeldList(RowList[HeldMessage]):
     """Held messages, oldest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "screen.go_on", "Release", show=False),
-        Binding("R", "screen.all_go_on", "Release all", show=False),
+        Binding("r", "screen.pass", "Release", show=False),
+        Binding("R", "screen.pass_all", "Release all", show=False),
         Binding("d", "screen.drop", "Drop", show=False),
         Binding("t", "screen.delay", "Delay", show=False),
         Binding("a", "screen.answer", "Answer by hand", show=False),
@@ -107,7 +107,7 @@ class HoldDialog(Dialog[bool]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "go_on", "Release", show=False, priority=True),
+        Binding("ctrl+r", "pass", "Release", show=False, priority=True),
         Binding("escape", "back", "Back", show=False, priority=True),
         Binding("f2", "question", "Answer", show=False, priority=True),
     ]
@@ -160,7 +160,7 @@ class HoldDialog(Dialog[bool]):
     def on_mount(self) -> None:
         """Show the held messages, and follow changes."""
         view = self._link.held()
-        self.query_one(WayStrip).current = DIRECTIONS.index(view.ways)
+        self.query_one(WayStrip).current = DIRECTIONS.index(view.directions)
         self._show()
         follow_core(self, self._link, self._look, poll_s=_LOOK_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
@@ -173,7 +173,7 @@ class HoldDialog(Dialog[bool]):
 
     def action_back(self) -> None:
         """Move the focus from the editor to the list, or close the dialog; held messages stay held."""
-        self._keep()
+        self._store_edits()
         if self.editor.has_focus_within:
             self.listing.focus()
         else:
@@ -181,7 +181,7 @@ class HoldDialog(Dialog[bool]):
 
     def action_question(self) -> None:
         """Close the dialog to answer the question in the banner; held messages stay held."""
-        self._keep()
+        self._store_edits()
         self.dismiss(True)
 
     def action_to_filter(self) -> None:
@@ -193,27 +193,27 @@ class HoldDialog(Dialog[bool]):
         self.listing.focus()
         self._hold()
 
-    def action_go_on(self) -> None:
+    def action_pass(self) -> None:
         """Release the message as it is in the editor."""
         if (one := self._one) is None:
             return
         text, what = self.editor.area.true_text, _title(one)
         if self._answers:
-            self._let_go(one, Verdict.ANSWER, text, f"{what} was answered by hand")
+            self._release(one, Verdict.ANSWER, text, f"{what} was answered by hand")
         elif one.text and text != self._loaded:
-            self._let_go(one, Verdict.CHANGE, text, f"{what} was released, changed")
+            self._release(one, Verdict.CHANGE, text, f"{what} was released, changed")
         else:
-            self._let_go(one, Verdict.GO_ON)
+            self._release(one, Verdict.PASS)
 
-    def action_all_go_on(self) -> None:
+    def action_pass_all(self) -> None:
         """Release all messages unchanged."""
         for one in self.listing.rows:
-            self._link.let_go(one.number, Verdict.GO_ON)
+            self._link.release(one.number, Verdict.PASS)
 
     def action_drop(self) -> None:
         """Drop the message."""
         if (one := self._one) is not None:
-            self._let_go(one, Verdict.DROP, "", f"{_title(one)} was dropped")
+            self._release(one, Verdict.DROP, "", f"{_title(one)} was dropped")
 
     def action_delay(self) -> None:
         """Release the message automatically after a delay."""
@@ -235,7 +235,7 @@ class HoldDialog(Dialog[bool]):
         self._hold(self.listing.focus if has_rule else None)
 
     @on(TabStrip.Picked)
-    def way_picked(self, event: TabStrip.Picked) -> None:
+    def direction_picked(self, event: TabStrip.Picked) -> None:
         """Hold messages of the selected direction."""
         event.stop()
         if self._link.held().rule:
@@ -257,11 +257,11 @@ class HoldDialog(Dialog[bool]):
     @on(TextArea.Changed)
     def typed(self) -> None:
         """Keep the edited text, and mark its message."""
-        self._keep()
+        self._store_edits()
 
     def _edit(self, one: HeldMessage | None, *, answers: bool = False) -> None:
         """Show a message, or an answer to it, in the editor, with its unsent edits."""
-        self._keep()
+        self._store_edits()
         self._edited, self._answers = one, answers
         begun = "" if one is None else self._answer_to(one) if answers else one.text
         self.editor.load(begun)
@@ -277,7 +277,7 @@ class HoldDialog(Dialog[bool]):
         tool = next(tools, None) if one.method == "tools/call" else None
         return answer_to(one, tool.definition if tool is not None else {})
 
-    def _keep(self) -> None:
+    def _store_edits(self) -> None:
         """Keep the edits of the message in the editor.
 
         Delete the edits of messages that are no longer held.
@@ -309,14 +309,14 @@ class HoldDialog(Dialog[bool]):
 
         self._decide(lambda: self._link.hold(rule, ways), tell)
 
-    def _let_go(self, one: HeldMessage, how: Verdict, text: str = "", told: str = "") -> None:
+    def _release(self, one: HeldMessage, how: Verdict, text: str = "", told: str = "") -> None:
         """Release a message, and notify the person of an outcome that the list does not show."""
 
         def tell() -> None:
             if told:
                 self.app.notify(told, markup=False)
 
-        self._decide(lambda: self._link.let_go(one.number, how, text), tell)
+        self._decide(lambda: self._link.release(one.number, how, text), tell)
 
     @property
     def _one(self) -> HeldMessage | None:
@@ -358,7 +358,7 @@ class HoldDialog(Dialog[bool]):
         self.listing.show(view.messages)
         most = max(3, int(self.size.height * _SHARE))
         self.listing.styles.height = min(len(view.messages) + 1, most) if view.messages else 1
-        self._keep()
+        self._store_edits()
         self._show_keys()
 
     def _look(self) -> None:
@@ -395,7 +395,7 @@ class HoldDialog(Dialog[bool]):
             yield from self._keys_of(one)
             yield "/ filter"
         else:
-            yield f"holding {view.ways}; none held" if view.rule else "holding is off"
+            yield f"holding {view.directions}; none held" if view.rule else "holding is off"
             yield "/ changes the filter, an empty one ends holding" if view.rule else "/ filter"
         yield "esc closes"
 

@@ -249,7 +249,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self.add_class("-empty")
             self._show_heading(Content(""))
             return
-        whole = self.index.operations.whole.get(number, number)
+        whole = self.index.operations.operation_of.get(number, number)
         self._wanted_step = number if number != whole and frame is None else None
         if self.shown is None or self.shown.number != whole:
             self.shown = None
@@ -267,13 +267,13 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self.set_class(width < min(WIDE, 3 * height), "-stacked")
         if self.shown is not None:
             self._show_facts(self.shown)
-            self._show_place()
+            self._show_position()
             self.call_after_refresh(self._show_failed_line)
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _focus_moved(self) -> None:
-        self._show_place()
+        self._show_position()
 
     def update_exchange(self) -> None:
         """Show changes since the last call.
@@ -428,7 +428,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self.logged, self._failed_at = logged, failed_line(logged)
         self.set_class(bool(logged), "-logged")
         self.set_class(self._failed_at is not None, "-placed")
-        self._show_place()
+        self._show_position()
         log = self.query_one(".log", VerticalScroll)
         is_own = any(line.call is not None for line in logged)
         log.border_title = "log of this call" if is_own else "stderr of the server during the call"
@@ -436,7 +436,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         log.mount_all(log_blocks(logged))
         self.call_after_refresh(self._show_failed_line)
 
-    def _show_place(self) -> None:
+    def _show_position(self) -> None:
         """Show the code line where the call failed, and the keys that open it."""
         if (line := self._failed_at) is None:
             return

@@ -655,17 +655,17 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self._line = lines[-1] if lines else None
             self._offset = self._end()
         elif lines:
-            self._keep_place(lines, reveal=reveal)
+            self._keep_position(lines, reveal=reveal)
         self._remember_top()
         if self.waterfall.is_on and not self.view.raw:
-            self.waterfall.place(lines[self._offset : self._offset + self.rows_visible], self._line)
+            self.waterfall.set_axis(lines[self._offset : self._offset + self.rows_visible], self._line)
         self._clock_at, self._strips.has_clock = monotonic(), False
         if self._bar.visible != (self._end() > 0):
             self._bar.visible = not self._bar.visible
-        self._show_place(len(lines))
+        self._show_position(len(lines))
         self.refresh()
 
-    def _show_place(self, count: int) -> None:
+    def _show_position(self, count: int) -> None:
         """Move the scroll bar if its appearance changes, in eighths of cells."""
         rows, height = self.rows_visible, self.size.height
         grip = max(1.0, rows * height / max(rows, count, 1))
@@ -677,7 +677,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self._bar.window_size = rows
             self._bar.position = self._offset
 
-    def _keep_place(self, lines: Sequence[int], *, reveal: bool) -> None:
+    def _keep_position(self, lines: Sequence[int], *, reveal: bool) -> None:
         """Keep the same lines in the same rows."""
         position = min(self._position(), len(lines) - 1)
         is_whole = self.view.done >= 1 and (self.sorted is None or self.sorted.done >= 1)

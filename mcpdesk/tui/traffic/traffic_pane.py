@@ -169,7 +169,7 @@ class TrafficPane(FilterPane, Pane):
         is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
         return TICK_S if is_ageing else RULES_S
 
-    def place(self) -> tuple[str, int | None]:
+    def position(self) -> tuple[str, int | None]:
         """Return the filter, and the selected exchange unless the newest one is followed."""
         return self.filter_field.true_text, None if self.listing.following else self.listing.selected
 
@@ -203,7 +203,7 @@ class TrafficPane(FilterPane, Pane):
         if action in ("take", "choose"):
             return self.filter_field.has_focus and self.completion.display
         view = self.link.view()
-        if action in ("hold", "can", "faults"):
+        if action in ("hold", "mock", "faults"):
             return bool(view.servers) or view.can_hold
         return action not in ("replay", "edit", "logs") or bool(view.servers)
 
@@ -215,7 +215,7 @@ class TrafficPane(FilterPane, Pane):
         """Complete the filter."""
         field = self.filter_field
         begun, rest = field.value[: field.cursor_position], field.value[field.cursor_position :]
-        taken = to_field(self.completion.taken(begun))
+        taken = to_field(self.completion.completed(begun))
         field.value = taken + rest.lstrip()
         field.cursor_position = len(taken)
         self.completion.show_for(taken)
@@ -330,7 +330,7 @@ class TrafficPane(FilterPane, Pane):
         self.app.push_screen(FaultDialog(self.link, self.filter_field.true_text))
 
     @work
-    async def action_can(self) -> None:
+    async def action_mock(self) -> None:
         """Mock all requests like the selected one with its answer, or end that."""
         chosen = self._chosen()
         if chosen is None:
@@ -345,7 +345,7 @@ class TrafficPane(FilterPane, Pane):
                 help = "For every client and all arguments, until M ends it."
                 if not await is_confirmed(self.app, question, Choice("mock", True, key="y", help=help), "no"):
                     return
-            await asyncio.wrap_future(self.link.can(what, ends))
+            await asyncio.wrap_future(self.link.mock(what, ends))
         except ValueError as error:
             self.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
             return
@@ -554,7 +554,7 @@ class TrafficPane(FilterPane, Pane):
         if held.faults:
             right = f"faults: {held.struck} so far · B · {right}"
         if held.rule:
-            right = f"holding {held.ways}: {len(held.messages)} held · H · {right}"
+            right = f"holding {held.directions}: {len(held.messages)} held · H · {right}"
         if (left, right, width) == self._status:
             return
         self._status = (left, right, width)
@@ -594,8 +594,8 @@ def counts(listing: TrafficList) -> str:
         parts.append(f"{index.table.base:,} older in the capture")
     if index.removed:
         parts.append(f"{counted(index.removed, 'frame')} removed from the capture")
-    if index.gone:
-        parts.append(f"{counted(index.gone, 'frame')} deleted")
+    if index.missing_frames:
+        parts.append(f"{counted(index.missing_frames, 'frame')} deleted")
     if index.remarks_left_out:
         parts.append(f"{counted(index.remarks_left_out, 'remark')} left out")
     return " · ".join(parts)

@@ -56,7 +56,7 @@ class Waterfall:
         self._index = index
         self._axis = TimeAxis(0.0, 1.0)
 
-    def place(self, lines: Iterable[int], selected: int | None) -> None:
+    def set_axis(self, lines: Iterable[int], selected: int | None) -> None:
         """Set the axis to the visible exchanges.
 
         A zoomed axis begins a little before the selected exchange.

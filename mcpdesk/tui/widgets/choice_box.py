@@ -66,13 +66,13 @@ class ChoiceBox(Widget, can_focus=True):
         return 0 < self.size.width < sum(cell_len(label) + 4 for label in self._labels) - 2
 
     @property
-    def _place(self) -> int | None:
+    def _selected_index(self) -> int | None:
         """Position of the selected label, or None if no label is selected."""
         return len(self._labels) - 1 if self.index is None and self._optional else self.index
 
     def render(self) -> Content:
         """Draw all labels with the selected one marked, or only the selected one if they do not fit."""
-        picked = self._place
+        picked = self._selected_index
         if self.is_folded:
             label = _NONE if picked is None else self._labels[picked]
             return Content.assemble((f"{label} ", "bold" if self.index is not None else "$text-muted"), "▾")
@@ -84,7 +84,7 @@ class ChoiceBox(Widget, can_focus=True):
 
     def action_step(self, by: int) -> None:
         """Select the next or previous label."""
-        self.pick((self._place + by) % len(self._labels) if self._place is not None else 0)
+        self.pick((self._selected_index + by) % len(self._labels) if self._selected_index is not None else 0)
 
     def action_open(self) -> None:
         """Open the menu, or select the next label if all are shown."""
@@ -92,7 +92,9 @@ class ChoiceBox(Widget, can_focus=True):
             self.action_step(1)
             return
         choices = [Choice(label, at) for at, label in enumerate(self._labels)]
-        menu = Menu("Choose", choices, filtered=len(choices) > _FILTERED_ABOVE, cursor=self._place or 0)
+        menu = Menu(
+            "Choose", choices, filtered=len(choices) > _FILTERED_ABOVE, cursor=self._selected_index or 0
+        )
         self.app.push_screen(menu, self.pick)
 
     def on_click(self, event: events.Click) -> None:

@@ -23,7 +23,7 @@ class Pane(Widget):
         """
         return None
 
-    def place(self) -> Any:
+    def position(self) -> Any:
         """Return the state that `return_to` needs to restore the position after a restart; None without."""
         return None
 

@@ -181,7 +181,7 @@ def answered_calls(draft: Draft) -> list[Exchange]:
         one
         for one in found
         if (one.server, one.method, one.name) == (draft.server, method, name)
-        and one.whole is None
+        and one.part_of is None
         and one.response is not None
     ]
 

@@ -79,7 +79,7 @@ class Draft:
     """True if the running call reads a watched resource again automatically."""
     has_no_suggestions: bool = False
     """True if the server refused to suggest values; it is not asked again."""
-    kept: str = ""
+    notice: str = ""
     """Message about the entered values that were kept when the schema changed, until it is shown."""
     insisted: Any = UNSET
     """Invalid arguments that the person was warned about; a second call sends them unchanged."""
@@ -92,7 +92,7 @@ class Draft:
     def change_schema(self, schema: Schema) -> None:
         """Replace the schema.
 
-        Unchanged fields get new defaults; entered values are kept, with a message in `kept`.
+        Unchanged fields get new defaults; entered values are kept, with a message in `notice`.
         """
         before, entered = form_node(self.schema).value(), self.node.value()
         self.schema, self.node = schema, form_node(schema)
@@ -102,7 +102,7 @@ class Draft:
             self.node.put(merged_values(before, entered, self.node.value()))
         if self.text is not None and _is_same(_read(self.text), before):
             self.text = pretty(self.node.value())
-        self.kept = _kept_values_message(before, entered, schema)
+        self.notice = _kept_values_message(before, entered, schema)
 
     def fill_form(self, arguments: Any) -> bool:
         """Put arguments into the form; return False if the form cannot show all of them."""
@@ -165,7 +165,7 @@ class Draft:
         return tuple(line for line in self.link.logs() if line.call == key)
 
     @property
-    def place(self) -> tuple[Path, int] | None:
+    def location(self) -> tuple[Path, int] | None:
         """File and line of the last call's failure, else of the item.
 
         None if the file is not on this machine.
@@ -205,7 +205,7 @@ class Draft:
             is_same = (found.connection, found.id) == (call.connection, call.request_id)
             if not is_same or found.started < call.started - 1:
                 continue
-            whole = found if found.whole is None else traffic.exchange(found.whole)
+            whole = found if found.part_of is None else traffic.exchange(found.part_of)
             if whole.ended is not None and whole.status is not Status.LEFT:
                 self.is_left = False
                 self.outcome = replace(self.outcome, elapsed_s=whole.elapsed(whole.ended))

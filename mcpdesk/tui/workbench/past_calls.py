@@ -78,7 +78,7 @@ class History:
     def add(self, call: PastCall) -> None:
         """Append a call."""
         self._read()
-        self._keep(call)
+        self._add(call)
         self._file.write(_line(call), append=True)
 
     def _read(self) -> None:
@@ -89,14 +89,14 @@ class History:
         data = self._file.read() or b""
         for line in data.splitlines():
             try:
-                self._keep(PastCall(**orjson.loads(line)))
+                self._add(PastCall(**orjson.loads(line)))
             except (orjson.JSONDecodeError, TypeError):
                 continue  # skip a damaged line, or one with other fields
         if len(data) > _COMPACT_ABOVE:
             kept = (call for calls in self._calls.values() for call in calls)
             self._file.write(b"".join(map(_line, sorted(kept, key=lambda call: call.time))))
 
-    def _keep(self, call: PastCall) -> None:
+    def _add(self, call: PastCall) -> None:
         self._calls.setdefault((call.server, call.item), deque(maxlen=MAX_PER_ITEM)).append(call)
 
 

@@ -92,7 +92,7 @@ class RecordingReplay:
         self._link = link
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Summary of the results: `12 same, 1 fails now`."""
         counted = {one: sum(row.verdict is one for row in self.rows) for one in ReplayVerdict}
         parts = [f"{count} {one.value[1]}" for one, count in counted.items() if count]
@@ -269,7 +269,7 @@ def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
     """Return a call that can be compared; None for running, multi-part and replayed ones."""
     request, response = exchange.request, exchange.response
     is_over = exchange.status in (Status.OK, Status.ERROR, Status.TOOL_ERROR)
-    is_whole = exchange.whole is None and not exchange.parts and exchange.direction is Direction.IN
+    is_whole = exchange.part_of is None and not exchange.parts and exchange.direction is Direction.IN
     if request is None or response is None or not is_over or not is_whole:
         return None
     try:

@@ -126,7 +126,7 @@ class SavePage(Dialog[None]):
         replay = save.replay
         self.query_one(".box").border_title = _title(kept, kept.index(save))
         self.query_one("#contract Static", Static).update(_contract(save))
-        told = "not made" if replay is None else f"{replay.told}{' …' if replay.is_running else ''}"
+        told = "not made" if replay is None else f"{replay.summary}{' …' if replay.is_running else ''}"
         problem = f" · {one_line(replay.problem)}" if replay is not None and replay.problem else ""
         self.query_one(".told", Static).update(f"Calls of read-only tools: {told}{problem}")
         every = "on" if saves.at_every_save else "off"

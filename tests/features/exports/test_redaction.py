@@ -166,11 +166,11 @@ def test_fifty_secrets_and_none_is_left(
     archive = Archive(shared)
     archive.index.catch_up(float("inf"))
     one = next(one for one in archive.index.exchanges if one.name == "login")
-    arguments = json.loads(archive.whole(one.request or 0))["params"]["arguments"]
+    arguments = json.loads(archive.frame_bytes(one.request or 0))["params"]["arguments"]
     assert arguments["user"] == "ada" and arguments["word"] == MASK and len(one.notifications) == 30
     assert archive.unreadable == 0 and [mark.how for mark in archive.marks] == ["changed"]
     (started,) = (one for one in archive.index.exchanges if one.name == "start")
-    asked = json.loads(archive.whole(started.request or 0))["params"]["arguments"]
+    asked = json.loads(archive.frame_bytes(started.request or 0))["params"]["arguments"]
     assert asked["args"] == ["--api-key", MASK, "--verbose", "on"] and asked["required"][1] == "harmless"
     answer = archive.frame(started.response or 0)
     assert answer is not None and answer.end.startswith(b',"last":"the end"') and answer.size > KEPT_BYTES

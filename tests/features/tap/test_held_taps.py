@@ -138,9 +138,9 @@ def held(link: TapLink) -> HeldMessage:
     return found
 
 
-def let_go(link: TapLink, how: Verdict, text: str = "") -> None:
+def release(link: TapLink, how: Verdict, text: str = "") -> None:
     one = held(link)
-    assert result_of(link.let_go(one.number, how, text or one.text))
+    assert result_of(link.release(one.number, how, text or one.text))
     wait_until(lambda: one not in link.held().messages)
 
 
@@ -157,7 +157,7 @@ def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders:
         assert (one.method, one.name, one.id, one.is_answer) == ("tools/call", "run", 2, False)
         [told] = [notice.text for notice in link.notices() if notice.text.startswith("held")]
         assert "tools/call run" in told
-        let_go(link, Verdict.CHANGE, one.text.replace("rm -rf /", "ls"))
+        release(link, Verdict.CHANGE, one.text.replace("rm -rf /", "ls"))
         assert client.hears()["result"]["got"]["params"]["arguments"] == {"command": "ls"}
         link.traffic.catch_up(1)
         wait_until(lambda: link.traffic.marks or link.traffic.catch_up(1))
@@ -236,19 +236,19 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
         assert result_of(link.hold("tool:run", "requests"))
         write(pretty[0])
         assert (held(link).name, held(link).id) == ("run", 0)
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
         assert answer()["result"]["text"] == pretty[0], "the very bytes pass"
         write(pretty[1])
-        let_go(link, Verdict.CHANGE, held(link).text.replace("rm -rf /", "ls"))
+        release(link, Verdict.CHANGE, held(link).text.replace("rm -rf /", "ls"))
         changed = answer()["result"]
         assert changed["got"]["params"]["arguments"] == {"command": "ls"} and changed["text"].count("\n") == 1
         write(pretty[2])
-        let_go(link, Verdict.DROP)
+        release(link, Verdict.DROP)
         assert result_of(link.hold("tool:run", "answers"))
         write(pretty[3])
         one = held(link)
         assert (one.id, one.is_answer) == (3, True) and not client.can_hear()
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
         assert answer()["id"] == 3, "of the dropped one nothing came"
         write(pretty[0].partition("}")[0])
         assert result_of(link.hold("", "answers"))
@@ -267,14 +267,14 @@ def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: 
     with tapped() as client, looking(client) as link:
         result_of(link.hold("tool:run", "both"))
         client.call(1)
-        let_go(link, Verdict.ANSWER, '{"content": []}')
+        release(link, Verdict.ANSWER, '{"content": []}')
         assert client.hears() == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
         client.call(2)
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
         assert held(link).is_answer and client.hears(0.1) is None
-        let_go(link, Verdict.DROP)
+        release(link, Verdict.DROP)
         client.call(3)
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
         one = held(link)
         assert result_of(link.delay(one.number, 0.05))
         assert client.hears()["id"] == 3
@@ -291,35 +291,35 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
         client.call(1, _meta={"progressToken": "p"})
         first = held(link)
         assert client.hears(0.1) is None, "the answer waits behind the notifications of its request"
-        let_go(link, Verdict.CHANGE, first.text.replace('"progress": 1', '"progress": 0.5'))
+        release(link, Verdict.CHANGE, first.text.replace('"progress": 1', '"progress": 0.5'))
         assert client.hears()["params"]["progress"] == 0.5
-        let_go(link, Verdict.DROP)
+        release(link, Verdict.DROP)
         assert client.hears()["id"] == 1
         result_of(link.hold("method:elicitation/create", "both"))
         client.call(2, "ask")
-        let_go(link, Verdict.ANSWER, '{"action": "decline"}')
+        release(link, Verdict.ANSWER, '{"action": "decline"}')
         assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "decline"}
         client.call(3, "ask")
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
         assert client.hears()["id"] == "q"
         client.send({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept"}})
         one = held(link)
-        let_go(link, Verdict.CHANGE, one.text.replace("accept", "cancel"))
+        release(link, Verdict.CHANGE, one.text.replace("accept", "cancel"))
         assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "cancel"}
         result_of(link.hold("kind:notification", "both"))
         client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        let_go(link, Verdict.GO_ON)
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
+        release(link, Verdict.PASS)
         assert client.hears()["params"]["data"]["method"] == "notifications/initialized"
 
 
 def test_a_canned_answer_and_faults_reach_the_client_of_a_tap(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
         server = link.traffic.connections[1].server
-        assert result_of(link.can(CannedCall(server, "tools/call", "run"), '{"result": {"content": []}}'))
+        assert result_of(link.mock(CannedCall(server, "tools/call", "run"), '{"result": {"content": []}}'))
         client.call(1)
         assert client.hears()["result"] == {"content": []}
-        result_of(link.can(CannedCall(server, "tools/call", "run"), ""))
+        result_of(link.mock(CannedCall(server, "tools/call", "run"), ""))
         result_of(link.set_faults('error -32000 "by rule" for tool:run'))
         client.call(2)
         assert client.hears()["error"] == {"code": -32000, "message": "by rule"}
@@ -345,7 +345,7 @@ def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> 
         assert client.hears()["id"] == 2
         with looking(client) as link:
             assert not rendezvous.is_stale(client.tap.door), "a check for a core must not count as a visit"
-            wait_until(lambda: link.held().ways == "requests")
+            wait_until(lambda: link.held().directions == "requests")
             result_of(link.hold("tool:run", "requests"))
             assert not rendezvous.is_stale(client.tap.door)
             client.call(3)
@@ -374,9 +374,9 @@ def test_a_client_that_ends_its_input_still_gets_what_was_held(own_folders: Path
         client.call(1)
         held(link)
         client.process.stdin.close()  # type: ignore[union-attr]
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
         assert held(link).is_answer
-        let_go(link, Verdict.GO_ON)
+        release(link, Verdict.PASS)
         assert client.hears()["id"] == 1
         assert client.process.wait(WITHIN_S) == 0
 

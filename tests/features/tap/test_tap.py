@@ -414,7 +414,7 @@ def test_a_whole_conversation_of_the_official_client_is_the_same_on_both_sides_o
     found = capture(own_folders)
     for direction, side in ((Direction.IN, "in"), (Direction.OUT, "out")):
         frames = (frame for frame in found.frames(0, found.count) if frame is not None)
-        recorded = [found.whole(frame.number) for frame in frames if frame.direction is direction]
+        recorded = [found.frame_bytes(frame.number) for frame in frames if frame.direction is direction]
         assert recorded == (tmp_path / f"inner.{side}").read_bytes().splitlines()
     assert "mcp" in found.connections[1].peer
 

@@ -139,7 +139,7 @@ def test_a_capture_that_is_written_is_followed_into_its_further_parts(tmp_path: 
     while index.catch_up():
         pass
     assert sum(one.response is not None for one in index.exchanges) == 99
-    assert len(index.whole(298)) == 600_003
+    assert len(index.frame_bytes(298)) == 600_003
     assert Archive(tmp_path / "a.jsonl").count == archive.count and archive.unreadable == 0
     link.close()
 

@@ -235,7 +235,7 @@ async def test_a_lease_is_renewed_in_a_full_engine(server: EngineServer, engine:
 async def test_a_replica_that_left_is_remembered_though_others_renew_their_leases(engine: Engine) -> None:
     left, stays = LivingReplicas(engine), LivingReplicas(engine)
     await stays.renew()
-    await left.say(is_ending=True)
+    await left.update(is_ending=True)
     await left.close()
     await stays.renew()
     assert [each.id for each in await living_replicas(engine)] == [stays.me.id]
@@ -270,9 +270,9 @@ async def test_events_reach_the_others_in_order_and_not_their_sender(engine: Eng
         bus.listen("changed", lambda facts, name=name: heard.append((name, facts["number"])))  # type: ignore[misc]
         await bus.start()
     for number in range(100):
-        one.tell("changed", number=number)
-    one.tell("unknown", number=0)
-    two.tell("changed", number=-1)
+        one.publish("changed", number=number)
+    one.publish("unknown", number=0)
+    two.publish("changed", number=-1)
     await until(lambda: {("two", 99), ("one", -1)} <= set(heard))
     # Events that were sent while the engine was slow may be sent, and received, once more.
     distinct = list(dict.fromkeys(heard))
@@ -294,8 +294,8 @@ async def test_an_event_that_cannot_be_handled_keeps_no_other_from_being_heard(e
 
     two.listen("changed", hear)
     await two.start()
-    one.tell("changed", number=1)
-    one.tell("changed", number=2)
+    one.publish("changed", number=1)
+    one.publish("changed", number=2)
     await until(lambda: list(dict.fromkeys(heard)) == [1, 2])
     await one.close()
     await two.close()
@@ -323,9 +323,9 @@ async def test_events_told_while_the_engine_is_away_are_heard_when_it_is_back(
     await two.start()
     server.kill()
     await until(lambda: not engine.status.is_up)
-    one.tell("changed", number=1)
+    one.publish("changed", number=1)
     server.start()
-    one.tell("changed", number=2)
+    one.publish("changed", number=2)
     await until(lambda: list(dict.fromkeys(heard)) == [1, 2])
     await one.close()
     await two.close()
@@ -377,7 +377,7 @@ async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
         heard: list[int] = []
         two.listen("changed", lambda told: heard.append(told["number"]))
         await two.start()
-        one.tell("changed", number=1)
+        one.publish("changed", number=1)
         await until(lambda: heard == [1])
         await one.close()
         await two.close()

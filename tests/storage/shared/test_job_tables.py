@@ -62,7 +62,7 @@ def row(identifier: str, holder: str, status: TaskStatus = TaskStatus.WORKING, f
 
 async def one(table: JobTable, identifier: str) -> JobRow | None:
     """The record of one job."""
-    (found,) = await table.known([identifier])
+    (found,) = await table.find([identifier])
     return found
 
 
@@ -76,7 +76,7 @@ async def test_a_record_is_found_as_it_was_written(place: tuple[Tables, Holders]
     assert await table.write([full, row("j2", "a")], ()) == set()
     assert await one(table, "j1") == full
     assert await one(place[0]("b"), "j1") == full
-    assert await table.known(["none", "j1"]) == [None, full]
+    assert await table.find(["none", "j1"]) == [None, full]
     assert await table.write([], ["j1"]) == set()
     assert await one(table, "j1") is None
 

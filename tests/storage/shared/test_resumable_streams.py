@@ -218,18 +218,18 @@ def test_a_call_with_an_endless_id_is_not_named() -> None:
 def test_event_ids_of_a_standing_stream_say_what_its_client_has_heard() -> None:
     store, connection = new_store(), Connection()
     heard = BusPosition("1764166000000-3", 17, "ab12cd34")
-    store.heard = lambda: heard
+    store.bus_position = lambda: heard
     standing, answering = store.open(), store.open(MARK)
     standing.attach(connection)
     standing.put(b"{}")
     answering.put(b"1")
     place = position_of(connection.pieces[0])
     assert place is not None and (place.stream, place.number) == (0, 1)
-    assert (place.heard, place.call) == (heard, None)
-    assert answering.kept == [(1, numbered(1, 1, MARK, b"1"))]
+    assert (place.bus_position, place.call) == (heard, None)
+    assert answering.events == [(1, numbered(1, 1, MARK, b"1"))]
     for other in (f"1:1:{MARK}", "1:1", "1:1:h", "1:1:h1-2-3", "1:1:hab-2-3-x"):
         found = parse_event_id(other)
-        assert found is not None and found.heard is None
+        assert found is not None and found.bus_position is None
 
 
 @pytest.fixture
@@ -362,7 +362,7 @@ async def test_streams_of_a_session_that_ended_are_removed(
     pair.reach("0:1").attach(connection, connection.let_go, 1)
     await until(lambda: connection.messages == [b"2"])
     pair.other.remove_soon(SESSION, pair.store.archived)
-    pair.other.let_go(SESSION)
+    pair.other.disconnect(SESSION)
     assert connection.is_let_go
     await until(lambda: "stream" not in shared_engine.ask("KEYS", f"*{deployment(tmp_path)}*"))
 

@@ -96,7 +96,7 @@ async def works(url: str) -> None:
     heard: list[int] = []
     two.listen("changed", lambda told: heard.append(told["number"]))
     await two.start()
-    one.tell("changed", number=3)
+    one.publish("changed", number=3)
     await until(lambda: heard == [3])
     assert await engine.script("return ARGV[1]", [engine.key("a")], ["b"]) == b"b"
     assert engine.status.is_up

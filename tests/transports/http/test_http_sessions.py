@@ -34,7 +34,7 @@ async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(http_sessions, "SWEEP_S", 0.01)
     kept = HttpSessions(ttl_s=0.0)
     session = HttpSession(Peer().endpoint, "t")
-    kept.keep(session)
+    kept.add(session)
     await until(lambda: session.is_closed)
     assert len(kept) == 0
 
@@ -43,10 +43,10 @@ async def test_the_longest_unused_session_makes_room() -> None:
     kept = HttpSessions(ttl_s=60, most=2)
     endpoint = Peer().endpoint
     first, second, third = (HttpSession(endpoint, "t") for _ in range(3))
-    kept.keep(first)
-    kept.keep(second)
+    kept.add(first)
+    kept.add(second)
     assert kept.get(first.id, endpoint.name) is first
-    kept.keep(third)
+    kept.add(third)
     assert second.is_closed
     assert kept.get(second.id, endpoint.name) is None
     assert kept.get(first.id, "another") is None
@@ -106,7 +106,7 @@ def left(folder: Path, *records: SessionRecord) -> None:
 
 
 def taken(records: SessionRecords, wanted: SessionRecord) -> SessionRecord | None:
-    return records.take(wanted.id, wanted.server, [wanted.owner])
+    return records.claim(wanted.id, wanted.server, [wanted.owner])
 
 
 def test_a_session_is_taken_by_one_process_alone_once_its_own_has_ended(
@@ -117,8 +117,8 @@ def test_a_session_is_taken_by_one_process_alone_once_its_own_has_ended(
     living.write([first])
     assert taken(other, first) is None
     living.close((), ())
-    assert other.take(first.id, "elsewhere", [first.owner]) is None
-    assert other.take(first.id, first.server, [seal("first", "ada", "")]) is None
+    assert other.claim(first.id, "elsewhere", [first.owner]) is None
+    assert other.claim(first.id, first.server, [seal("first", "ada", "")]) is None
     assert taken(other, first) == replace(first, restarts=1)
     assert taken(third, first) is taken(other, first) is None
     other.write((), [first.id])

@@ -91,12 +91,12 @@ def test_equal_heads_are_one_value_and_the_oldest_are_forgotten(monkeypatch: pyt
 
 def test_headers_are_recorded_as_they_came() -> None:
     given = [("Host", "x"), ("Accept", "a"), ("Accept", "b")]
-    assert head(headers=given).noted == tuple(given)
+    assert head(headers=given).masked_headers == tuple(given)
     assert head().line == "POST /mcp/echo HTTP/1.1"
 
 
 def test_keys_in_addresses_are_not_recorded_however_they_are_spelt() -> None:
     given = [("Referer", "http://h/?%61pi_key=s3cret&x=1"), ("X-From", "https://ada:s3cret@h/?a=b")]
     seen = head("/mcp/sample;%74oken=s3cret;x?mode=a;API%5FKEY=s3cret", headers=given)
-    assert "s3cret" not in seen.line + str(seen.noted) + str(seen.said)
-    assert "mode=a" in head("/mcp?mode=a&key=b").line and "x=1" in str(seen.noted)
+    assert "s3cret" not in seen.line + str(seen.masked_headers) + str(seen.http_note)
+    assert "mode=a" in head("/mcp?mode=a&key=b").line and "x=1" in str(seen.masked_headers)

@@ -222,7 +222,7 @@ def test_the_store_is_bounded_and_keeps_the_newest() -> None:
         one.put(b"{}")
     assert len(store) == 4
     two.put(b"x" * 500)
-    assert (len(store), len(one.kept), len(two.kept)) == (1, 0, 1)
+    assert (len(store), len(one.events), len(two.events)) == (1, 0, 1)
     assert store.size > 500
     one.end()
     assert store.find("0:1") is None

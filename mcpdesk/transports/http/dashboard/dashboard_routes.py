@@ -253,7 +253,7 @@ class DashboardRoutes:
     async def _file(self, request: web.BaseRequest, identifier: str) -> web.StreamResponse:
         """Send the files of a job. A link cannot send the page key, so its URL contains a ticket."""
         self._sign_in.admit_ticket(request, identifier)
-        job = self._site.jobs.known(identifier)
+        job = self._site.jobs.by_id(identifier)
         if job is None:
             return plain_error(404, NO_JOB)
         return await download(request, job, PRIVATE) or plain_error(404, NO_FILE)

@@ -171,7 +171,7 @@ class Talk:
         message = _decoded(self._body)
         return isinstance(message, dict) and not _is_request(message)
 
-    async def tell(self, message: dict[str, Any]) -> None:
+    async def send_to_server(self, message: dict[str, Any]) -> None:
         """Send a message to the server on behalf of the client."""
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
         headers |= {name: it for name, it in self._headers.items() if name.lower() not in _OF_ONE_MESSAGE}
@@ -217,13 +217,17 @@ class PassThroughRoutes:
         if body or (head.method == "POST" and not is_streamed):
             is_json = message is not None
             self._site.recorder.frame(
-                client.info.number, Direction.IN, body if is_json else unreadable(body), is_json, head.said
+                client.info.number,
+                Direction.IN,
+                body if is_json else unreadable(body),
+                is_json,
+                head.http_note,
             )
         work, connection = Work(), connection_of(request)
         connection.on_lost(work.end)
         client.works.add(work)
         watch = self._site.watch
-        followed = None if watch is None else watch.follow(client.info, message, head.carried)
+        followed = None if watch is None else watch.follow(client.info, message, head.headers)
         answer: web.StreamResponse | None = None
         unclaimed = UnclaimedMessages(partial(self._record_unclaimed, client))
         try:
@@ -247,7 +251,7 @@ class PassThroughRoutes:
 
     def close(self) -> None:
         """Note that all clients have disconnected."""
-        for client in self.clients.known():
+        for client in self.clients.clients():
             self.clients.end(client)
 
     def hang_up(self, connection: int) -> bool:
@@ -283,7 +287,7 @@ class PassThroughRoutes:
         head = head_of(request)
         if head.sent_on is None:
             rules = self._site.rules
-            head.sent_on = sent_headers(head.carried, rules.api_key_header, rules.api_key)
+            head.sent_on = sent_headers(head.headers, rules.api_key_header, rules.api_key)
         headers = head.sent_on
         response: web.StreamResponse | None = None
         kept_headers = CIMultiDict[str]()
@@ -312,7 +316,7 @@ class PassThroughRoutes:
                 size = kept_headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL
                 if kind == JSON and (is_small or (holds.holds_answers and talk.request)):
-                    return await self._whole_answer(answer, kept_headers, talk)
+                    return await self._buffered_answer(answer, kept_headers, talk)
                 if holds.is_on:
                     kept_headers.popall("Content-Length", None)
                 chunks = _counted(answer.chunks(), connection_of(request))
@@ -361,7 +365,7 @@ class PassThroughRoutes:
         """Hold a message for a person. Return the message to forward, or the response to send instead."""
         holds, number = self._site.holds, talk.client.info.number
         if not _is_request(message):
-            kept = await holds.hold_told(number, message)
+            kept = await holds.hold_one_way(number, message)
             return web.Response(status=202) if kept is None else kept
         try:
             sent, given = await holds.hold_request(number, message, in_session)
@@ -378,7 +382,7 @@ class PassThroughRoutes:
             return web.Response(status=202)
         return sent
 
-    async def _whole_answer(
+    async def _buffered_answer(
         self, answer: ForwardedAnswer, headers: CIMultiDict[str], talk: Talk
     ) -> web.StreamResponse:
         """Send an answer that consists of one JSON value.
@@ -473,7 +477,9 @@ class PassThroughRoutes:
             return data
         request = talk.request
         if "method" in message:
-            return await holds.hold_sent(number, data, talk.tell, None if request is None else request["id"])
+            return await holds.hold_sent(
+                number, data, talk.send_to_server, None if request is None else request["id"]
+            )
         if request is None or not _is_answer(message, request):
             return data
         kept = await holds.hold_answer(number, request, talk.came, message)
@@ -532,7 +538,7 @@ class PassThroughRoutes:
                 seen.add(piece)
                 yield piece
         finally:
-            self._record_cut(client, Direction.IN, seen, head_of(request).said)
+            self._record_cut(client, Direction.IN, seen, head_of(request).http_note)
 
     def _record_cut(
         self, client: PassedClient, direction: Direction, seen: Seen, note: HttpNote | None
@@ -541,7 +547,7 @@ class PassThroughRoutes:
         self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
     def _record(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
-        self._take(talk, data, said, _decoded(data))
+        self._record_message(talk, data, said, _decoded(data))
 
     async def _record_events(self, talk: Talk, events: Iterable[Event], said: HttpNote | None) -> None:
         """Record the messages of a stream, including those that are not parsed because the client left."""
@@ -562,12 +568,12 @@ class PassThroughRoutes:
             except asyncio.CancelledError:  # the client has disconnected
                 self._record_unparsed(talk, data, said)
                 raise
-        self._take(talk, data, said, message, read)
+        self._record_message(talk, data, said, message, read)
 
     def _record_unparsed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
         self._site.recorder.frame(talk.client.info.number, Direction.OUT, unreadable(data), False, said)
 
-    def _take(
+    def _record_message(
         self, talk: Talk, data: bytes, said: HttpNote | None, message: Any, read: ReadFrame | None = None
     ) -> None:
         client = talk.client

@@ -92,7 +92,7 @@ class PassedClient(Struct):
 
 
 class PassedClients:
-    """Known clients. Use it on one loop. `known` and `former` may be used on any thread."""
+    """Known clients. Use it on one loop. `clients` and `former` may be used on any thread."""
 
     def __init__(
         self, recorder: Recorder, ttl_s: Callable[[], float], on_left: Callable[[int], None]
@@ -107,13 +107,13 @@ class PassedClients:
         """Former clients, by server."""
         self._looking: asyncio.TimerHandle | None = None
 
-    def known(self) -> list[PassedClient]:
+    def clients(self) -> list[PassedClient]:
         """Return all clients, in no particular order."""
         return list(self._by_key.values())
 
     def find(self, connection: int) -> PassedClient | None:
         """Return the client with a connection number, or None."""
-        return next((each for each in self.known() if each.info.number == connection), None)
+        return next((each for each in self.clients() if each.info.number == connection), None)
 
     def sender(
         self, server: str, session: str, address: str, message: object, number: Callable[[], int]
@@ -164,7 +164,7 @@ class PassedClients:
 
     def _forget_quiet(self) -> None:
         before = time.time() - self._ttl_s()
-        for client in self.known():
+        for client in self.clients():
             if client.seen >= before and len(self._by_key) <= MOST:
                 return
             if not client.works:
