@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
     from mcpdesk.settings import Settings
+    from mcpdesk.transports.http.extra_routes import ExtraRoutes
+    from mcpdesk.transports.http.site import Site
     from mcpdesk.transports.relay import RelayTraffic
 
 
@@ -202,3 +204,7 @@ class Feature:
     def picture_view(self, encoded: str, note: str) -> Widget | None:
         """Widget for a picture in a result, from base64 and a description."""
         return None
+
+    def http_routes(self, site: Site) -> Sequence[ExtraRoutes]:
+        """Routes of an HTTP listener, for paths that the listener itself does not serve."""
+        return ()

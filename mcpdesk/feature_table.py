@@ -6,6 +6,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "browser_desk": frozenset({"require_free_address", "served_pages"}),
     "contract": frozenset({"commands", "agreed_definitions"}),
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
+    "dashboard": frozenset({"http_routes"}),
     "load": frozenset({"commands"}),
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "openapi": frozenset({"folder_sources"}),

@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "auth": {"protocol"},
     "server": {"protocol", "jobs", "inbox", "storage", "auth"},
     "tools": {"server", "jobs", "inbox", "storage", "protocol", "feature", "features"},
-    "transports": {"protocol", "auth", "recorder", "link.state_looks"},
+    "transports": {"protocol", "auth", "recorder", "feature", "features"},
     "client": {"protocol", "recorder", "auth", "inbox"},
     "upstream": {"client", "protocol", "recorder", "jobs", "inbox"},
     "hosting": {

@@ -1,7 +1,8 @@
-"""Environment of a long-running command: output, journal, dashboard and termination.
+"""Environment of a long-running command: output, journal, link and termination.
 
 `capture_output` keeps the output and logs of hosted code off the wire and the terminal, and writes them to
-the journal. `JournalPrinter` prints the journal on stderr. `give_dashboard` serves the core to a browser.
+the journal. `JournalPrinter` prints the journal on stderr. `offer_link` lets features open
+a link to the core.
 `StopRequests` asks the command to end on a signal, when the terminal is closed, or when its parent ends.
 """
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
     from mcpdesk.link.combined.combined_link import CombinedLink
-    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
 MOST_LINES = 1_000
@@ -105,16 +106,16 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
         yield host
 
 
-def give_dashboard(host: Host) -> None:
-    """Serve the dashboard of this core at `/`. Its link is created when the first page is opened."""
+def offer_link(host: Host) -> None:
+    """Let front ends of features, such as the dashboard, open a link to this core."""
 
-    def make() -> LinkBoard:
-        from mcpdesk.link.link_board import LinkBoard
+    def make() -> FrontEnd:
+        from mcpdesk.link.front_end import FrontEnd
         from mcpdesk.link.local import LocalLink
 
         # No page is open yet. Each page is counted when it opens.
         link = LocalLink(host, present=0) if host.replicas is None else all_replicas(host.replicas.id)
-        return LinkBoard(link, link.attend)
+        return FrontEnd(link, link.attend)
 
     def all_replicas(own: str) -> CombinedLink:
         from mcpdesk.link.combined.combined_link import CombinedLink
@@ -125,7 +126,7 @@ def give_dashboard(host: Host) -> None:
         own_point = partial(attach_point, host.chosen_state)
         return CombinedLink(OwnAndOtherReplicas(others, own, own_point), people=0)
 
-    host.board = make
+    host.front_end = make
 
 
 class JournalPrinter:

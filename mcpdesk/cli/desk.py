@@ -19,7 +19,7 @@ from mcpdesk.byte_size import size_text
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.command_help import BriefCommand
-from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
+from mcpdesk.cli.core_process import StopRequests, capture_output, offer_link, require_unix
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
@@ -258,7 +258,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
 
     host = Host(replace(plan, draws_first=True))
     host.read_targets, host.read_untrusted = typed_targets, untrusted_file
-    give_dashboard(host)
+    offer_link(host)
     with capture_output(host, "screen") as claimed, kept_in(host.state_dir, host.operator):
         core = CoreThread(host)
         link = LocalLink(host)

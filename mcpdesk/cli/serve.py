@@ -24,7 +24,7 @@ from mcpdesk.cli.core_process import (
     JournalPrinter,
     StopRequests,
     capture_output,
-    give_dashboard,
+    offer_link,
     require_unix,
 )
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan
     from mcpdesk.settings import Settings
+    from mcpdesk.transports.http.http_service import HttpService
 
 GRACE_S = 10.0
 """Time limit for the shutdown after running calls have finished or timed out."""
@@ -182,7 +183,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
 
     host = Host(plan)
     host.read_targets, host.read_untrusted = typed_targets, untrusted_file
-    give_dashboard(host)
+    offer_link(host)
     _require_free_addresses(plan)
     with ExitStack() as last, capture_output(host, "serve"), kept_in(host.state_dir, host.operator):
         host.load()
@@ -322,8 +323,8 @@ def greeting(host: Host) -> list[str]:
     lines += [f"{name} is not served to clients; `mcpdesk attach` shows it" for name in others]
     named = [*urls.values(), *map(host.url, host.passed)]
     address = next(iter(named), "").partition("/mcp/")[0]
-    if address.startswith("http"):
-        lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host)]
+    if address.startswith("http") and host.http is not None and host.http.has_sign_in:
+        lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host, host.http)]
     if host.replicas is not None:
         others = sorted(each.name for each in host.replicas.living.others.values() if each.url)
         shared = f"{host.replicas.engine.shown} (shared_name {host.settings.shared_name})"
@@ -341,11 +342,11 @@ def greeting(host: Host) -> list[str]:
     return lines
 
 
-def _how_to_sign_in(host: Host) -> list[str]:
+def _how_to_sign_in(host: Host, http: HttpService) -> list[str]:
     """Messages about the operator's sign-in on the dashboard."""
     lines = [f"sign in there with {operator_key(host)}, to see the traffic and to answer questions"]
-    if is_terminal() and host.http is not None:
-        lines.append(f"this link signs in once, within 10 minutes: {host.http.sign_in_link()}")
+    if is_terminal():
+        lines.append(f"this link signs in once, within 10 minutes: {http.sign_in_link()}")
     return lines
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.programs import Program
-    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth
     from mcpdesk.server.calls.subscriptions import Subscriber
@@ -125,8 +125,8 @@ class Host:
         """API key that callers over HTTP must send. Empty until one is needed."""
         self.operator = Operator(settings.operator_key)
         """The operator's key, and the browsers that signed in with it."""
-        self.board: Callable[[], LinkBoard] | None = None
-        """Function that returns the content of the dashboard, on any thread. None without a dashboard."""
+        self.front_end: Callable[[], FrontEnd] | None = None
+        """Function that opens a link for a front end, on any thread. None if the core has no front ends."""
         self._kept_jobs = KeptJobs(
             self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
         )

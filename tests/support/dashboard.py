@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from mcpdesk.cli.core_process import give_dashboard
+from mcpdesk.cli.core_process import offer_link
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.http_client import http_client
@@ -192,6 +192,6 @@ async def dashboard(folder: Path, *, key: str = KEY, **flags: Any) -> AsyncItera
         running_desk(shop(folder), http=True, **asked, **flags) as desk,
         http_client(cookie_jar=aiohttp.DummyCookieJar()) as client,
     ):
-        give_dashboard(desk.host)
+        offer_link(desk.host)
         desk.attend(-1)
         yield Dashboard(desk, client)

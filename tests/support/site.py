@@ -30,7 +30,7 @@ from tests.support.served import Peer
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
-    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
 
 
@@ -98,7 +98,7 @@ class Served:
         self.watch: ExchangeWatch | None = None
         self.capture = CaptureHealth(True)
         self.operator = Operator()
-        self.board: Callable[[], LinkBoard] | None = None
+        self.front_end: Callable[[], FrontEnd] | None = None
         self.url = ""
         self.client: aiohttp.ClientSession
         self.jobs = HostedJobs(self.peer.services.jobs, {self.hosted.name: self.hosted})

@@ -15,7 +15,7 @@ import pytest
 from textual import events
 from textual.widgets import Input, Static
 
-from mcpdesk.cli.core_process import give_dashboard
+from mcpdesk.cli.core_process import offer_link
 from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, TokenView
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
@@ -228,7 +228,7 @@ async def test_the_menu_of_the_dashboard_makes_links_that_sign_in_and_signs_brow
     monkeypatch.setattr(webbrowser, "get", no_browser)
     async with counter(monkeypatch, http=True) as it:
         await it.until(lambda: bool(it.link.view().servers[0].url))
-        give_dashboard(it.link.host)
+        offer_link(it.link.host)
 
         async def choose(label: str) -> None:
             await it.pilot.press("W")

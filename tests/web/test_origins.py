@@ -17,7 +17,7 @@ from tests.support.site import Served, serving
 from tests.web.browsing import chromium, needs_browser, surfing
 
 if TYPE_CHECKING:
-    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.link.front_end import FrontEnd
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -60,7 +60,7 @@ async ({url, message}) => {
 """Everything a page can send. `blind`, `form` and `blindly` are sent, but their answers are not shown."""
 
 
-def no_board() -> LinkBoard:
+def no_front_end() -> FrontEnd:
     """Data of the dashboard, which no test here opens; a dashboard is the only page that may fetch it."""
     raise AssertionError("the dashboard asked for its data")
 
@@ -149,7 +149,7 @@ async def test_a_page_of_the_servers_own_and_a_listed_one_reach_everything() -> 
         another_server() as port,
         serving(Rules(allowed_origins=(f"http://localhost:{port}",))) as served,
     ):
-        served.board = no_board
+        served.front_end = no_front_end
         for page in (f"{served.url}/", f"http://localhost:{port}/"):
             outcome = await tried(served, page)
             ways = ("json", "status", "events", "socket", "gateway")

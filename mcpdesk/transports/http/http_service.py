@@ -18,6 +18,7 @@ from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
+from mcpdesk.features import offering
 from mcpdesk.recorder.former_clients import FormerClients
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import PassThrough, Rules, leading
@@ -49,7 +50,6 @@ from mcpdesk.transports.http.responses import (
 from mcpdesk.transports.http.site_routes import (
     FACT_PATHS,
     FACTS,
-    DashboardEntry,
     FactSource,
     is_metadata,
     metadata,
@@ -89,7 +89,7 @@ class HttpService:
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site)
         self._passing = PassThroughRoutes(site)
-        self._dashboard = DashboardEntry(site)
+        self._extra = [each for feature in offering("http_routes") for each in feature.http_routes(site)]
         self._jobs = JobRoutes(site)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
@@ -138,12 +138,17 @@ class HttpService:
         await self._serve(sock)
         self.address = f"unix:{path}"
 
+    @property
+    def has_sign_in(self) -> bool:
+        """True if a browser can sign in on TCP."""
+        return self.address.startswith("http") and any(each.has_sign_in for each in self._extra)
+
     def sign_in_link(self) -> str:
         """Return the URL of the dashboard with a one-time sign-in word.
 
         Raises: ValueError if no dashboard is served on TCP.
         """
-        if self._site.board is None or not self.address.startswith("http"):
+        if not self.has_sign_in:
             raise ValueError("The dashboard is not served on TCP here.")
         return f"{self.address}/#sign-in={self._site.operator.link_word()}"
 
@@ -209,7 +214,8 @@ class HttpService:
         self._mcp.sessions.close()
         await self._mcp.sessions.left()
         self._sse.close()
-        await self._dashboard.close()
+        for routes in self._extra:
+            await routes.close()
         await self._sockets.close()
         await self._listener.close(SHUTDOWN_S)
         self._refusals.flush()
@@ -272,8 +278,10 @@ class HttpService:
             place = self._jobs.parse_path(head.path)
             if place is not None:
                 return await self._answer_of_job(request, place, rules)
-            seen = await self._dashboard.answer(request, head.path)
-            return seen if seen is not None else await self._facts(request, head)
+            for routes in self._extra:
+                if (answered := await routes.answer(request, head.path)) is not None:
+                    return answered
+            return await self._facts(request, head)
         if head.passed is not rules:
             if not rules.enable_mcp:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
@@ -369,7 +377,8 @@ class HttpService:
         assert self._listener is not None
         passed = [client.key.server for client in self._passing.clients.clients()]
         is_known = partial(self._is_known, request)
-        source = FactSource(self._site, self._listener, len(self._mcp.sessions), passed, is_known)
+        lines = [each.front_line for each in self._extra if each.front_line]
+        source = FactSource(self._site, self._listener, len(self._mcp.sessions), passed, is_known, lines)
         return await handler(source)
 
     async def _is_known(self, request: web.BaseRequest) -> bool:

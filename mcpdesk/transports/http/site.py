@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.holding.holds import Holds
     from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
-    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.protocol.catalogue.publication import Publication
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth, Recorder
@@ -160,5 +160,5 @@ class Site(Protocol):
         """Return a function that computes the metrics. Call it on a worker thread."""
 
     @property
-    def board(self) -> Callable[[], LinkBoard] | None:
-        """Function that returns the content of the dashboard, on any thread. None without a dashboard."""
+    def front_end(self) -> Callable[[], FrontEnd] | None:
+        """Function that opens a link for a front end, on any thread. None if the core has no front ends."""

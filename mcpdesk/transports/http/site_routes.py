@@ -19,7 +19,6 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.base import leading
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
-from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.request_head import split_path
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
 from mcpdesk.transports.unread_answers import UNREAD
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from mcpdesk.transports.http.connections import HttpConnections
-    from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
     from mcpdesk.transports.http.site import Endpoint, Site
 
 
@@ -44,6 +42,8 @@ class FactSource(Struct):
     """Names of pass-through servers, once for each of their clients."""
     is_known: Callable[[], Awaitable[bool]]
     """Returns True if the caller may see names."""
+    front_lines: list[str]
+    """Lines about routes of features."""
 
 
 async def health(source: FactSource) -> web.Response:
@@ -134,37 +134,8 @@ async def front(source: FactSource) -> web.Response:
         lines += ["", f"Also: /v1/mcp for gateway clients; {facts}."]
     else:
         lines = [f"MCP is switched off here (enable_mcp). Available: {facts}."]
-    lines += ["A browser gets the dashboard here."]
+    lines += source.front_lines
     return web.Response(text="\n".join(lines) + "\n", content_type="text/plain")
-
-
-class DashboardEntry:
-    """Dashboard of one listener, if its core has one. The first request of a browser creates it."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._routes: DashboardRoutes | None = None
-
-    async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
-        """Answer a request for the dashboard; None for any other request."""
-        accept = request.headers.get("Accept", "").lower()
-        is_page = path == "/" and request.method in ("GET", "HEAD") and "text/html" in accept
-        if not (is_page or path == PATH or path.startswith(f"{PATH}/")):
-            return None
-        if self._routes is None:
-            if self._site.board is None:
-                return None
-            from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes, page_files
-
-            files = await asyncio.to_thread(page_files)
-            if self._routes is None:  # another request may have created it
-                self._routes = DashboardRoutes(self._site, self._site.board, files)
-        return await self._routes.answer(request, path)
-
-    async def close(self) -> None:
-        """Close all pages."""
-        if self._routes is not None:
-            await self._routes.close()
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

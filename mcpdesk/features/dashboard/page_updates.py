@@ -19,7 +19,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
 
 if TYPE_CHECKING:
-    from mcpdesk.link.link_board import LinkBoard, NewestLines
+    from mcpdesk.features.dashboard.link_board import LinkBoard, NewestLines
 
 PERIOD_S = 0.25
 """Seconds between two updates, and between two searches for pages that are silent or signed out."""

@@ -14,9 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.errors import DeskError, DeskUserError
-from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
-from mcpdesk.link import link_board
-from mcpdesk.link.link_board import (
+from mcpdesk.features.dashboard import link_board
+from mcpdesk.features.dashboard.link_board import (
     ENDED,
     FILES,
     ITEMS,
@@ -34,6 +33,7 @@ from mcpdesk.link.link_board import (
     questions_json,
     row_json,
 )
+from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,

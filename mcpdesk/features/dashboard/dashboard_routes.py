@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from aiohttp import web
 
 from mcpdesk.errors import DeskError
+from mcpdesk.features.dashboard.dashboard_data import PATH
+from mcpdesk.features.dashboard.page_updates import MAX_PAGES, DashboardPage, PageUpdates, encode
 from mcpdesk.link import state_looks
-from mcpdesk.transports.http.dashboard.dashboard_data import PATH
-from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES, DashboardPage, PageUpdates, encode
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import NO_FILE, NO_JOB, download
 from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
 from mcpdesk.transports.http.sign_in import SignIn, read_json, require_own_page
 
 if TYPE_CHECKING:
-    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.features.dashboard.link_board import LinkBoard
+    from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.transports.http.site import Site
 
 COOKIE = "mcpdesk-dashboard"
@@ -98,8 +99,8 @@ class PageFile(NamedTuple):
 
 def page_files() -> dict[str, PageFile]:
     """Read the files of the page from the package, by name."""
-    web_folder = files("mcpdesk").joinpath("web")
-    bodies = {each.name: each.read_bytes() for each in web_folder.iterdir() if each.is_file()}
+    page_folder = files("mcpdesk.features.dashboard").joinpath("page")
+    bodies = {each.name: each.read_bytes() for each in page_folder.iterdir() if each.is_file()}
     bodies["states.js"] = _states_script()
     page = {}
     for name, body in bodies.items():
@@ -121,9 +122,9 @@ def _states_script() -> bytes:
 class DashboardRoutes:
     """Dashboard of one HTTP listener."""
 
-    def __init__(self, site: Site, make_board: Callable[[], LinkBoard], page: dict[str, PageFile]) -> None:
+    def __init__(self, site: Site, front_end: Callable[[], FrontEnd], page: dict[str, PageFile]) -> None:
         self._site = site
-        self._make_board = make_board
+        self._front_end = front_end
         self._files = page
         self._sign_in = SignIn(site.operator, COOKIE, PATH)
         self._updates: PageUpdates | None = None
@@ -194,13 +195,18 @@ class DashboardRoutes:
         status, outcome = await updates.board.act(name, given, "dashboard")
         return json_answer(status, encode(outcome))
 
+    def _board(self) -> LinkBoard:
+        from mcpdesk.features.dashboard.link_board import LinkBoard
+
+        return LinkBoard(*self._front_end())
+
     async def _running(self) -> PageUpdates:
         """Return the object that updates pages. It is created on a worker thread when the first page
         opens.
         """
         async with self._making:
             if self._updates is None:
-                self._updates = PageUpdates(await asyncio.to_thread(self._make_board))
+                self._updates = PageUpdates(await asyncio.to_thread(self._board))
             return self._updates
 
     def _session(self, request: web.BaseRequest) -> web.Response:

@@ -16,9 +16,9 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.transports.http.dashboard.dashboard_data import PATH
-from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES
-from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES
+from mcpdesk.features.dashboard.dashboard_data import PATH
+from mcpdesk.features.dashboard.dashboard_routes import MEDIA_TYPES
+from mcpdesk.features.dashboard.page_updates import MAX_PAGES
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import AS_OPERATOR, DRAW, KEY, OPERATOR_KEY, Dashboard, Events, dashboard
 from tests.support.folders import write
@@ -82,7 +82,7 @@ async def test_the_page_may_load_nothing_from_elsewhere_and_nothing_inline(shown
 
 
 async def test_every_file_of_the_page_is_served_and_known_again(shown: Dashboard) -> None:
-    for place in files("mcpdesk").joinpath("web").iterdir():
+    for place in files("mcpdesk.features.dashboard").joinpath("page").iterdir():
         answer = await shown.get(f"/dashboard/{place.name}")
         assert answer.headers["Content-Type"] == MEDIA_TYPES[place.name.rpartition(".")[2]]
         assert await answer.read() == place.read_bytes()
@@ -107,7 +107,7 @@ async def test_nothing_but_the_pages_files_is_served(shown: Dashboard, name: str
 
 
 def test_the_pages_files_name_no_other_place_and_make_no_markup_of_text() -> None:
-    for place in files("mcpdesk").joinpath("web").iterdir():
+    for place in files("mcpdesk.features.dashboard").joinpath("page").iterdir():
         text = place.read_text()
         urls = set(re.findall(r"(?:https?:)?//[a-z0-9][a-z0-9.-]+\.[a-z]+[^\s\"')]*", text))
         assert urls <= {"http://www.w3.org/2000/svg"}, place.name
@@ -130,7 +130,7 @@ async def test_everything_but_the_page_needs_the_operator_with_and_without_a_cal
             session = await (await shown.get("/dashboard/session", **carried)).json()
             assert session == {"signed_in": False}
         assert shown.desk.host.inbox.audience == 0
-        for place in files("mcpdesk").joinpath("web").iterdir():
+        for place in files("mcpdesk.features.dashboard").joinpath("page").iterdir():
             text = await (await shown.get(f"/dashboard/{place.name}")).text()
             assert KEY not in text and OPERATOR_KEY not in text
 
@@ -280,7 +280,7 @@ def _is_of(job: str, told: Any) -> bool:
 
 
 async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.transports.http.dashboard.dashboard_routes.MAX_BODY", 1000)
+    monkeypatch.setattr("mcpdesk.features.dashboard.dashboard_routes.MAX_BODY", 1000)
     plain = await shown.post("answer", Content_Type="text/plain", **AS_OPERATOR)
     assert plain.status == 415
     assert (await shown.post("answer", b"{", **AS_OPERATOR)).status == 400
@@ -582,7 +582,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
 ) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         await events.event("traffic")
-        monkeypatch.setattr("mcpdesk.transports.http.dashboard.page_updates.MAX_UNREAD", -1)
+        monkeypatch.setattr("mcpdesk.features.dashboard.page_updates.MAX_UNREAD", -1)
         await shown.called("echo", text="unseen")
         routes = shown.desk.host.http._dashboard._routes  # type: ignore[union-attr]
         assert routes is not None and routes._updates is not None

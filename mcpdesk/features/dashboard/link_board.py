@@ -379,7 +379,7 @@ KEY = "YOUR-KEY"
 
 
 class LinkBoard:
-    """Content and actions of the dashboard (implements `transports.board.Board`)."""
+    """Content and actions of the dashboard."""
 
     def __init__(self, link: Link, attend: Callable[[int], None]) -> None:
         self._link = link

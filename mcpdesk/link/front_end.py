@@ -1,0 +1,17 @@
+"""Link for a front end in the process of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
+
+
+class FrontEnd(NamedTuple):
+    """Link to the core, and the function that counts the viewers."""
+
+    link: Link
+    attend: Callable[[int], None]
+    """Changes the number of viewers, who could answer questions. May be called on any thread."""

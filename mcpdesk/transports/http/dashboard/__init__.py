@@ -1,1 +1,0 @@
-"""Dashboard in a browser: its page, the stream of updates, and the sign-in."""
