@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import click
     from textual.widget import Widget
 
-    from mcpdesk.hosting.host import Host
+    from mcpdesk.auth.operator import Operator
     from mcpdesk.hosting.host_part import HostPart, StartedCore
     from mcpdesk.inbox.question import Question
     from mcpdesk.link.capture_link import CaptureLink
@@ -75,6 +75,17 @@ class LiveCapture(NamedTuple):
     started: float
     """Unix time in seconds."""
     path: str
+
+
+class ServedCore(NamedTuple):
+    """A core whose screen is served to browsers."""
+
+    settings: Settings
+    operator: Operator
+    state_dir: str
+    """State folder, if it is not the default one."""
+    environment: Mapping[str, str]
+    """Environment of programs that it starts."""
 
 
 class MenuLine(NamedTuple):
@@ -197,7 +208,7 @@ class Feature:
     def require_free_address(self, settings: Settings) -> None:
         """Check the address of `served_pages`, before any code of a folder runs. Raises: DeskError."""
 
-    def served_pages(self, host: Host, theme: str | None) -> AbstractContextManager[list[str]]:
+    def served_pages(self, core: ServedCore, theme: str | None) -> AbstractContextManager[list[str]]:
         """Serve the desk to browsers. The value is messages that say where. Raises: DeskError."""
         return nullcontext([])
 

@@ -1,9 +1,8 @@
 """Environment of a long-running command: output, journal, link and termination.
 
 `capture_output` keeps the output and logs of hosted code off the wire and the terminal, and writes them to
-the journal. `JournalPrinter` prints the journal on stderr. `offer_link` lets features open
-a link to the core.
-`StopRequests` asks the command to end on a signal, when the terminal is closed, or when its parent ends.
+the journal. `JournalPrinter` prints the journal on stderr. `offer_link` lets features open a link to the
+core. `StopRequests` asks the command to end on a signal, when the terminal is closed or its parent ends.
 """
 
 from __future__ import annotations

@@ -31,11 +31,13 @@ from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, u
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.reach import agreement, reach_options, server_folder
 from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import ServedCore
 from mcpdesk.features import offering
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
+    from mcpdesk.auth.operator import Operator
     from mcpdesk.feature import Feature
     from mcpdesk.hosting.channel import HostedDialogue
     from mcpdesk.hosting.host import Host
@@ -189,10 +191,11 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
         host.load()
         # Entered here, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))
+        core = ServedCore(host.settings, host.operator, host.chosen_state, host.services.environment())
         pages = [
             line
             for feature in _features_of_pages(host.settings)
-            for line in last.enter_context(feature.served_pages(host, theme))
+            for line in last.enter_context(feature.served_pages(core, theme))
         ]
         core_thread.run(_serve(host, printer, pages), core_thread.loop_factory(host))
     return 0
@@ -344,18 +347,17 @@ def greeting(host: Host) -> list[str]:
 
 def _how_to_sign_in(host: Host, http: HttpService) -> list[str]:
     """Messages about the operator's sign-in on the dashboard."""
-    lines = [f"sign in there with {operator_key(host)}, to see the traffic and to answer questions"]
+    lines = [f"sign in there with {operator_key(host.operator)}, to see the traffic and to answer questions"]
     if is_terminal():
         lines.append(f"this link signs in once, within 10 minutes: {http.sign_in_link()}")
     return lines
 
 
-def operator_key(host: Host) -> str:
+def operator_key(operator: Operator) -> str:
     """Location of the operator's key.
 
     A random one is shown only on a terminal, because others may read a log.
     """
-    operator = host.operator
     if operator.is_configured:
         return "the configured operator key"
     shown = f" {operator.credential}" if is_terminal() else ""

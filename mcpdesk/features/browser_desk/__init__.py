@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.feature import Feature
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.host import Host
+    from mcpdesk.feature import ServedCore
     from mcpdesk.settings import Settings
 
 
@@ -21,11 +21,11 @@ class BrowserDeskFeature(Feature):
 
         require_free_address(settings)
 
-    def served_pages(self, host: Host, theme: str | None) -> AbstractContextManager[list[str]]:
+    def served_pages(self, core: ServedCore, theme: str | None) -> AbstractContextManager[list[str]]:
         """Serve the pages at the address of `web`."""
         from mcpdesk.features.browser_desk.serving import served_pages
 
-        return served_pages(host, theme)
+        return served_pages(core, theme)
 
 
 FEATURE = BrowserDeskFeature()

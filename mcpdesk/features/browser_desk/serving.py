@@ -17,7 +17,7 @@ from mcpdesk.settings import DEFAULT_WEB_ADDRESS
 from mcpdesk.transports.clean_terminal import is_terminal
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.host import Host
+    from mcpdesk.feature import ServedCore
     from mcpdesk.settings import Settings
 
 
@@ -34,32 +34,32 @@ def _web_address(text: str) -> tuple[str, int]:
 
 
 @contextmanager
-def served_pages(host: Host, theme: str | None = None) -> Iterator[list[str]]:
+def served_pages(core: ServedCore, theme: str | None) -> Iterator[list[str]]:
     """Serve the desk to browsers while the block runs. Yield messages with its address.
 
     Raises: DeskUserError if the extra is missing, or the address is not available.
     """
-    settings = host.settings
+    settings = core.settings
     require_unix("The desk in a browser (`web`)", "the Unix sockets on which its screens attach")
     name, port = _web_address(settings.web)
-    chosen = {"MCPDESK_STATE_DIR": host.chosen_state} if host.chosen_state else {}
+    chosen = {"MCPDESK_STATE_DIR": core.state_dir} if core.state_dir else {}
     worn = ["--theme", theme] if theme else []
     pages = BrowserDesk(
         BrowserDeskPlan(
             name,
             port,
-            host.operator,
+            core.operator,
             [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
-            host.services.environment() | chosen,
+            {**core.environment, **chosen},
             rules_of(settings, ""),
             may_move=settings.web == DEFAULT_WEB_ADDRESS,
         )
     )
     try:
         address = pages.start()
-        lines = [f"the desk in a browser: {address}; sign in there with {operator_key(host)}"]
+        lines = [f"the desk in a browser: {address}; sign in there with {operator_key(core.operator)}"]
         if is_terminal():
-            word = host.operator.link_word()
+            word = core.operator.link_word()
             lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
         if not is_loopback(name):
             lines.append("traffic between browsers and the desk is not encrypted: put a TLS proxy in front")

@@ -18,6 +18,7 @@ import pytest
 
 from mcpdesk.features.dashboard.dashboard_data import PATH
 from mcpdesk.features.dashboard.dashboard_routes import MEDIA_TYPES
+from mcpdesk.features.dashboard.entry import DashboardEntry
 from mcpdesk.features.dashboard.page_updates import MAX_PAGES
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import AS_OPERATOR, DRAW, KEY, OPERATOR_KEY, Dashboard, Events, dashboard
@@ -584,7 +585,9 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
         await events.event("traffic")
         monkeypatch.setattr("mcpdesk.features.dashboard.page_updates.MAX_UNREAD", -1)
         await shown.called("echo", text="unseen")
-        routes = shown.desk.host.http._dashboard._routes  # type: ignore[union-attr]
+        (entry,) = shown.desk.host.http._extra  # type: ignore[union-attr]
+        assert isinstance(entry, DashboardEntry)
+        routes = entry._routes
         assert routes is not None and routes._updates is not None
         (page,) = routes._updates.pages.values()
         await until(lambda: not page.knows_core and not page.knows_lines)
