@@ -27,9 +27,11 @@ class Principal(Struct, frozen=True):
     expires: float | None = None
     """Unix time in seconds at which the token expires."""
     refused: str = ""
-    """Reason its token is not valid, in words that follow `it`; empty for a valid token and for none."""
+    """Reason why the caller's token is not valid, such as `it has expired`. Empty for a valid token, and
+    without a token.
+    """
     identity: str = ""
-    """Owner key of sessions, tasks and states; empty for an anonymous caller."""
+    """Identifies the caller as owner of sessions, tasks and states. Empty for an anonymous caller."""
 
     @property
     def title(self) -> str:
@@ -47,7 +49,11 @@ KEY = Principal("key", "key")
 """Caller with the API key. All holders of the key are the same principal."""
 
 LOOK_S = 60.0
-"""Maximum seconds of one timer, because timers stop while the machine sleeps, and clocks are adjusted."""
+"""Maximum seconds between two looks at the clock.
+
+One timer for the whole time would be wrong, because timers stop while the machine sleeps, and clocks are
+adjusted.
+"""
 
 
 def until_expired(principal: Principal) -> AbstractAsyncContextManager[None]:
@@ -91,7 +97,7 @@ INVALID = "Unauthorized: invalid JWT"
 
 
 class Rejected(Exception):
-    """Invalid token, with the reason for the operator of the server."""
+    """Raised for an invalid token. The text is the reason, which is meant for the operator of the server."""
 
 
 def matches(given: str | None, expected: str) -> bool:

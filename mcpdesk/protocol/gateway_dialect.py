@@ -1,7 +1,7 @@
-"""Gateway dialect: its method names, and its representation of tool results and jobs.
+"""Gateway dialect: its method names, and how it represents tool results and jobs.
 
-It is an older protocol beside MCP. Its results are MCP results with additional members, so that clients of
-either can read them.
+The dialect is an older protocol. Its results are MCP results with additional members, so clients of MCP and
+clients of the dialect can both read them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mcpdesk.protocol.revisions import BY_NAME, V2025_06_18
 from mcpdesk.protocol.task_shapes import TaskStatus
 
 REVISION = V2025_06_18
-"""Revision that `initialize` reports unless the client requests another one. It also applies without
+"""Revision that `initialize` reports if the client requests none. It is also used for clients that send no
 `initialize`.
 """
 DISCOVERY_VERSION = "0.1"
@@ -43,7 +43,7 @@ def state(status: TaskStatus, has_begun: bool) -> str:
 
 
 def discovery(name: str, description: str, version: str, tools: Iterable[JSONObject]) -> JSONObject:
-    """Return the response to GET and OPTIONS. `tools` are listed tools: name, description, inputSchema."""
+    """Return the response to GET and OPTIONS. `tools` are in the form of `tools/list`."""
     commands = [
         {
             "name": tool["name"],
@@ -77,7 +77,7 @@ def translated(message: JSONObject) -> JSONObject:
 
 
 def mode(params: JSONObject) -> str:
-    """Return the call mode of a tool call. Raises: RemoteProtocolError (-32602)."""
+    """Return the mode of a tool call, `sync` or `async`. Raises: RemoteProtocolError (-32602)."""
     given = params.get("mode")
     if given is None:
         return SYNC
@@ -96,10 +96,10 @@ def superset(body: JSONObject, structured: Any) -> JSONObject:
 
 
 def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
-    """Return standard output, standard error and exit code of a result: those of a program, or the nearest
-    equivalent.
+    """Return standard output, standard error and exit code of a result.
 
-    The exit code is None for a failure that is not a program's.
+    If the tool is not a program, its text counts as standard output, or as standard error if it failed. The
+    exit code is then 0, or None if it failed.
     """
     if is_program(structured):
         return _text(structured.get("stdout")), _text(structured.get("stderr")), structured["exit_code"]
@@ -115,7 +115,8 @@ def is_program(structured: Any) -> bool:
 def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProtocolError | None:
     """Return the error (-32000) of a failed call, or None if the call succeeded.
 
-    `exit_code` in its data is null for a tool that is not a program; the tool's message is in `stderr`.
+    The data of the error has `exit_code` and `stderr`. For a tool that is not a program, `exit_code` is null,
+    and `stderr` has the tool's message.
     """
     if not body.get("isError"):
         return None

@@ -89,11 +89,12 @@ def expanded(
     ask: Callable[[InputVariable], str],
     folder: Path,
 ) -> ConfiguredServer:
-    """Return the server with all `${...}` expanded. `ask` returns inputs; `folder` is the workspace.
+    """Return the server with all `${...}` replaced by values.
 
-    `${NAME}` is looked up in the entry's own variables, then in `environ`. While the entry's variables are
-    expanded, they see only those of each other that contain no variables. Raises: DeskUserError for a
-    variable that is unset or unknown.
+    `ask` asks the person for an input, and `folder` is the workspace. `${NAME}` is looked up in the variables
+    of the entry, then in `environ`. The value of an entry's variable may contain `${NAME}`, too. While it is
+    replaced, other variables of the entry are used only if their own values contain no `${...}`. Raises:
+    DeskUserError for a variable that is unset or unknown.
     """
     if server.problem:
         return server
@@ -120,9 +121,9 @@ def expanded(
 
 
 def variables(server: ConfiguredServer) -> tuple[str, ...]:
-    """Sorted names of the variables that `expanded` would replace; inputs as `input:NAME`.
+    """Return the sorted names of the variables that `expanded` would look up outside of the entry.
 
-    Variables that the entry defines itself are omitted, unless their own value uses them.
+    An input has the name `input:NAME`.
     """
     texts = [*server.argv, server.folder, server.url, server.account, server.environment_file]
     texts += [*server.headers.values(), *server.login.texts]
@@ -153,9 +154,9 @@ def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
-    """Return the value of a line.
+    """Return a value of an `envFile` without its quotes or its comment.
 
-    `\\n` in double quotes is a line break; ` #` outside of quotes starts a comment.
+    In double quotes, `\\n` is a line break. Outside of quotes, ` #` begins a comment.
     """
     value = value.strip()
     quoted = _QUOTED.match(value)

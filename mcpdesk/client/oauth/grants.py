@@ -61,7 +61,9 @@ class ClientCredentials(Struct, frozen=True):
 
 
 class SignedAssertion(Struct, frozen=True):
-    """Signed token that a machine received from its platform, to be exchanged for a token."""
+    """Signed token that the machine's platform issued. It is exchanged for a token of the authorization
+    server.
+    """
 
     token: str
 
@@ -87,7 +89,7 @@ Machine = ClientCredentials | SignedAssertion | EnterpriseLogin
 
 
 MOST_FIELDS = 100
-"""Limit of fields in a token response that is a form."""
+"""Maximum number of fields in a token response with the content type `FORM`."""
 
 
 class ClientSetup(Struct, frozen=True):
@@ -189,7 +191,8 @@ def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
             body = urlencode(fields).encode()
             answer: Fetched = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status == 400 and b"client_secret" in answer.body:
-                # The official Python SDK requires this field in the form with every method.
+                # Servers of the official Python SDK require the secret in the form, whatever the
+                # authentication method is.
                 body = urlencode({**fields, "client_secret": grant.client.secret}).encode()
                 answer = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status != 200:
@@ -204,7 +207,10 @@ def refresh(found: Discovery, grant: OAuthGrant, key: ProofKey | None = None) ->
 
 
 def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str, ...]) -> tuple[str, ...]:
-    """Scopes to request: those of the challenge or else of the metadata, and earlier ones."""
+    """Return the scopes to request: earlier ones, and those of the challenge.
+
+    If the challenge names none and there are no earlier ones, the scopes of the metadata are requested.
+    """
     wanted = tuple(challenge.scope.split()) or (() if earlier else resource.scopes)
     return tuple(dict.fromkeys((*earlier, *wanted)))
 
@@ -212,7 +218,10 @@ def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str
 def _client(
     server: AuthorizationServer, setup: ClientSetup, known: ClientRegistration | None
 ) -> Flow[ClientRegistration]:
-    """Return this client's registration at an authorization server. An id is never sent to another one."""
+    """Return this client's registration at an authorization server.
+
+    The id that one authorization server issued is never sent to another one.
+    """
     if setup.client is not None:
         return setup.client
     if setup.metadata_url:
@@ -434,7 +443,8 @@ def _with_client(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return form and headers of a request that authenticates the client.
 
-    The form has the client's id with every method, because Python servers use it to look up the client.
+    The form always has the client's id, even if the headers authenticate the client, because Python servers
+    use the form to look up the client.
     """
     form, sent = dict(fields), dict(headers)
     if client.id:
@@ -459,7 +469,10 @@ def _token_fields(what: str, answer: Fetched) -> dict[str, Any]:
 
 
 def _end(lasts: Any) -> float | None:
-    """Unix time of a token's expiry, given its lifetime in seconds, or None if that is not a number."""
+    """Return the Unix time at which a token expires, from its lifetime in seconds.
+
+    None if the lifetime is not a number.
+    """
     if isinstance(lasts, str) and re.fullmatch(r"[0-9]{1,12}", lasts):
         lasts = int(lasts)
     return time.time() + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None
@@ -468,7 +481,10 @@ def _end(lasts: Any) -> float | None:
 def _posted(
     what: str, url: str, headers: Mapping[str, str], body: bytes, key: ProofKey | None
 ) -> Flow[Fetched]:
-    """Post a form with a proof of `key`. Repeat it once if the server requires its nonce in the proof."""
+    """Post a form with a proof of `key`.
+
+    The server may require a nonce in the proof, and send it in its answer. The form is then posted once more.
+    """
     answer: Fetched
     if key is None:
         answer = yield Fetch(what, url, "POST", headers, body)

@@ -1,4 +1,4 @@
-"""Side of a desk in the connection between desks and replicas through the engine.
+"""How a desk reaches replicas through the engine.
 
 The engine is the Redis-compatible store that all replicas share.
 """
@@ -166,7 +166,8 @@ class EngineReplicas:
             self._engine = Engine(self._url, self._name)
             await self._engine.start()
         try:
-            living = [each for each in await living_replicas(self._engine) if each.url]  # if it listens
+            # A replica without a listener has no URL.
+            living = [each for each in await living_replicas(self._engine) if each.url]
         except StorageError as error:
             raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
         full = [each.name for each in living]
@@ -229,7 +230,10 @@ class OwnAndOtherReplicas:
         self._known: list[FoundReplica] = []
 
     async def look(self) -> list[FoundReplica]:
-        """Return this replica and the others. Without the engine, the others are those last known."""
+        """Return this replica and the others.
+
+        If the engine cannot be reached, the others are those that were known last.
+        """
         with suppress(OSError):
             self._known = await self._others.look()
         found = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]

@@ -110,7 +110,10 @@ def _texts(value: Any) -> Any:
 
 
 def _questions(before: bytes, after: Any) -> tuple[Question, ...]:
-    """Return questions as masked. If a part of a call is hidden, the call cannot be allowed."""
+    """Return questions with their secrets masked.
+
+    If a part of a call is masked, the call cannot be allowed.
+    """
     kind = tuple[Question, ...]
     pairs = zip(msgspec.msgpack.decode(before, type=kind), msgspec.convert(after, kind), strict=True)
     return tuple(as_masked(was, now) for was, now in pairs)

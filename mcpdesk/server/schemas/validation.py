@@ -53,7 +53,7 @@ and minutes.
 HOLDS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}
 )
-"""Errors of the beginning of an object or list that are also errors of the whole."""
+"""Kinds of errors that a whole object or list has if its beginning has them."""
 
 _Path = tuple[str | int, ...]
 
@@ -100,7 +100,7 @@ class Validator:
         return not check_names(value, self._names or []) and self._checked(value)[0]
 
     def _checked(self, value: Any) -> tuple[bool, str]:
-        """Return True if the value is valid, and the limit for costly patterns that it exceeds."""
+        """Return True if the value is valid, and the problem with costly patterns if one was not matched."""
         with pattern_budget() as budget:
             is_valid = self._compiled.is_valid(value)
             return is_valid and not budget.problem, budget.problem
@@ -250,7 +250,10 @@ def words(error: ValidationError) -> str:
 def _alternatives(
     path: tuple[str | int, ...], branches: list[list[ValidationError]], schema: dict[str, Any]
 ) -> Iterator[SchemaFailure]:
-    """Yield failures of the branch whose type matches. If not exactly one matches, those of all branches."""
+    """Yield failures of the branch whose type matches.
+
+    If not exactly one branch matches, yield one failure that describes all of them.
+    """
     branches = [branch for branch in branches if branch]
     meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]
     if not branches:

@@ -163,7 +163,7 @@ TodoRow: TypeAlias = tuple[TodoView, StepView | None]
 
 
 class TodoPanel(Section[TodoRow]):
-    """Task lists of all servers: the tasks of clients, and their completed steps."""
+    """Task lists of all servers. Each task of a client has its steps below it."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
     title = "Tasks"
@@ -349,7 +349,7 @@ class PlanPanel(Section[PlanView]):
             self.read("plan", PLAN_READ_S, source, partial(self._show_text, plan.file))
 
     def tick_s(self) -> float | None:
-        """Return a shorter interval while the plan is active."""
+        """Return the seconds until the plan file must be read again. An active plan is read more often."""
         plan = self.listing.selected
         return None if plan is None else PLAN_READ_S if plan.is_active else PLAN_REST_S
 

@@ -1,4 +1,4 @@
-"""Lines that are shown, in any order. One call may be unfolded."""
+"""Lines that the traffic list shows, in any order. The parts of one call may be shown below it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class ShownLines(Protocol):
 
     @property
     def lines(self) -> Sequence[int]:
-        """Numbers of exchanges, or of frames in raw form."""
+        """Numbers of the exchanges that the lines show, or of the frames while the list shows frames."""
 
     def position(self, line: int) -> int:
         """Return the position of a line. If it is not included, return where it would be inserted."""
 
 
 class UnfoldedLines(Sequence[int]):
-    """Numbers of exchanges, or of frames in raw form. The parts of an unfolded line follow it."""
+    """Numbers of the shown exchanges or frames. The parts of an unfolded line follow it."""
 
     def __init__(self, source: ShownLines, unfolded: int | None = None, below: Sequence[int] = ()) -> None:
         """Create the sequence. `below` are the lines that belong to the line `unfolded`."""
