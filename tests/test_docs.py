@@ -20,6 +20,7 @@ from PIL import Image
 
 from mcpdesk.cli.main import COMMANDS
 from mcpdesk.client.hints import BY_STATUS
+from mcpdesk.feature_table import FEATURES
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.tools import BUILTINS
 from mcpdesk.tui.actions import ACTIONS, key_name
@@ -30,7 +31,7 @@ from tests.support.reference_pages import PAGES
 from tests.support.terminal import Desk
 
 ROOT = Path(__file__).parent.parent
-HTTP = ROOT / "mcpdesk" / "transports" / "http"
+PACKAGE = ROOT / "mcpdesk"
 PATH = re.compile(r"/[a-z.][\w./-]*")
 README = (ROOT / "README.md").read_text()
 REPOSITORY = "https://github.com/mcpdesk/mcpdesk"
@@ -173,7 +174,10 @@ def paths_of(tree: ast.Module) -> set[str]:
 
 def test_every_endpoint_is_in_the_documents() -> None:
     documented = re.findall(r"`(/[^`]*)`", (ROOT / "docs" / "endpoints.md").read_text())
-    served = set[str]().union(*(paths_of(ast.parse(path.read_text())) for path in HTTP.rglob("*.py")))
+    features = [PACKAGE / "features" / name for name, members in FEATURES.items() if "http_routes" in members]
+    folders = [PACKAGE / "transports" / "http", *features]
+    modules = [module for folder in folders for module in folder.rglob("*.py")]
+    served = set[str]().union(*(paths_of(ast.parse(path.read_text())) for path in modules))
     assert {"/health", "/status", "/v1/mcp", "/dashboard"} <= served
     lacking = [path for path in served if not any(f"{path.rstrip('/')}/" in f"{it}/" for it in documented)]
     assert lacking == [], "describe them in docs/endpoints.md"
