@@ -112,7 +112,10 @@ class Operator:
         return session.cookie in self._sessions and self._clock() <= session.until
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
-        """Return a word for a link, which cannot contain the page key. It is valid for one purpose only."""
+        """Return a word for a link, because a link cannot contain the page key.
+
+        The word is valid for one purpose only.
+        """
         return hmac.new(session.page_key.encode(), purpose.encode(), "sha256").hexdigest()
 
     def accepts_ticket(self, cookie: str, ticket: str, purpose: str) -> bool:

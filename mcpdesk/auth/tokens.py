@@ -62,7 +62,7 @@ def principal_of(
 ) -> Principal:
     """Return the principal described by claims. `includes` maps a broad scope to those it implies.
 
-    Raises: Rejected for claims without an identity that are nested too deeply for a fingerprint.
+    Raises: Rejected if the claims contain no identity and are nested too deeply for a fingerprint.
     """
     known = normalised(claims)
     subject = known["sub"] or known["address"]
@@ -146,7 +146,7 @@ class TokenTerms(Struct, frozen=True):
     """Accepted audiences, of which the token must name one; empty to accept any."""
     leeway_s: float = 0.0
     realm: str = ""
-    """Namespace of the principals: the same subject is another principal at another server."""
+    """Namespace of the principals. With it, the same subject is a different principal at each server."""
     includes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Scopes that a broader scope implies."""
 

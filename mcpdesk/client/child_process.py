@@ -47,7 +47,7 @@ open.
 EXIT_TIMEOUT_S = 2.0
 """Time that a program has to end after its stdin is closed, and again after SIGTERM."""
 PROBE_S = 1.5
-"""Time limit for the answer to the first request. Without one, an older revision is assumed."""
+"""Time limit for the answer to the first request. If none arrives in time, an older revision is tried."""
 
 
 class ProgramEnded(Unreachable):

@@ -7,7 +7,7 @@ from typing import Any
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 LARGE = 64 << 10
-"""Minimum bytes of an answer that must be reserved in the budget of unread answers."""
+"""An answer of at least so many bytes must be reserved in the budget of unread answers."""
 _DEPTH = 6
 """Maximum number of nesting levels examined. Texts of results are at most five deep."""
 

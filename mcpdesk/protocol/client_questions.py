@@ -119,12 +119,16 @@ _HIDDEN: dict[str, tuple[frozenset[str], Callable[[Any], bool]]] = {
     "integer": (frozenset({"multipleOf"}), lambda value: _is_number(value)),
     "array": (frozenset({"uniqueItems"}), lambda value: value is True),
 }
-"""Constraints that forms cannot express, and whether a value of one is valid, by type of a field."""
+"""By type of a field: the constraints that forms cannot express, and a check of the value of such a
+constraint.
+"""
 _INCLUSIVE: dict[str, tuple[str, Callable[[float], int], Callable[[list[float]], float]]] = {
     "exclusiveMinimum": ("minimum", lambda bound: math.floor(bound) + 1, max),
     "exclusiveMaximum": ("maximum", lambda bound: math.ceil(bound) - 1, min),
 }
-"""Exclusive bounds of an integer: the inclusive keyword, its value, and the stricter one of several."""
+"""By exclusive bound: the inclusive keyword that replaces it for integers, its value, and which of several is
+stricter.
+"""
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 _WORD = re.compile(r"(?<=[a-z])([A-Z])")
 _SECRET = re.compile(

@@ -37,7 +37,7 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     """Log level that the client requested."""
     subscriptions: tuple[str, ...] = ()
     mark: str = ""
-    """Mark of the session's state in the storage, such as its plan."""
+    """Key under which the storage has state of the session, such as its plan."""
 
 
 def joined(base: SessionState, mine: SessionState, theirs: SessionState) -> SessionState:
@@ -58,7 +58,7 @@ _SESSIONLESS = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
 
 
 class Session:
-    """One handshake-era conversation: lenient with early peers, strict on a second handshake."""
+    """One conversation of the handshake era. A second handshake is an error."""
 
     def __init__(self) -> None:
         self.phase = Phase.NEW

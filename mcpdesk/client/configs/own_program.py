@@ -153,9 +153,10 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
 
 
 def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
-    """First arguments of an entry that are part of starting this program, or None for another program.
+    """Return the arguments of an entry that start this program. None if the entry starts another program.
 
-    Empty for its console script, else `-m mcpdesk` or the arguments of `uvx` and `pipx`.
+    There are no such arguments if the command is the console script. Otherwise they are `-m mcpdesk`, or
+    those of `uvx` and `pipx`.
     """
     if not isinstance(command, str) or not isinstance(args, list):
         return None

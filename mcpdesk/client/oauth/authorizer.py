@@ -130,7 +130,9 @@ class Authorizer:
         self._store = store
         self._visit = visit
         self._own: OAuthGrant | None = None
-        """Token of a machine, if the store has the login of another client at this server."""
+        """Token that a machine obtained while the store has the login of another client. The store keeps that
+        login.
+        """
         self._key = ProofKey()
         self._discovery: Discovery | None = None
         self._renewing = asyncio.Lock()

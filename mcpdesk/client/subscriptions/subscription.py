@@ -10,12 +10,12 @@ from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 ACKNOWLEDGED_S = 1.0
-"""Longest time to wait for the acknowledgement of a subscription before work that depends on it."""
+"""Longest time to wait for the acknowledgement of a subscription. Then work that needs it begins anyway."""
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
 LONGEST_PAUSE_S = 30.0
 MOST_FAILURES = 10
-"""Number of subscriptions in a row that end at once, or unacknowledged, after which none is opened."""
+"""If so many subscriptions in a row end at once, or without an acknowledgement, no further one is opened."""
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
@@ -53,7 +53,8 @@ class Subscription:
     async def begun(self, limit_s: float = ACKNOWLEDGED_S) -> None:
         """Wait until the server acknowledged or refused the subscription, at most `limit_s`.
 
-        State that is read afterwards cannot miss a change. A later acknowledgement calls `renewed`.
+        State that is read after that may change later, but each change is then reported. If the
+        acknowledgement comes later, `renewed` is called.
         """
         try:
             async with asyncio.timeout(limit_s):

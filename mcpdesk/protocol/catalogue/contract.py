@@ -180,7 +180,7 @@ class _Comparison:
             yield from self._differ(old.get("items", {}), new.get("items", {}), f"{path}[]", depth + 1)
 
     def _choice(self, was: list[Any], now: list[Any], path: str) -> Told:
-        """Yield the alternatives that were added or removed, but not both."""
+        """Yield a change for the added alternatives, and another one for the removed alternatives."""
         for told, some, others in (("may also be {} now", now, was), ("may no longer be {}", was, now)):
             if different := [str(one.get("type", "something else")) for one in some if one not in others]:
                 is_narrower = some is was
