@@ -173,8 +173,8 @@ class ManifestError(DeskError):
         self.column = column
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
-        return f"{place}: {self.message}"
+        location = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{location}: {self.message}"
 
 
 class RegistrationError(DeskError):

@@ -92,8 +92,8 @@ def json_escaped(text: str) -> str:
 
 def hidden_characters(text: str) -> list[str]:
     """Kinds of hidden characters in a text that a person will read, not counting newlines and tabs."""
-    found = {_kind(ord(match.group())) for match in _UNSAFE.finditer(text)}
-    return [name for name, _ in _KINDS if name in found]
+    kinds = {_kind(ord(match.group())) for match in _UNSAFE.finditer(text)}
+    return [name for name, _ in _KINDS if name in kinds]
 
 
 _KINDS = (

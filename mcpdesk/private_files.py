@@ -54,13 +54,13 @@ def hold(descriptor: int) -> None:
 
 
 @contextmanager
-def locked(path: Path, patience_s: float = 10.0) -> Iterator[None]:
+def locked(path: Path, timeout_s: float = 10.0) -> Iterator[None]:
     """Hold a lock file across processes while the block runs.
 
     Raises: TimeoutError if another process keeps the lock; OSError if the lock file cannot be created.
     """
     with os.fdopen(create(path, flags=0), "ab") as file:
-        last = time.monotonic() + patience_s
+        last = time.monotonic() + timeout_s
         while not try_lock(file.fileno()):
             if time.monotonic() > last:
                 raise TimeoutError(errno.ETIMEDOUT, f"another process keeps {path} locked")

@@ -502,15 +502,15 @@ def env_file_settings(folder: Path) -> Iterator[GivenValue]:
     env file of another program, only names that begin with `MCPDESK_` are checked.
     """
     for name in ENV_FILES:
-        found: dict[str, tuple[str, int]] = {}
+        values: dict[str, tuple[str, int]] = {}
         for key, value, line in read_env_file(folder / name):
             if is_setting(key):
-                found[key] = value, line
+                values[key] = value, line
             elif key.startswith(OWN_PREFIX) or (name == ENV_FILE and _looks_like_setting(key)):
                 raise _unknown(key, value, f"{name}:{line}", list(BY_VARIABLE))
         for setting in SETTINGS:
             for key in setting.environment:
-                value, line = found.get(key, ("", 0))
+                value, line = values.get(key, ("", 0))
                 if value:
                     yield GivenValue(setting, value, f"{name}:{line} {key}")
 
@@ -632,10 +632,10 @@ def _integer(setting: Setting, value: Any) -> int:
 def _bytes(setting: Setting, value: Any) -> int:
     if not isinstance(value, str):
         return _integer(setting, value)
-    found = re.fullmatch(r"(\d+)\s*(?:([kmg])(?:i?b)?)?", value, re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d+)\s*(?:([kmg])(?:i?b)?)?", value, re.IGNORECASE)
+    if match is None:
         raise ValueError
-    return _integer(setting, int(found[1]) << UNIT_BITS[(found[2] or "").lower()])
+    return _integer(setting, int(match[1]) << UNIT_BITS[(match[2] or "").lower()])
 
 
 def _duration(setting: Setting, value: Any) -> int:
@@ -644,10 +644,10 @@ def _duration(setting: Setting, value: Any) -> int:
 
 def seconds_of(text: str) -> int:
     """Parse a duration such as `7d` into seconds. Raises: ValueError."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is not a duration")
-    return int(found["count"]) * DURATION_UNITS[found["unit"] or "s"]
+    return int(match["count"]) * DURATION_UNITS[match["unit"] or "s"]
 
 
 def duration_text(seconds: int) -> str:

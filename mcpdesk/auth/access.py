@@ -57,13 +57,13 @@ class Access(Struct, frozen=True, eq=False):
 
     def metadata(self, url: str, name: str) -> dict[str, Any]:
         """Return the protected resource metadata; `url` is the requested one. Source: RFC 9728."""
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "resource": self.resource or url,
             "authorization_servers": list(self.authorization_servers),
             "bearer_methods_supported": ["header"],
             "resource_name": name,
         }
-        return found | ({"scopes_supported": list(self.scopes_supported)} if self.scopes_supported else {})
+        return document | ({"scopes_supported": list(self.scopes_supported)} if self.scopes_supported else {})
 
     def challenge(
         self, metadata_url: str, error: str = "", scopes: Iterable[str] = (), description: str = ""
@@ -75,8 +75,8 @@ class Access(Struct, frozen=True, eq=False):
             "scope": " ".join(sorted({*self.scopes, *scopes})),
             "resource_metadata": metadata_url if self.authorization_servers else "",
         }
-        said = ", ".join(f'{name}="{_quoted(value)}"' for name, value in parts.items() if value)
-        return "Bearer " + (said or 'realm="mcpdesk"')
+        parameters = ", ".join(f'{name}="{_quoted(value)}"' for name, value in parts.items() if value)
+        return "Bearer " + (parameters or 'realm="mcpdesk"')
 
 
 NOTHING_ASKED = Access()

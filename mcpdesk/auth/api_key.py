@@ -34,9 +34,9 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
     import secrets
 
     path = state / file_name
-    kept = _read(path)
-    if kept:
-        return kept
+    stored = _read(path)
+    if stored:
+        return stored
     key = secrets.token_urlsafe(KEY_BYTES)
     try:
         return _store(path, key)

@@ -99,10 +99,10 @@ def _site(origin: str) -> tuple[str, Authority] | None:
 
 
 def _authority(text: str) -> Authority | None:
-    found = _AUTHORITY.fullmatch(text)
-    if found is None or int(found["port"] or 0) > 65535:
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or int(match["port"] or 0) > 65535:
         return None
-    return Authority(_bare(found["name"]), found["port"] or "")
+    return Authority(_bare(match["name"]), match["port"] or "")
 
 
 def _listed(authority: Authority, allowed: Iterable[str]) -> bool:

@@ -192,12 +192,12 @@ class KeySource:
         self,
         load: Load,
         pace: RefreshPace,
-        told: Callable[[str], None] = lambda _: None,
+        on_problem: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._load = load
         self._pace = pace
-        self._on_problem = told
+        self._on_problem = on_problem
         self._clock = clock
         self._keys: KeySet | None = None
         self._confirmed = self._tried = self._sought = float("-inf")

@@ -67,15 +67,15 @@ def principal_of(
     known = normalised(claims)
     subject = known["sub"] or known["address"]
     issuer = _first(claims, "iss")
-    whose = subject or _first(claims, "client_id", "azp", "jti")
+    subject_name = subject or _first(claims, "client_id", "azp", "jti")
     expires = claims.get("exp")
     return Principal(
         "token",
-        name=subject or whose or "a token without a subject",
+        name=subject or subject_name or "a token without a subject",
         claims=known,
         scopes=widened(scopes_of(claims), includes),
         expires=expires + leeway_s if isinstance(expires, int | float) else None,
-        identity=f"principal:{digest([realm, issuer, bool(subject), whose or _fingerprint(claims)])}",
+        identity=f"principal:{digest([realm, issuer, bool(subject), subject_name or _fingerprint(claims)])}",
     )
 
 
@@ -93,24 +93,24 @@ def normalised(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
     """Return the scopes of a token: `scope` or `scp`, a string with spaces or a list."""
-    found: set[str] = set()
+    scopes: set[str] = set()
     for name in ("scope", "scp"):
         value = claims.get(name)
         given = value.split() if isinstance(value, str) else value
-        found |= {each for each in given if isinstance(each, str)} if isinstance(given, list) else set()
-    return frozenset(found)
+        scopes |= {each for each in given if isinstance(each, str)} if isinstance(given, list) else set()
+    return frozenset(scopes)
 
 
 def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return these scopes and all that they imply, transitively."""
     if includes.keys().isdisjoint(scopes):
         return scopes
-    found, news = set(scopes), list(scopes)
+    merged, news = set(scopes), list(scopes)
     while news:
-        more = includes.get(news.pop(), frozenset()) - found
-        found |= more
+        more = includes.get(news.pop(), frozenset()) - merged
+        merged |= more
         news += more
-    return frozenset(found)
+    return frozenset(merged)
 
 
 def _fingerprint(claims: Mapping[str, Any]) -> str:

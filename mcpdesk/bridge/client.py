@@ -204,13 +204,13 @@ class Client:
 
     async def _opened(self) -> ServerConnection:
         questions: Questions = {} if self._on_elicit is None else {"elicitation/create": self._elicit}
-        place = self.target if isinstance(self.target, Server) else os.fspath(self.target)
-        if isinstance(place, str) and "://" in place:
-            transport = StreamableHttp(place, self._headers, self.mode, self._max_bytes)
+        target_text = self.target if isinstance(self.target, Server) else os.fspath(self.target)
+        if isinstance(target_text, str) and "://" in target_text:
+            transport = StreamableHttp(target_text, self._headers, self.mode, self._max_bytes)
             return ServerConnection(transport, IDENTITY, questions=lambda: questions)
-        if isinstance(place, Server):
-            return await connect_to_server(place, self._token, questions)
-        return await connect_to_folder(Path(place), self.mode, self._token, questions)
+        if isinstance(target_text, Server):
+            return await connect_to_server(target_text, self._token, questions)
+        return await connect_to_folder(Path(target_text), self.mode, self._token, questions)
 
     async def _elicit(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
         assert self._on_elicit is not None

@@ -114,9 +114,9 @@ class ToolSchema:
         self.arguments = shaped.names
         self.faulty = shaped.faulty
         """Arguments and keywords whose schema is invalid and was omitted."""
-        said = str(definition.get("description") or definition.get("title") or "").strip()
-        self.description = api.shortened(said, shaped.hint)
-        self.is_cut = not self.description.startswith(said)
+        description = str(definition.get("description") or definition.get("title") or "").strip()
+        self.description = api.shortened(description, shaped.hint)
+        self.is_cut = not self.description.startswith(description)
         """True if the description was cut to the API's limit."""
         self.schema = api.shape(name, self.description, shaped.schema)
         """Entry for the `tools` of a request."""
@@ -135,10 +135,10 @@ class ToolSchemas(list[dict[str, Any]]):
     """
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
-        found = [each for each in definitions if is_for_model(each)]
-        legal = Names([str(each["name"]) for each in found], api.tool_name, api.longest_name)
+        for_model = [each for each in definitions if is_for_model(each)]
+        legal = Names([str(each["name"]) for each in for_model], api.tool_name, api.longest_name)
         self.api = api
-        self.tools = [ToolSchema(each, api, legal.legal(str(each["name"]))) for each in found]
+        self.tools = [ToolSchema(each, api, legal.legal(str(each["name"]))) for each in for_model]
         super().__init__(tool.schema for tool in self.tools)
 
     @property
@@ -149,21 +149,21 @@ class ToolSchemas(list[dict[str, Any]]):
     @property
     def remarks(self) -> list[str]:
         """Differences from the server's definitions, one sentence each."""
-        found = [
+        messages = [
             f"{tool.original!r} is called {tool.name!r}" for tool in self.tools if tool.name != tool.original
         ]
         for tool in self.tools:
             for original, legal in tool.arguments.changed.items():
-                found.append(f"{tool.original}: the argument {original!r} is called {legal!r}")
-            found += [f"{tool.original}: its {each!r} is not a JSON Schema" for each in tool.faulty]
+                messages.append(f"{tool.original}: the argument {original!r} is called {legal!r}")
+            messages += [f"{tool.original}: its {each!r} is not a JSON Schema" for each in tool.faulty]
             if tool.is_cut:
-                found.append(
+                messages.append(
                     f"{tool.original}: the description was cut to {len(tool.description)} characters"
                 )
         most = self.api.most_tools
         if most is not None and len(self) > most:
-            found.append(f"{self.api.name} takes at most {most} tools a request, not {len(self)}")
-        return found
+            messages.append(f"{self.api.name} takes at most {most} tools a request, not {len(self)}")
+        return messages
 
 
 def is_for_model(definition: Mapping[str, Any]) -> bool:
@@ -343,18 +343,18 @@ def _type(schema: Mapping[str, Any], fresh: dict[str, Any]) -> None:
         fresh["items"] = {}  # one API requires it for arrays of any items
 
 
-def _without_dead_ends(part: Any, whole: dict[str, Any]) -> Any:
+def _without_dead_ends(part: Any, schema: dict[str, Any]) -> Any:
     """Return the schema without references to removed parts."""
     if isinstance(part, list):
-        return [_without_dead_ends(each, whole) for each in part]
+        return [_without_dead_ends(each, schema) for each in part]
     if not isinstance(part, dict):
         return part
-    kept = {}
+    result = {}
     for key, value in part.items():
-        if key == "$ref" and isinstance(value, str) and _resolved(whole, value) is None:
+        if key == "$ref" and isinstance(value, str) and _resolved(schema, value) is None:
             continue
-        kept[key] = _without_dead_ends(value, whole)
-    return kept
+        result[key] = _without_dead_ends(value, schema)
+    return result
 
 
 def _drop_faulty(schema: dict[str, Any]) -> list[str]:
@@ -376,18 +376,18 @@ def _drop_faulty(schema: dict[str, Any]) -> list[str]:
     return faulty + words
 
 
-def _resolved(whole: Any, reference: str) -> Any:
+def _resolved(schema: Any, reference: str) -> Any:
     """Return the target of a local reference, or None if it does not exist."""
-    found = whole
+    value = schema
     for step in reference.removeprefix("#").split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and step.isdigit() and int(step) < len(found):
-            found = found[int(step)]
-        elif isinstance(found, Mapping) and step in found:
-            found = found[step]
+        if isinstance(value, list) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        elif isinstance(value, Mapping) and step in value:
+            value = value[step]
         else:
             return None
-    return found
+    return value
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

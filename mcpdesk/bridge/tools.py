@@ -158,8 +158,8 @@ async def tool_schemas(
 
     Raises: CallError if the server cannot be reached; DeskUserError for an unknown API, mode or folder.
     """
-    place = server_or_client.target if isinstance(server_or_client, Client) else server_or_client
-    rules = model_api(api or configured_api(place))
+    target = server_or_client.target if isinstance(server_or_client, Client) else server_or_client
+    rules = model_api(api or configured_api(target))
     async with _open(server_or_client, mode, token, DEFAULT_TIMEOUT_S) as client:
         return ToolSchemas(await client.list_tools(), rules)
 

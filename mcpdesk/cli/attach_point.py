@@ -46,30 +46,30 @@ class AttachPoint:
             self._publisher.__exit__(*problem)
         with self._lock:
             self._is_over = True
-            place, screens = self._socket, list(self._screens)
-        if place is not None:
-            place.withdraw()
-        for each in [*screens, *([place.listener] if place else [])]:
+            meeting_socket, screens = self._socket, list(self._screens)
+        if meeting_socket is not None:
+            meeting_socket.withdraw()
+        for each in [*screens, *([meeting_socket.listener] if meeting_socket else [])]:
             with suppress(OSError):
                 each.shutdown(SHUT_RDWR)  # wakes a thread that waits for it
-        if place is not None:
-            place.listener.close()
+        if meeting_socket is not None:
+            meeting_socket.listener.close()
 
     def _listen(self) -> None:
         try:
             rendezvous.sweep(rendezvous.private_folder())
-            place = rendezvous.listen(rendezvous.attach_point(self._host.chosen_state))
+            meeting_socket = rendezvous.listen(rendezvous.attach_point(self._host.chosen_state))
         except OSError as error:
             return self._host.journal.log("warning", "server", f"screens cannot attach: {error}")
-        if place is None:
+        if meeting_socket is None:
             return
         with self._lock:
             if self._is_over:
-                return place.leave()
-            self._socket = place
+                return meeting_socket.leave()
+            self._socket = meeting_socket
         with suppress(OSError):  # closed
             while True:
-                visitor, _ = place.listener.accept()
+                visitor, _ = meeting_socket.listener.accept()
                 if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):
                     visitor.close()
                     continue

@@ -67,12 +67,12 @@ def diff_command(a: Path, b: Path, as_json: bool) -> int:
     from mcpdesk.recorder.capture_diff import compare
 
     with opened(a) as first, opened(b) as second:
-        found = compare(first.index, second.index)
+        comparison = compare(first.index, second.index)
     if as_json:
-        print_json({"same": found.same, "changes": [_as_object(each) for each in found.changes]})
+        print_json({"same": comparison.same, "changes": [_as_object(each) for each in comparison.changes]})
     else:
-        print_text("\n".join(_lines(found)))
-    return TOOL_ERROR if any(each.kind not in ("slower", "faster") for each in found.changes) else OK
+        print_text("\n".join(_lines(comparison)))
+    return TOOL_ERROR if any(each.kind not in ("slower", "faster") for each in comparison.changes) else OK
 
 
 def _as_object(change: Change) -> dict[str, Any]:
@@ -88,8 +88,8 @@ def _as_object(change: Change) -> dict[str, Any]:
     }
 
 
-def _lines(found: CaptureDiff) -> Iterator[str]:
-    for change in found.changes:
+def _lines(comparison: CaptureDiff) -> Iterator[str]:
+    for change in comparison.changes:
         sides = [one for one in (change.a, change.b) if one is not None]
         numbers = " → ".join(f"#{one.number}" for one in sides)
         took = " → ".join("unanswered" if one.took_ms is None else f"{one.took_ms:.1f} ms" for one in sides)
@@ -97,9 +97,9 @@ def _lines(found: CaptureDiff) -> Iterator[str]:
         yield f"{SIGNS[change.kind]} {what}  {numbers}  {change.kind}, {took}"
         for each in change.differences:
             yield f"    {clean(each.path, newlines=False)}: {_short(each.a)} → {_short(each.b)}"
-    counts = [f"{found.same} the same"]
+    counts = [f"{comparison.same} the same"]
     for kind in SIGNS:
-        if count := sum(change.kind == kind for change in found.changes):
+        if count := sum(change.kind == kind for change in comparison.changes):
             counts.append(f"{count} {kind}")
     yield ", ".join(counts)
 

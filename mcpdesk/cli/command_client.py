@@ -101,11 +101,11 @@ def client(
 
     Raises: DeskError if the server cannot be hosted, started or reached.
     """
-    found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
-    if not isinstance(found, FolderTarget):
+    located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+    if not isinstance(located, FolderTarget):
         if is_alone:
             raise DeskUserError("--alone is for a folder.", "Omit it for other servers.")
-        return _remote(found, reach, watches, connect_s, lists)
+        return _remote(located, reach, watches, connect_s, lists)
     if reach.is_remote:
         message = "Keys, headers, revisions and packages cannot be used with a folder."
         raise DeskUserError(message, "Use them with a URL, a command or a file.")
@@ -235,14 +235,14 @@ class CommandClient:
 
         `begun` is called on another thread once notifications can arrive. Raises: DeskError like `request`.
         """
-        found = self._notifications
+        queue = self._notifications
         future = asyncio.run_coroutine_threadsafe(self._connection.watch(uris, begun), self._loop)
         try:
-            while not (future.done() and found.empty()):
+            while not (future.done() and queue.empty()):
                 if self._questions is not None:
                     self._questions.ask_waiting()
                 with suppress(Empty):
-                    yield found.get(timeout=POLL_S)
+                    yield queue.get(timeout=POLL_S)
             future.result()
         except CallError as error:
             raise with_hint(error) from None
@@ -530,10 +530,10 @@ def _waiting_callbacks(host: Host) -> set[int]:
 
 def _left_waiting(host: Host, folder: Path, count: int) -> str:
     """Message about callbacks that outlive this process, because a call has scheduled them."""
-    told = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
+    reminder = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
     if others := host.peers.pids(host.endpoints()[0].name):
-        return f"{told}; process {min(others)}, which also hosts {folder}, fires those that are due"
-    return f"{told} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
+        return f"{reminder}; process {min(others)}, which also hosts {folder}, fires those that are due"
+    return f"{reminder} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
 
 
 def _terminal(
@@ -551,8 +551,8 @@ def print_stray_output(host: Host) -> None:
     """Print the output of the folder's code, and warnings about the folder, on stderr."""
     for line in host.journal.lines():
         if line.source in PRINTED or line.level in TROUBLE:
-            place = f"{line.where}: " if line.where else ""
-            print_message(f"{place}{line.text}")
+            location = f"{line.where}: " if line.where else ""
+            print_message(f"{location}{line.text}")
 
 
 class AnswerDeclined(Exception):

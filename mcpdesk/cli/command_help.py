@@ -70,10 +70,10 @@ def help_command(ctx: click.Context, command: str | None, shows_all: bool) -> in
     if command is None:
         click.echo(parent.get_help())
         return OK
-    found = group.get_command(parent, command)
-    if found is None:
+    command_found = group.get_command(parent, command)
+    if command_found is None:
         raise click.UsageError(f"Unknown command {command!r}. See `mcpdesk help`.")
-    with click.Context(found, info_name=command, parent=parent) as about:
+    with click.Context(command_found, info_name=command, parent=parent) as about:
         about.meta[_ALL] = shows_all
         click.echo(about.get_help())
     return OK

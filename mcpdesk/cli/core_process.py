@@ -224,8 +224,8 @@ class JournalPrinter:
             while (line := self._lines.get()) is not None:
                 left_out, self._left_out = self._left_out, 0
                 if left_out:
-                    told = f"[{left_out} lines left out: stderr was not read in time]"
-                    sys.stderr.write(f"{self._line(told) if self._in_json else told}\n")
+                    line_text = f"[{left_out} lines left out: stderr was not read in time]"
+                    sys.stderr.write(f"{self._line(line_text) if self._in_json else line_text}\n")
                 sys.stderr.write(f"{line}\n")
                 sys.stderr.flush()
 
@@ -236,8 +236,8 @@ def json_line(line: LogLine) -> str:
     from datetime import UTC, datetime
 
     message, traceback = line.text, ""
-    if found := _TRACEBACK.search(message):
-        message, traceback = message[: found.start()], message[found.start() :]
+    if match := _TRACEBACK.search(message):
+        message, traceback = message[: match.start()], message[match.start() :]
         message = message or traceback.rstrip().rpartition("\n")[2]
     members = {
         "time": datetime.fromtimestamp(line.time, UTC).isoformat(timespec="milliseconds"),

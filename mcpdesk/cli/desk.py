@@ -89,7 +89,7 @@ def desk_command(
     from mcpdesk import paths
 
     require_unix("The desk", "termios")
-    found = (
+    desk_folders = (
         desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
         if targets
         else DeskTargets((paths.sample_servers() / "desk",))
@@ -98,13 +98,13 @@ def desk_command(
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(
-        found.folders,
+        desk_folders.folders,
         flags,
         os.environ,
         may_move=True,
         mode=reach.mode,
         waits=True,
-        upstreams=found.upstreams,
+        upstreams=desk_folders.upstreams,
         faults=fault_rules(faults),
     )
     if plan.settings.web:
@@ -184,8 +184,8 @@ def _list_captures() -> int:
     return OK
 
 
-def show_capture(file: Path, theme: str | None, told: str = "") -> int:
-    """Show a capture until the person leaves, with `told` as the first message. Return the exit code.
+def show_capture(file: Path, theme: str | None, message: str = "") -> int:
+    """Show a capture until the person leaves, with `message` as the first message. Return the exit code.
 
     Raises: DeskUserError if the capture does not exist.
     """
@@ -198,7 +198,7 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.app import CaptureApp
 
-    link = capture_link(archive, told)
+    link = capture_link(archive, message)
     try:
         terminal = Terminal(sys.stderr.fileno())
         runs = ScreenRuns(partial(CaptureApp, link, theme), state_folder(), terminal)
@@ -208,13 +208,13 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
         link.close()
 
 
-def capture_link(archive: Archive, told: str = "") -> CaptureLink:
+def capture_link(archive: Archive, message: str = "") -> CaptureLink:
     """Return a link to a capture. If a tap is writing it, the link can also hold messages there."""
     from mcpdesk.link.capture_link import CaptureLink
 
     features = offering("live_link") if archive.is_live else ()
-    links = (feature.live_link(archive, told) for feature in features)
-    return next(filter(None, links), None) or CaptureLink(archive, told)
+    links = (feature.live_link(archive, message) for feature in features)
+    return next(filter(None, links), None) or CaptureLink(archive, message)
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
@@ -234,9 +234,9 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
     )
     if is_typed and is_shown and not is_drawn:
         # Also printed on stdout, where the person looks, because stderr is redirected to a file.
-        told = "The desk draws on stderr, which is not a terminal: do not redirect it."
-        print(f"mcpdesk: {told}")
-        raise DeskUserError(told, "Its log is on screen 5.")
+        message = "The desk draws on stderr, which is not a terminal: do not redirect it."
+        print(f"mcpdesk: {message}")
+        raise DeskUserError(message, "Its log is on screen 5.")
     if not (is_typed and is_drawn):
         raise DeskUserError("The desk needs a terminal.", instead)
     if os.environ.get("TERM") == "dumb":
@@ -339,13 +339,13 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
         refuse_unknown(there, who)
         require_terminal("`mcpdesk attach --list` works without one.")
         return run_named(who, theme)
-    found = chosen(there, next(iter(who), ""))
+    core = chosen(there, next(iter(who), ""))
     if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise it is drawn in a browser
         require_terminal("`mcpdesk attach --list` works without one.")
-    if isinstance(found.at, LiveCapture):
-        told = f"attached to {found.title}: it continues when you leave"
-        return show_capture(Path(found.at.path), theme, told)
-    return run_screen(found.at, theme)
+    if isinstance(core.at, LiveCapture):
+        message = f"attached to {core.title}: it continues when you leave"
+        return show_capture(Path(core.at.path), theme, message)
+    return run_screen(core.at, theme)
 
 
 class Attachable(NamedTuple):
@@ -371,14 +371,16 @@ def running() -> list[Attachable]:
     """Return this user's cores on this machine, then its taps. The oldest of each come first."""
     from mcpdesk.link.remote import running_cores
 
-    found: list[Attachable] = []
+    cores: list[Attachable] = []
     for core in running_cores():
-        said = core.welcome
-        found.append(Attachable(said.names, said.pid, said.kind, said.since, said.address, core))
+        welcome = core.welcome
+        cores.append(
+            Attachable(welcome.names, welcome.pid, welcome.kind, welcome.since, welcome.address, core)
+        )
     for tap in reversed(_live_captures()):
         name = program_name(tap.command)
-        found.append(Attachable((name,), tap.pid, "tap", tap.started, tap.path, tap))
-    return found
+        cores.append(Attachable((name,), tap.pid, "tap", tap.started, tap.path, tap))
+    return cores
 
 
 def chosen(there: list[Attachable], who: str) -> Attachable:
@@ -386,13 +388,13 @@ def chosen(there: list[Attachable], who: str) -> Attachable:
 
     Raises: DeskUserError if none or several match.
     """
-    found = [each for each in there if not who or who in each.names or who == str(each.pid)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        pids = [str(each.pid) for each in found]
+    matches = [each for each in there if not who or who in each.names or who == str(each.pid)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        pids = [str(each.pid) for each in matches]
         hint = f"Name one by its pid: {', '.join(pids)}; or all: mcpdesk attach {' '.join(pids)}"
-        raise DeskUserError(f"{len(found)} cores have a server {who!r}.", hint)
+        raise DeskUserError(f"{len(matches)} cores have a server {who!r}.", hint)
     titles = ", ".join(each.title for each in there)
     raise DeskUserError(f"No running core has a server {who!r} or that pid.", f"Running: {titles}.")
 

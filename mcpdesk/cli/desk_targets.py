@@ -51,21 +51,23 @@ class _Typing(NamedTuple):
     agreed: str
 
 
-def typed_targets(text: str, taken: Collection[str], settings: Settings, agreed: str = "") -> DeskTargets:
+def typed_targets(
+    text: str, used_names: Collection[str], settings: Settings, agreed: str = ""
+) -> DeskTargets:
     """Resolve a text typed at the desk, with the same words and options as on the command line.
 
-    `taken` are the names of existing servers. `settings` are the core's. `agreed` is the SHA-256 of a
+    `used_names` are the names of existing servers. `settings` are the core's. `agreed` is the SHA-256 of a
     configuration file whose content the person agreed to.
 
     Raises: UntrustedFileError for another content; DeskUserError for an invalid target.
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
-        given = _Typing(taken, settings, agreed)
-        found: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=given)
+        given = _Typing(used_names, settings, agreed)
+        targets_typed: DeskTargets = _typed.main(words, "add", standalone_mode=False, obj=given)
     except click.ClickException as error:
         raise DeskUserError(error.format_message()) from None
-    return found
+    return targets_typed
 
 
 @click.command(add_help_option=False)
@@ -120,10 +122,10 @@ def _words(text: str) -> list[str]:
         words = words[1:] if words[:1] == [before] else words
     if "--" not in words:
         return words
-    place = words.index("--")
-    if not words[place + 1 :]:
+    separator = words.index("--")
+    if not words[separator + 1 :]:
         raise DeskUserError("A command must follow `--`.", "Example: -- npx -y SERVER.")
-    return [*words[:place], command_text(words[place + 1 :])]
+    return [*words[:separator], command_text(words[separator + 1 :])]
 
 
 def desk_targets(
@@ -145,14 +147,14 @@ def desk_targets(
         if isinstance(target, FolderTarget):
             folders.append(target.path)
             continue
-        taken = {each.name for each in upstreams} | {each.name for each in folders} | set(others)
+        used_names = {each.name for each in upstreams} | {each.name for each in folders} | set(others)
         own = (
             reach
             if not isinstance(target, CommandTarget)
             else reach._replace(headers=(), token=None, key=None, account="", login=NO_OPTIONS)
         )
         leads = not folders and not others
-        upstreams.append(UpstreamPlan(_free(name, taken), target, own._replace(mode=""), leads=leads))
+        upstreams.append(UpstreamPlan(_free(name, used_names), target, own._replace(mode=""), leads=leads))
     return DeskTargets(tuple(folders), tuple(upstreams))
 
 
@@ -184,10 +186,10 @@ def server_name(text: str, target: Target) -> str:
     return program_name(target.argv)
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free(name: str, used_names: set[str]) -> str:
     """Return the name, with a number appended if it is taken."""
-    number, found = 1, plain_name(name)
-    while found in taken:
+    number, candidate = 1, plain_name(name)
+    while candidate in used_names:
         number += 1
-        found = f"{plain_name(name)}-{number}"
-    return found
+        candidate = f"{plain_name(name)}-{number}"
+    return candidate

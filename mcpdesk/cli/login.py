@@ -64,7 +64,7 @@ def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> Non
                 store,
                 show_address,
                 options=options,
-                patience_s=timeout_s,
+                timeout_s=timeout_s,
                 remark=lambda text: print_message(f"warning: {text}"),
             )
         )

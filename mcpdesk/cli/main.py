@@ -70,8 +70,8 @@ def _groups() -> dict[str, dict[str, str]]:
     for name, command in FEATURE_COMMANDS.items():
         rows = list(groups[command.group].items())
         names = [each for each, _ in rows]
-        place = names.index(command.before) if command.before in names else len(rows)
-        groups[command.group] = dict([*rows[:place], (name, command.module), *rows[place:]])
+        position = names.index(command.before) if command.before in names else len(rows)
+        groups[command.group] = dict([*rows[:position], (name, command.module), *rows[position:]])
     return groups
 
 
@@ -157,8 +157,8 @@ class Commands(click.Group):
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        found = [*super().shell_complete(ctx, incomplete), *server_folders(incomplete)]
-        return found or folder(ctx, self.params[0], incomplete)
+        completions = [*super().shell_complete(ctx, incomplete), *server_folders(incomplete)]
+        return completions or folder(ctx, self.params[0], incomplete)
 
 
 def with_command(arguments: list[str]) -> list[str]:
@@ -168,14 +168,14 @@ def with_command(arguments: list[str]) -> list[str]:
     """
     first = arguments[0] if arguments else ""
     if "--" in arguments and (first in ON_A_DESK | OF_ANY_SERVER or first not in COMMANDS):
-        place = arguments.index("--")
-        argv, others = arguments[place + 1 :], arguments[1:place]
+        separator = arguments.index("--")
+        argv, others = arguments[separator + 1 :], arguments[1:separator]
         if not argv:
             hint = "Example: mcpdesk -- npx -y SERVER."
             raise DeskUserError("A command must follow `--`.", hint)
         if first in OF_ANY_SERVER:  # the command after `--` is the target
             return [first, command_text(argv), *others]
-        arguments = [*arguments[:place], command_text(argv)]
+        arguments = [*arguments[:separator], command_text(argv)]
         return arguments if first in ON_A_DESK else ["desk", *arguments]
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments

@@ -64,10 +64,10 @@ class MockAnswers:
 
     def answer(self, request: JSONObject) -> JSONObject:
         """Return the response to a request, with the request's id."""
-        found = self._exact.get(_key(request)) or self._alike.get(_name(request))
-        if found is not None:
-            kept = found.pop(0) if len(found) > 1 else found[0]
-            return kept | {"id": request["id"]}
+        answers = self._exact.get(_key(request)) or self._alike.get(_name(request))
+        if answers is not None:
+            response = answers.pop(0) if len(answers) > 1 else answers[0]
+            return response | {"id": request["id"]}
         method, name = _name(request)
         if method == "ping":
             return {"jsonrpc": "2.0", "id": request["id"], "result": {}}
@@ -98,7 +98,7 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
 
     Raises: DeskUserError if there is none, or the choice is ambiguous.
     """
-    found: dict[str, list[tuple[JSONObject, JSONObject]]] = {}
+    answers: dict[str, list[tuple[JSONObject, JSONObject]]] = {}
     for one in index.exchanges:
         if one.kind is not ExchangeKind.REQUEST or one.direction is not Direction.IN or one.response is None:
             continue
@@ -107,14 +107,14 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
         except ValueError:
             continue  # too large or truncated in the capture
         if isinstance(request, dict) and isinstance(response, dict):
-            found.setdefault(one.server, []).append((request, response))
-    if server not in found and (server or len(found) != 1):
-        names = ", ".join(sorted(found))
-        if not found:
+            answers.setdefault(one.server, []).append((request, response))
+    if server not in answers and (server or len(answers) != 1):
+        names = ", ".join(sorted(answers))
+        if not answers:
             raise DeskUserError("The capture has no answered request.")
         message = f"{f'No server is called {server!r}' if server else 'Several servers are'} in the capture."
         raise DeskUserError(message, f"Choose one with --server: {names}.")
-    return MockAnswers(found[server or next(iter(found))])
+    return MockAnswers(answers[server or next(iter(answers))])
 
 
 def serve_mock(file: Path, server: str, reader: BinaryIO, writer: BinaryIO) -> int:
@@ -141,12 +141,12 @@ def mock_command(file: Path, server: str = "") -> tuple[str, ...]:
 def _key(request: JSONObject) -> bytes:
     """Key that is equal for requests with the same answer."""
     method, params = request["method"], request.get("params")
-    kept: Any = None
+    params_left: Any = None
     if method not in _GREETINGS and isinstance(params, dict):
-        kept = {name: value for name, value in params.items() if name not in _PASSING} or None
-        if kept and kept.get("arguments") == {}:
-            del kept["arguments"]
-    return orjson.dumps([method, kept], option=orjson.OPT_SORT_KEYS)
+        params_left = {name: value for name, value in params.items() if name not in _PASSING} or None
+        if params_left and params_left.get("arguments") == {}:
+            del params_left["arguments"]
+    return orjson.dumps([method, params_left], option=orjson.OPT_SORT_KEYS)
 
 
 def _version(request: JSONObject) -> str:

@@ -108,11 +108,11 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
     """
     flags = {setting.name: values.get(setting.name) for setting in SETTINGS}
     if http := values.get("http"):
-        found = _HTTP.fullmatch(http)
-        if found is None:
+        match = _HTTP.fullmatch(http)
+        if match is None:
             raise DeskUserError(f"--http: invalid address {http!r}.", "Write HOST:PORT, or a PORT alone.")
-        flags["host"] = (found["host"] or "").strip("[]") or flags["host"]
-        flags["port"] = found["port"]
+        flags["host"] = (match["host"] or "").strip("[]") or flags["host"]
+        flags["port"] = match["port"]
     return flags
 
 
@@ -130,14 +130,14 @@ def settings_command(folder: str | None, explain: bool, as_json: bool, **values:
     A value that FOLDER gives and may not set is reported on stderr and does not count."""
     from mcpdesk.hosting.host_plan import effective_settings
 
-    place = server_folder(folder) if folder else None
-    resolved = effective_settings(given_flags(values), os.environ, place)
-    if place is not None:
+    folder_path = server_folder(folder) if folder else None
+    resolved = effective_settings(given_flags(values), os.environ, folder_path)
+    if folder_path is not None:
         from mcpdesk.hosting.folder.folder_rights import refusals
         from mcpdesk.hosting.folder.manifest import read_manifest
 
-        for told in refusals(place, read_manifest(place)):
-            print_message(f"mcpdesk: {told}")
+        for refusal in refusals(folder_path, read_manifest(folder_path)):
+            print_message(f"mcpdesk: {refusal}")
     state, values_of = resolved.settings.state_dir, resolved.settings
     rows = [
         (each.name, value_text(each, getattr(values_of, each.name)), resolved.origins[each.name])

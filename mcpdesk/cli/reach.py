@@ -314,8 +314,8 @@ def transport_to(
     target: UrlTarget | CommandTarget, reach: Reach, settings: Settings, lines: ProgramLines
 ) -> ClientTransport:
     """Return the transport to a server. A program's log goes to stderr. Raises: DeskUserError."""
-    place = ClientPlace(settings.state_dir, settings.api_key_header)
-    return target_transport(target, reach, place, ProgramEvents(lines.log, lines.stray, lines.ended))
+    client_place = ClientPlace(settings.state_dir, settings.api_key_header)
+    return target_transport(target, reach, client_place, ProgramEvents(lines.log, lines.stray, lines.ended))
 
 
 def running_core(folder: Path, reach: Reach) -> socket | None:
@@ -334,10 +334,10 @@ def running_core(folder: Path, reach: Reach) -> socket | None:
         manifest = read_manifest(folder)
         if manifest.auth.jwt is None:
             raise needless_token(manifest.name)
-    place = str(folder)
-    greeting = pump.greeting_line(place, reach.mode, "mcpdesk", environment, leaves=False)
+    folder_name = str(folder)
+    greeting = pump.greeting_line(folder_name, reach.mode, "mcpdesk", environment, leaves=False)
     try:
-        return pump.connect_and_greet(place, reach.mode, greeting)
+        return pump.connect_and_greet(folder_name, reach.mode, greeting)
     except pump.RefusedByDesk as refused:
         raise DeskUserError(str(refused).removeprefix(pump.REFUSAL.decode())) from None
     except OSError:  # others can write to the sockets' folder; `stdio` hosts the folder itself then, too
@@ -415,8 +415,10 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
     """
     if isinstance(error, RpcError):
         advice = _token_hint(error) or error_hint(error.code, error.message)
-        told = str(error) if is_first else error.message
-        return RemoteProtocolError(error.code, told, error.data, advice or (NO_PROTOCOL if is_first else ""))
+        message = str(error) if is_first else error.message
+        return RemoteProtocolError(
+            error.code, message, error.data, advice or (NO_PROTOCOL if is_first else "")
+        )
     if isinstance(error, AuthorizationError):
         error.message = f"it requires a token, and getting one failed: {error.message}"
         return DeskUserError(str(error), error.hint or NO_TOKEN, CANNOT_CONNECT)

@@ -186,22 +186,22 @@ def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reac
 
     faults: list[str] = []
     with client(target, reach, lists=True, is_alone=alone) as server:
-        found = {
+        items = {
             key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
         }
-        found["skills"] = server.skills(timeout_s, faults)
+        items["skills"] = server.skills(timeout_s, faults)
         unavailable, remarks = server.unavailable(), server.remarks()
     for fault in faults:
         print_message(f"mcpdesk: malformed: {fault}")
     if as_json:
         missing = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in unavailable]
-        print_json(with_remarks(found | {"unavailable": missing}, remarks))
+        print_json(with_remarks(items | {"unavailable": missing}, remarks))
         return
     sections = {
-        heading: [(str(item.get(name)), summary(item)) for item in found[key]]
+        heading: [(str(item.get(name)), summary(item)) for item in items[key]]
         for key, (heading, _, name) in LISTS.items()
     }
-    sections["skills"] = [(each["uri"], summary(each["frontmatter"])) for each in found["skills"]]
+    sections["skills"] = [(each["uri"], summary(each["frontmatter"])) for each in items["skills"]]
     sections["unavailable"] = [(f"{each.kind} {each.name}", each.problem) for each in unavailable]
     texts = ["\n".join([heading, *aligned(rows, "  ")]) for heading, rows in sections.items() if rows]
     print_text("\n\n".join(texts) or "nothing")
@@ -233,10 +233,10 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
     if as_json:
         print_json(with_remarks(result, remarks))
         return
-    found = result.get("contents", ())
-    for contents in found:
+    parts = result.get("contents", ())
+    for contents in parts:
         if contents.get("text") is not None:
-            print_text(contents["text"], exact=len(found) == 1)
+            print_text(contents["text"], exact=len(parts) == 1)
             continue
         try:
             data = base64.b64decode(contents.get("blob") or "", validate=True)
@@ -318,13 +318,13 @@ def complete_command(
     if as_json:
         print_json(with_remarks(result, remarks))
         return
-    found = result.get("completion")
-    if not isinstance(found, dict) or not isinstance(found.get("values"), list):
+    answer = result.get("completion")
+    if not isinstance(answer, dict) or not isinstance(answer.get("values"), list):
         raise InvalidAnswer("completion/complete: the result has no list of values", target)
-    lines = [clean(str(value), newlines=False) for value in found["values"]]
+    lines = [clean(str(value), newlines=False) for value in answer["values"]]
     print_text("\n".join([*lines, ""]), exact=True)
-    if found.get("hasMore"):
-        print_message(f"More exist{f', {total} in all' if (total := found.get('total')) else ''}.")
+    if answer.get("hasMore"):
+        print_message(f"More exist{f', {total} in all' if (total := answer.get('total')) else ''}.")
 
 
 _ARGUMENT = re.compile(r"(?P<key>[^=]+?)(?P<is_json>:)?=(?P<value>.*)", re.DOTALL)
@@ -344,25 +344,25 @@ JSON_TYPES = {
 }
 
 
-def parse_arguments(words: Iterable[str], whole: str | None = None) -> tuple[dict[str, Any], set[str]]:
+def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tuple[dict[str, Any], set[str]]:
     """Return the arguments as one object, and the names of those written as `key=value`.
 
-    `whole` is a JSON object with initial arguments; `-` reads it from stdin. Raises: DeskUserError with the
-    word that cannot be parsed.
+    `input_json` is a JSON object with initial arguments; `-` reads it from stdin. Raises: DeskUserError with
+    the word that cannot be parsed.
     """
     arguments: Any = {}
-    if whole:
-        arguments = _json(sys.stdin.read() if whole == "-" else whole, "--input")
+    if input_json:
+        arguments = _json(sys.stdin.read() if input_json == "-" else input_json, "--input")
         if not isinstance(arguments, dict):
             message = "--input: the arguments must be a JSON object."
             raise DeskUserError(message, 'For example {"name": "Ada"}.')
     texts: set[str] = set()
     for word in words:
-        found = _ARGUMENT.fullmatch(word)
-        if found is None:
+        match = _ARGUMENT.fullmatch(word)
+        if match is None:
             raise DeskUserError(f"{word!r} is not an argument.", FORM)
-        key, value = found["key"], found["value"]
-        if found["is_json"]:
+        key, value = match["key"], match["value"]
+        if match["is_json"]:
             arguments[key] = _json(value, key)
             texts.discard(key)
         else:
@@ -392,17 +392,17 @@ def schema_failures(schema: Any, value: Any) -> list[str]:
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
-        found = compile_schema(schema).failures(value)
+        failures = compile_schema(schema).failures(value)
     except SchemaError:
         return []
     return [
-        f"{'.'.join(map(str, each.path))}: {each.message}" if each.path else each.message for each in found
+        f"{'.'.join(map(str, each.path))}: {each.message}" if each.path else each.message for each in failures
     ]
 
 
 def _shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    found = (each for one in property_shapes(schema, key, schema) for each in flat(one, schema))
-    return list(islice(found, MOST_SHAPES))
+    shapes = (each for one in property_shapes(schema, key, schema) for each in flat(one, schema))
+    return list(islice(shapes, MOST_SHAPES))
 
 
 def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:

@@ -129,10 +129,10 @@ class ScreenRuns:
     def _run(self) -> int:
         from mcpdesk.tui.crash import FOLDER, ScreenPlace
 
-        place: ScreenPlace | None = None
+        position: ScreenPlace | None = None
         news, crashes = "", list[float]()
         while True:
-            crash = self._show(place, news)
+            crash = self._show(position, news)
             if crash is None:
                 return 0
             path = crash.write(self._state / FOLDER)
@@ -145,25 +145,25 @@ class ScreenRuns:
             news = f"The screen failed and was started again{where} · {crash.summary}"
             crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
             # The view that was open may cause the crash, so it is not restored the second time.
-            place = crash.position if len(crashes) == 1 else ScreenPlace(opened=crash.position.opened)
+            position = crash.position if len(crashes) == 1 else ScreenPlace(opened=crash.position.opened)
             if len(crashes) >= MOST_CRASHES:
                 crashes = []
                 if not self._is_wanted_again(crash, where):
                     return 1
 
-    def _show(self, place: ScreenPlace | None, news: str) -> Crash | None:
+    def _show(self, position: ScreenPlace | None, news: str) -> Crash | None:
         """Run one screen. Return the crash that ended it, or None if the person left."""
         from mcpdesk.tui.crash import Crash, ScreenPlace
 
         app: DeskApp | None = None
         try:
-            app = self._make(begin=lambda: self._painted(app), place=place, news=news)
+            app = self._make(begin=lambda: self._painted(app), place=position, news=news)
             app.error_console.file = io.StringIO()  # Textual's report shows the values of local variables
             self._terminal.ignore_ctrl_s()
             app.run()
         except Exception as error:
             self._terminal.restore()
-            return (app and app.crash) or Crash.of(error, place or ScreenPlace())
+            return (app and app.crash) or Crash.of(error, position or ScreenPlace())
         finally:
             self._leave = lambda: None
             self._terminal.put_back()
@@ -185,14 +185,14 @@ class ScreenRuns:
 
     def _is_wanted_again(self, crash: Crash, where: str) -> bool:
         """Inform the person in plain text, and wait for Enter. Return False if the run must end."""
-        said = [
+        lines = [
             f"The screen failed {MOST_CRASHES} times within {WITHIN_S:.0f} seconds and stays closed.",
             f"{crash.summary}{where}",
         ]
         can_ask = self._keys_fd >= 0
         if can_ask:
-            said += [self._what_goes_on(), "Press Enter to open the screen again, Ctrl+C to end mcpdesk."]
-        self._terminal.write("\n".join(line for line in said if line) + "\n")
+            lines += [self._what_goes_on(), "Press Enter to open the screen again, Ctrl+C to end mcpdesk."]
+        self._terminal.write("\n".join(line for line in lines if line) + "\n")
         if not can_ask:
             return False
         with suppress(termios.error):

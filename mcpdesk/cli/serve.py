@@ -114,18 +114,18 @@ def serve_command(
     """Serve the TARGETs over HTTP until stopped; folders also to every `mcpdesk stdio FOLDER`."""
     if not targets and mock is None:
         raise click.UsageError("Missing argument 'TARGET...'.")
-    found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
+    targets_found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
     if mock is not None:
-        found = _with_mock(found, mock, server)
+        targets_found = _with_mock(targets_found, mock, server)
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(
-        found.folders,
+        targets_found.folders,
         given_flags(values),
         os.environ,
         mode=reach.mode,
         waits=True,
-        upstreams=found.upstreams,
+        upstreams=targets_found.upstreams,
         faults=fault_rules(faults),
     )
     return run_service(plan)
@@ -148,14 +148,16 @@ def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server
     from mcpdesk.cli import lone_core
     from mcpdesk.transports import pump
 
-    place = server_folder(folder)
+    folder_path = server_folder(folder)
     if alone:
-        ended = lone_core.run(place, mode, is_alone=True)
+        ended = lone_core.run(folder_path, mode, is_alone=True)
         return ended if isinstance(ended, int) else 0
-    return pump.serve(str(place), mode, lambda client_state: lone_core.run(place, mode, client_state))
+    return pump.serve(
+        str(folder_path), mode, lambda client_state: lone_core.run(folder_path, mode, client_state)
+    )
 
 
-def _with_mock(found: DeskTargets, file: Path, server: str) -> DeskTargets:
+def _with_mock(desk: DeskTargets, file: Path, server: str) -> DeskTargets:
     """Add the replayed server of a capture to the targets.
 
     Raises: DeskUserError if the capture has no server, or the choice is ambiguous.
@@ -169,7 +171,7 @@ def _with_mock(found: DeskTargets, file: Path, server: str) -> DeskTargets:
         captured_answers(archive.index, server)
     command = CommandTarget(mock_command(file, server))
     plan = UpstreamPlan(plain_name(server or file.stem), command, is_mock=True)
-    return found._replace(upstreams=(*found.upstreams, plan))
+    return desk._replace(upstreams=(*desk.upstreams, plan))
 
 
 def run_service(plan: HostPlan, theme: str | None = None) -> int:
@@ -370,7 +372,7 @@ def _where_key_is(host: Host) -> str:
 
     if host.settings.api_key:
         return "it is the configured key"
-    place = host.settings.state_dir / api_key.FILE_NAME
-    if place.exists():
-        return f"it is in {place}"
+    key_path = host.settings.state_dir / api_key.FILE_NAME
+    if key_path.exists():
+        return f"it is in {key_path}"
     return "but it is not stored: set MCPDESK_API_KEY, or MCPDESK_STATE_DIR to a writable folder"

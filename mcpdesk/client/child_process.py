@@ -55,8 +55,8 @@ class ProgramEnded(Unreachable):
 
     def __init__(self, code: int, last_lines: Sequence[str]) -> None:
         how = f"with exit code {code}" if code >= 0 else f"by {_signal_name(-code)}"
-        said = excerpt(" / ".join(line.strip() for line in last_lines[-3:]))
-        super().__init__(f"the program ended {how}{f': {said}' if said else ''}")
+        last_output = excerpt(" / ".join(line.strip() for line in last_lines[-3:]))
+        super().__init__(f"the program ended {how}{f': {last_output}' if last_output else ''}")
         self.code = code
         self.last_lines = tuple(last_lines)
 
@@ -147,8 +147,8 @@ class ChildProcess(ConnectedTransport):
 
 def stdout_remark(line: bytes) -> Remark:
     """Remark for a program that prints text other than messages to stdout."""
-    told = f"the server printed text on stdout that is not a message: {excerpt(line)[:SHOWN_TEXT]!r}"
-    return Remark(RemarkKind.STDOUT, f"{told}; it must log to stderr")
+    remark = f"the server printed text on stdout that is not a message: {excerpt(line)[:SHOWN_TEXT]!r}"
+    return Remark(RemarkKind.STDOUT, f"{remark}; it must log to stderr")
 
 
 class ProgramRun(asyncio.SubprocessProtocol):

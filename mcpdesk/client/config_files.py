@@ -96,9 +96,9 @@ def is_config_file(text: str) -> bool:
 def read_config(path: Path) -> ConfigFile:
     """Read a file. Raises: DeskUserError with the file, line and reason."""
     text = read_text(path)
-    found = parsed(path, text)
-    here = sections(found)
-    if not here and path.name == "mcp.json" and isinstance(found, dict) and "name" in found:
+    document = parsed(path, text)
+    here = sections(document)
+    if not here and path.name == "mcp.json" and isinstance(document, dict) and "name" in document:
         raise DeskUserError(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
     if not here:
         hint = (
@@ -114,7 +114,7 @@ def read_config(path: Path) -> ConfigFile:
                 remark = "the name is in the file more than once; the last entry is used"
                 server = msgspec.structs.replace(server, remarks=(*server.remarks, remark))
             servers.append(_named_once(server, {each.name for each in servers}))
-    return ConfigFile(path, tuple(servers), _inputs(found), sha256_of(text))
+    return ConfigFile(path, tuple(servers), _inputs(document), sha256_of(text))
 
 
 def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> ConfiguredServer:
@@ -127,13 +127,13 @@ def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> Conf
     return configured_server(name, given, project)
 
 
-def _named_once(server: ConfiguredServer, taken: set[str]) -> ConfiguredServer:
+def _named_once(server: ConfiguredServer, used_names: set[str]) -> ConfiguredServer:
     """Rename a server whose name is taken: append its project, or else a number."""
-    if server.name not in taken:
+    if server.name not in used_names:
         return server
     base = f"{server.name}@{Path(server.project).name}" if server.project else server.name
     name, number = base, 1
-    while name in taken:
+    while name in used_names:
         number += 1
         name = f"{base}-{number}"
     remark = f"an earlier entry has the same name {server.name[:80]!r}"
@@ -188,20 +188,20 @@ def parsed(path: Path, text: str) -> Any:
     except YamlFault as error:
         raise DeskUserError(f"{path}:{error.line or 1}: {error}.", hint) from None
     except ValueError as error:  # TOML errors, and numbers that are too long
-        place = re.search(r" \(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
-        reason = str(error)[: place.start()] if place else str(error)
-        at = f":{place[1]}:{place[2]}" if place and place[1] else ""
-        end = ", at the end" if place and place[3] else ""
+        match = re.search(r" \(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
+        reason = str(error)[: match.start()] if match else str(error)
+        at = f":{match[1]}:{match[2]}" if match and match[1] else ""
+        end = ", at the end" if match and match[3] else ""
         raise DeskUserError(f"{path}{at}: {reason}{end}.", hint) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = Repeats(pairs)
-    if len(found) < len(pairs):
-        found.repeated = tuple(
+    members = Repeats(pairs)
+    if len(members) < len(pairs):
+        members.repeated = tuple(
             name for name, count in Counter(name for name, _ in pairs).items() if count > 1
         )
-    return found
+    return members
 
 
 def from_yaml(text: str) -> Any:
@@ -216,19 +216,19 @@ def without_comments(text: str) -> str:
     A byte order mark is replaced as well.
     """
 
-    def blanked(found: re.Match[str]) -> str:
-        whole = found[0]
-        has_end = not whole.startswith("/*") or (len(whole) > 3 and whole.endswith("*/"))
-        return re.sub(r"[^\n]", " ", whole) if whole[0] != '"' and has_end else whole
+    def blanked(match: re.Match[str]) -> str:
+        matched = match[0]
+        has_end = not matched.startswith("/*") or (len(matched) > 3 and matched.endswith("*/"))
+        return re.sub(r"[^\n]", " ", matched) if matched[0] != '"' and has_end else matched
 
     # Twice, because a comment may follow a trailing comma.
     return _COMMENT.sub(blanked, _COMMENT.sub(blanked, re.sub("^\ufeff", " ", text)))
 
 
-def _inputs(found: Any) -> dict[str, InputVariable]:
+def _inputs(document: Any) -> dict[str, InputVariable]:
     """Return the inputs of a file by id. Inputs whose id is not a string are skipped."""
-    nested = found.get("mcp")
-    given = found.get("inputs", nested.get("inputs") if isinstance(nested, dict) else None)
+    nested = document.get("mcp")
+    given = document.get("inputs", nested.get("inputs") if isinstance(nested, dict) else None)
     inputs = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     return {each["id"]: _input(each) for each in inputs if isinstance(each.get("id"), str)}
 

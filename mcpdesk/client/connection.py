@@ -337,8 +337,8 @@ class ServerConnection:
         try:
             return await self._shake_hands(revision)
         except (RpcError, HttpError) as error:
-            said = f"{error.message} {error.data!r}" if isinstance(error, RpcError) else error.body
-            other = newest_named(said, revision)
+            text = f"{error.message} {error.data!r}" if isinstance(error, RpcError) else error.body
+            other = newest_named(text, revision)
             is_refusal = isinstance(error, RpcError) or error.status in (400, 406, 415, 422)
             if other is None or not is_refusal or self._revision is not None:
                 raise

@@ -286,16 +286,16 @@ def _ended(task: JSONObject, frame: bytes) -> ServerResponse:
         return ServerResponse({"result": task["result"]}, frame)
     error = task.get("error")
     if isinstance(error, dict):
-        code, said = error.get("code"), error.get("message", "the task failed")
-        known = {"code": code if isinstance(code, int) else ErrorCode.INTERNAL_ERROR, "message": str(said)}
+        code, message = error.get("code"), error.get("message", "the task failed")
+        known = {"code": code if isinstance(code, int) else ErrorCode.INTERNAL_ERROR, "message": str(message)}
         return ServerResponse({"error": error | known}, frame)
     raise InvalidAnswer(f"a task is {task['status']!r} without an outcome")
 
 
 def _task_state(task: JSONObject) -> str:
-    said = task.get("statusMessage")
+    status_message = task.get("statusMessage")
     state = str(task.get("status"))[:40].replace("_", " ")
-    return f"a task, {state}: {said}" if said else f"a task, {state}"
+    return f"a task, {state}: {status_message}" if status_message else f"a task, {state}"
 
 
 def _named(task: JSONObject) -> JSONObject:
@@ -339,12 +339,12 @@ def without_known(fresh: list[JSONObject], items: list[JSONObject]) -> list[JSON
 
 def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:
     """Tools whose header annotations are valid. The others are logged and omitted."""
-    kept = []
+    valid = []
     for tool in tools:
         try:
             mirrored(tool["inputSchema"])
         except ValueError as error:
             _LOG.warning("tool %r is skipped: %s", tool["name"][:80], error)
         else:
-            kept.append(tool)
-    return kept
+            valid.append(tool)
+    return valid

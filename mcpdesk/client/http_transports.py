@@ -214,16 +214,16 @@ class HttpRequests:
         If `follows`, same-origin redirects are followed with the same method and body.
         A body that is an iterator is sent only once. If the server rejects it, the caller must send it again.
         """
-        session, place, attempt, hops = self._opened(), url or self.url, 0, 0
+        session, address, attempt, hops = self._opened(), url or self.url, 0, 0
         with connection_errors():
             while True:
-                token = await self._token(method, place)
+                token = await self._token(method, address)
                 used = self._headers | dict(headers) | token
                 async with session.request(
-                    method, place, data=_payload(body), headers=used, allow_redirects=False
+                    method, address, data=_payload(body), headers=used, allow_redirects=False
                 ) as answer:
-                    if follows and hops < MOST_REDIRECTS and (next_place := self._redirected(answer, place)):
-                        place, hops = next_place, hops + 1
+                    if follows and hops < MOST_REDIRECTS and (target := self._redirected(answer, address)):
+                        address, hops = target, hops + 1
                         continue
                     is_over = not await self._is_renewed(answer, token, attempt)
                     if is_over or not (body is None or isinstance(body, bytes)):
@@ -231,13 +231,13 @@ class HttpRequests:
                         return
                 attempt += 1
 
-    def _redirected(self, answer: aiohttp.ClientResponse, place: str) -> str:
+    def _redirected(self, answer: aiohttp.ClientResponse, url: str) -> str:
         """URL that an answer redirects to, or an empty string if there is none that may be followed."""
-        there = redirect_target(answer.status, answer.headers.get("Location", ""), place)
+        there = redirect_target(answer.status, answer.headers.get("Location", ""), url)
         if there and not self._has_moved:
             self._has_moved = True
-            told = f"{without_query(place)} redirects (HTTP {answer.status}); name {without_query(there)}"
-            self._remarks = (*self._remarks, Remark(RemarkKind.REDIRECT, excerpt(told)))
+            text = f"{without_query(url)} redirects (HTTP {answer.status}); name {without_query(there)}"
+            self._remarks = (*self._remarks, Remark(RemarkKind.REDIRECT, excerpt(text)))
         return there
 
     def _opened(self) -> aiohttp.ClientSession:
@@ -315,8 +315,8 @@ class HttpRequests:
 
         probe = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         async with self.answered("POST", POSTED, codec.encode(probe)) as answer:
-            found = challenge_in(answer.headers.getall("WWW-Authenticate", []))
-        return found or Challenge()
+            parsed = challenge_in(answer.headers.getall("WWW-Authenticate", []))
+        return parsed or Challenge()
 
     async def _token(self, method: str, url: str) -> dict[str, str]:
         return {} if self._authorizer is None else await self._authorizer.headers(method, url, self)
@@ -333,8 +333,8 @@ class HttpRequests:
                 answer.status, lower(answer), challenges, token, attempt, self
             )
         except AuthorizationError as error:
-            if said := await refusal_text(answer):
-                error.message = f"{error.message}; the server says: {said}"
+            if explanation := await refusal_text(answer):
+                error.message = f"{error.message}; the server says: {explanation}"
             raise
 
     async def _read(
@@ -459,8 +459,8 @@ class StreamableHttp(ClientTransport):
             frame = codec.encode(each) if isinstance(read.value, list) else data
             self._receive(Incoming(each, frame, read.remarks))
         if read.value is None:
-            told = f"an event is not a message: {excerpt(data)[:80]!r}"
-            self._receive(Incoming(None, data, (read.fault or Remark(RemarkKind.UNREADABLE, told),)))
+            fault = f"an event is not a message: {excerpt(data)[:80]!r}"
+            self._receive(Incoming(None, data, (read.fault or Remark(RemarkKind.UNREADABLE, fault),)))
 
     async def close(self) -> None:
         """End the session, waiting only briefly for the server."""
@@ -549,15 +549,15 @@ class SseChannel:
         """
         given = data.decode("utf-8", "replace").strip()
         try:
-            place = urljoin(self._requests.url, given)
-            here, there = urlsplit(self._requests.url), urlsplit(place)
+            post_url = urljoin(self._requests.url, given)
+            here, there = urlsplit(self._requests.url), urlsplit(post_url)
         except ValueError:
             reason = "its endpoint for messages is not a URL"
             raise InvalidAnswer(reason, excerpt=excerpt(given)) from None
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-            reason = f"its endpoint for messages is on another server, {excerpt(without_query(place))}"
-            raise InvalidAnswer(reason, excerpt=excerpt(place))
-        return place
+            reason = f"its endpoint for messages is on another server, {excerpt(without_query(post_url))}"
+            raise InvalidAnswer(reason, excerpt=excerpt(post_url))
+        return post_url
 
     def _fail(self, error: CallError) -> None:
         self._on_end(error)

@@ -91,7 +91,7 @@ class PublishedSkills:
         return [entry for main, entry in known if uri.startswith(main.removesuffix("SKILL.md"))]
 
     def _fault(self, uri: str, result: JSONObject) -> str:
-        return next((told for told in self._faults(uri, result) if told), "")
+        return next((text for text in self._faults(uri, result) if text), "")
 
     def _faults(self, uri: str, result: JSONObject) -> Iterator[str]:
         for entry in self._around(uri):

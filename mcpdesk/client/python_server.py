@@ -52,14 +52,14 @@ def find(defined: dict[str, Any], name: str, path: Path) -> Any:
         if name not in defined:
             sys.exit(f"{path} has no {name}")
         return defined[name]
-    found = {key: value for key, value in defined.items() if _is_server(value)}
+    servers = {key: value for key, value in defined.items() if _is_server(value)}
     for usual in NAMES:
-        if usual in found:
-            return found[usual]
-    if len({id(value) for value in found.values()}) == 1:
-        return next(iter(found.values()))
-    if found:
-        sys.exit(f"{path} has several server objects: {', '.join(found)}; name one as FILE:NAME")
+        if usual in servers:
+            return servers[usual]
+    if len({id(value) for value in servers.values()}) == 1:
+        return next(iter(servers.values()))
+    if servers:
+        sys.exit(f"{path} has several server objects: {', '.join(servers)}; name one as FILE:NAME")
     sys.exit(f"{path} has no server object to run, neither of FastMCP nor of the official SDK")
 
 

@@ -146,7 +146,7 @@ def configured_targets(
     """
     config = read_config(path)
     agree(config)
-    found: list[tuple[str, RemoteTarget]] = []
+    targets: list[tuple[str, RemoteTarget]] = []
     for each in config.servers:
         try:
             target: RemoteTarget = configured(
@@ -155,8 +155,8 @@ def configured_targets(
         except DeskUserError as error:
             problem = f"{error} {error.hint}".strip()
             target = BrokenTarget(problem.removeprefix(f"{each.name}: ").rstrip("."))
-        found.append((each.name, target))
-    return found
+        targets.append((each.name, target))
+    return targets
 
 
 def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:
@@ -238,8 +238,8 @@ def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTar
 def _python_for(path: Path) -> str:
     active = os.environ.get("VIRTUAL_ENV")
     places = [*(folder / ".venv" for folder in list(path.parents)[:3]), *([Path(active)] if active else [])]
-    for place in places:
-        if (python := place / "bin" / "python").exists():
+    for candidate in places:
+        if (python := candidate / "bin" / "python").exists():
             return str(python)
     return shutil.which("python3") or "python3"
 
@@ -247,12 +247,12 @@ def _python_for(path: Path) -> str:
 def _dependencies(path: Path) -> list[str]:
     """Dependencies declared in the file's script block. Source: PEP 723."""
     try:
-        found = _SCRIPT.search(path.read_text("utf-8"))
+        match = _SCRIPT.search(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise DeskUserError(f"{path} cannot be read: {error}.") from None
-    if found is None:
+    if match is None:
         return []
-    lines = [line[2:] if line.startswith("# ") else line[1:] for line in found["content"].splitlines()]
+    lines = [line[2:] if line.startswith("# ") else line[1:] for line in match["content"].splitlines()]
     try:
         given = tomllib.loads("\n".join(lines)).get("dependencies", [])
     except tomllib.TOMLDecodeError as error:

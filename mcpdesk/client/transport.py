@@ -175,18 +175,18 @@ class ServerReply(Struct, frozen=True):
 
     def failure(self) -> HttpError:
         """Return the status as an exception."""
-        said = self.reason
+        reason = self.reason
         if self.status in REDIRECTS:
-            place = excerpt(without_query(self.headers.get("location", "")))
-            where = f"it redirects to {place}" if place else "it redirects without a Location"
-            said = f"{where}, and such redirects are not followed"
-        about = f"HTTP {self.status}{f': {said}' if said else ''}"
+            location = excerpt(without_query(self.headers.get("location", "")))
+            where = f"it redirects to {location}" if location else "it redirects without a Location"
+            reason = f"{where}, and such redirects are not followed"
+        about = f"HTTP {self.status}{f': {reason}' if reason else ''}"
         if is_challenge(self.headers):
             about = f"{about}: a bot protection in front of the server demands a browser (challenge)"
         if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
             about = f"{about}; Retry-After: {after}"
         challenge = clean(self.headers.get("www-authenticate", "")[:MOST_CHALLENGE])
-        return HttpError(about, status=self.status, body=said, challenge=challenge)
+        return HttpError(about, status=self.status, body=reason, challenge=challenge)
 
 
 class ClientTransport(ABC):

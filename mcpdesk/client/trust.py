@@ -105,10 +105,10 @@ class TrustStore:
         entry = TrustEntry(str(path.resolve()), sha256, time.time())
         known = (entry.path, entry.sha256)
 
-        def with_entry(found: TrustFile) -> TrustFile:
-            others = [each for each in found.entries if (each.path, each.sha256) != known]
-            kept = [*others, entry][-MOST_ENTRIES:]
-            return TrustFile(tuple(kept), found.dropped + len(others) + 1 - len(kept))
+        def with_entry(trusted: TrustFile) -> TrustFile:
+            others = [each for each in trusted.entries if (each.path, each.sha256) != known]
+            entries = [*others, entry][-MOST_ENTRIES:]
+            return TrustFile(tuple(entries), trusted.dropped + len(others) + 1 - len(entries))
 
         self._change(with_entry)
 
@@ -116,11 +116,11 @@ class TrustStore:
         """Remove all entries of a file and return their number. Raises: DeskUserError."""
         count = 0
 
-        def without_file(found: TrustFile) -> TrustFile:
+        def without_file(trusted: TrustFile) -> TrustFile:
             nonlocal count
-            kept = tuple(each for each in found.entries if each.path != str(path.resolve()))
-            count = len(found.entries) - len(kept)
-            return TrustFile(kept, found.dropped)
+            entries = tuple(each for each in trusted.entries if each.path != str(path.resolve()))
+            count = len(trusted.entries) - len(entries)
+            return TrustFile(entries, trusted.dropped)
 
         self._change(without_file)
         return count

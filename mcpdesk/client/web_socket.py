@@ -117,9 +117,9 @@ async def _refuse_redirect(
     session: aiohttp.ClientSession, context: SimpleNamespace, redirect: aiohttp.TraceRequestRedirectParams
 ) -> None:
     """Raise HttpError instead of following a redirect."""
-    place = excerpt(redirect.response.headers.get("Location", ""))
+    location = excerpt(redirect.response.headers.get("Location", ""))
     status = redirect.response.status
-    raise HttpError(f"HTTP {status}: it redirects to {place}, which is not followed", status=status)
+    raise HttpError(f"HTTP {status}: it redirects to {location}, which is not followed", status=status)
 
 
 class WebSocket(ConnectedTransport):
@@ -156,8 +156,8 @@ class WebSocket(ConnectedTransport):
 
         def received(data: bytes, read: ReadFrame | None) -> None:
             if not self._replies.deliver(data, receive, read):
-                told = f"the server sent a frame that is not a message: {excerpt(data)[:QUOTED]!r}"
-                receive(Incoming(None, data, (Remark(RemarkKind.UNREADABLE, told),)))
+                fault = f"the server sent a frame that is not a message: {excerpt(data)[:QUOTED]!r}"
+                receive(Incoming(None, data, (Remark(RemarkKind.UNREADABLE, fault),)))
 
         self._channel = await SocketChannel.open(self._url, self._headers, received, self._replies.fail)
 

@@ -41,11 +41,11 @@ async def watch_capture(recording: Recording, journal: Journal) -> None:
             journal.notify(f"{now[0].upper()}{now[1:]}: frames are kept in memory", Severity.ERROR)
         lost = recording.missing
         if not now and (failing or lost > missing):
-            told = f"nothing is missing ({recording.path})"
+            message = f"nothing is missing ({recording.path})"
             if lost > missing:
-                told = f"{recording.error}; it continues in {recording.path}"
+                message = f"{recording.error}; it continues in {recording.path}"
             severity = Severity.WARNING if lost > missing else Severity.INFO
-            journal.notify(f"The capture is written again: {told}", severity)
+            journal.notify(f"The capture is written again: {message}", severity)
             missing = lost
         failing = now
         worked.clear()

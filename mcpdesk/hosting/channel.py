@@ -285,14 +285,14 @@ class FrameChannel:
         of the loop.
         """
         messages, doubtful = list[Any](), list[int]()
-        for place, frame in enumerate(frames):
+        for index, frame in enumerate(frames):
             try:
                 if len(frame) >= LARGE:
                     self._large.check(len(frame))
                 messages.append(codec.decode(frame))
             except ProtocolError as error:
                 messages.append(error)
-                doubtful.append(place)
+                doubtful.append(index)
         self._record(self.connection, Direction.IN, frames, doubtful, note)
         self._is_armed = True
         accept = self.dialogue.accept_message

@@ -67,11 +67,11 @@ class HostedEndpoint:
     """One server of this core, as transports use it."""
 
     def __init__(
-        self, server: Server, services: Services, recorder: Recorder, whole: HostedEndpoint | None = None
+        self, server: Server, services: Services, recorder: Recorder, base: HostedEndpoint | None = None
     ) -> None:
         """Create the endpoint of a server.
 
-        If the server offers only the tools of a mode, `whole` is the endpoint that offers all of them.
+        If the server offers only the tools of a mode, `base` is the endpoint that offers all of them.
         """
         self.server = server
         self.recorder = recorder
@@ -84,12 +84,12 @@ class HostedEndpoint:
         self.modes: dict[str, HostedEndpoint] = {}
         """Endpoints of the same server in the modes that clients have requested, by name of the mode."""
         self.past = PastCalls()
-        if whole is not None:
-            self.dialogues, self.past, self.former = whole.dialogues, whole.past, whole.former
-            self.dispatcher.tasks.share(whole.dispatcher.tasks)
+        if base is not None:
+            self.dialogues, self.past, self.former = base.dialogues, base.past, base.former
+            self.dispatcher.tasks.share(base.dispatcher.tasks)
         self.large = LargeFrames(server)
         self._gateway: GatewayEndpoint | None = None
-        self.holds: Holds | None = None if whole is None else whole.holds
+        self.holds: Holds | None = None if base is None else base.holds
         """Store of held messages, or None if no messages were ever held."""
 
     @property
@@ -116,15 +116,15 @@ class HostedEndpoint:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
-        is_heard: Callable[[], bool] | None = None,
+        is_connected: Callable[[], bool] | None = None,
         speaks_gateway: bool = False,
     ) -> HostedDialogue:
         """Open a dialogue, in the gateway dialect or in standard MCP.
 
-        `is_heard` returns True if this replica must send change notifications to the client. None means that
-        it always must.
+        `is_connected` returns True if this replica must send change notifications to the client. None means
+        that it always must.
         """
-        conversation = self._conversation(transport, peer, push, is_heard, speaks_gateway)
+        conversation = self._conversation(transport, peer, push, is_connected, speaks_gateway)
         dialogue = HostedDialogue(conversation, self.recorder, self.name, self.forget, principal)
         self.dialogues[dialogue.connection] = dialogue
         if self.holds is not None and self.holds.is_on:
@@ -192,28 +192,28 @@ class HostedEndpoint:
         transport: str,
         peer: str,
         push: Callable[[bytes], None] | None,
-        is_heard: Callable[[], bool] | None,
+        is_connected: Callable[[], bool] | None,
         speaks_gateway: bool,
     ) -> Conversation:
         """Return the conversation that answers one peer."""
         if not speaks_gateway:
-            return Conversation(self.dispatcher, transport, peer, push, None, is_heard)
+            return Conversation(self.dispatcher, transport, peer, push, None, is_connected)
         from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
         # Clients of the gateway dialect that use WebSocket expect notifications about their jobs.
         dialect = GatewayDialect(push if transport == "websocket" else None)
-        return Conversation(self.dispatcher, transport, peer, push, dialect, is_heard)
+        return Conversation(self.dispatcher, transport, peer, push, dialect, is_connected)
 
     def in_mode(self, view: Server) -> HostedEndpoint:
         """Return the endpoint that serves a mode.
 
         This endpoint and the returned one share their dialogues.
         """
-        kept = self.modes.get(view.mode)
-        if kept is None:
-            kept = HostedEndpoint(view, self.dispatcher.services, self.recorder, self)
-            self.modes[view.mode] = kept
-        return kept
+        endpoint = self.modes.get(view.mode)
+        if endpoint is None:
+            endpoint = HostedEndpoint(view, self.dispatcher.services, self.recorder, self)
+            self.modes[view.mode] = endpoint
+        return endpoint
 
     def forget_offers(self) -> None:
         """Clear the cached tool lists after the server was loaded again."""
@@ -337,10 +337,10 @@ class GatewayEndpoint:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
-        is_heard: Callable[[], bool] | None = None,
+        is_connected: Callable[[], bool] | None = None,
     ) -> HostedDialogue:
         """Open a dialogue."""
-        return self._base.open(transport, peer, push, principal, is_heard, speaks_gateway=True)
+        return self._base.open(transport, peer, push, principal, is_connected, speaks_gateway=True)
 
     def channel(
         self,

@@ -52,10 +52,10 @@ class FolderVariables:
     def read(self) -> Variables:
         """Read the env files. May be called on any thread. Raises: DeskUserError for an invalid line."""
         wanted = {}
-        for name, value, place in read_env_files(self._folder):
+        for name, value, location in read_env_files(self._folder):
             if not NAME.fullmatch(name) or "\0" in value:
-                told = f"{place}: {name!r} is not a variable name."
-                raise DeskUserError(told, "A name has letters, digits and '_'.")
+                message = f"{location}: {name!r} is not a variable name."
+                raise DeskUserError(message, "A name has letters, digits and '_'.")
             if not is_setting(name) and may_set_variable(name):
                 wanted[name] = value
         return wanted

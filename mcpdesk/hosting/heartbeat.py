@@ -117,18 +117,18 @@ class Heartbeat:
 
     def _blocking_line(self, innermost: FrameType) -> tuple[str, str, str]:
         """Return the running tool, its innermost source line in a hosted folder, and that folder."""
-        folders, where, found = self._folders(), "", ""
+        folders, where, running_tool = self._folders(), "", ""
         frame: FrameType | None = innermost
         while frame is not None:
             path = Path(frame.f_code.co_filename)
             for folder in folders:
                 if path.is_relative_to(folder):
-                    place = str(path.relative_to(folder))
-                    where, found = where or f"{place}:{frame.f_lineno}", found or str(folder)
-                    if tool := self._tool_at(folder, place, _lines(frame.f_code)):
+                    relative = str(path.relative_to(folder))
+                    where, running_tool = where or f"{relative}:{frame.f_lineno}", running_tool or str(folder)
+                    if tool := self._tool_at(folder, relative, _lines(frame.f_code)):
                         return tool, where, str(folder)
             frame = frame.f_back
-        return "", where, found
+        return "", where, running_tool
 
 
 def _lines(code: CodeType) -> range:

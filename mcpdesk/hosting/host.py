@@ -82,9 +82,9 @@ class Host:
         self.journal.keep_for_call = self._record_log
         if settings.log_format == "json":
             self.journal.origin_of = self._origin_of
-        told = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
+        notify = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
         self.by_name: dict[str, HostedEndpoint] = {}
-        self.holds = Holds(self.recording, told, partial(hold_all, self.by_name), self.disconnect)
+        self.holds = Holds(self.recording, notify, partial(hold_all, self.by_name), self.disconnect)
         self.services = Services(
             self.journal.log,
             round_keys=self._round_keys,
@@ -400,8 +400,8 @@ class Host:
     def choose_roots(self, texts: Sequence[str]) -> None:
         """Replace the roots offered to servers and notify them. Raises: ValueError for an invalid root."""
         self.roots.choose(texts)
-        for tell in (*(each.roots_changed for each in self.upstreams.values()), *self.on_roots):
-            tell()
+        for notify in (*(each.roots_changed for each in self.upstreams.values()), *self.on_roots):
+            notify()
 
     def screen_drawn(self) -> None:
         """Note that the screen has drawn the hosted servers. May be called on any thread."""
@@ -515,16 +515,16 @@ class Host:
             log = CallLog(connection, identifier, line.time, line.level, line.source, line.text, line.where)
             self.recording.log(log)
 
-    def _record_left(self, place: tuple[int, Id], runs: bool) -> None:
+    def _record_left(self, capture_key: tuple[int, Id], runs: bool) -> None:
         """Record whether code of a call still runs after the call ended. May be called on any thread."""
         kind, text = (RemarkKind.CODE_RUNS, RUNS) if runs else (RemarkKind.CODE_ENDED, ENDED)
-        self.recording.remark(RecordedRemark(*place, time.time(), Remark(kind, text)))
+        self.recording.remark(RecordedRemark(*capture_key, time.time(), Remark(kind, text)))
 
-    def _origin_of(self, place: tuple[int, Id]) -> tuple[str, str]:
+    def _origin_of(self, capture_key: tuple[int, Id]) -> tuple[str, str]:
         """Return the server and tool of a running call, by its connection and id. For any thread."""
         for name, endpoint in list(self.by_name.items()):
-            if (dialogue := endpoint.dialogues.get(place[0])) is not None:
-                calls = (call for call in dialogue.conversation.running if call.id == place[1])
+            if (dialogue := endpoint.dialogues.get(capture_key[0])) is not None:
+                calls = (call for call in dialogue.conversation.running if call.id == capture_key[1])
                 return name, next(
                     (str(each.params.get("name")) for each in calls if each.method == "tools/call"), ""
                 )
@@ -619,8 +619,8 @@ class Host:
         if self._sharing is not None:
             self.start_chore(self._sharing.describe_folders())
 
-    def _notify_person(self, name: str, told: str) -> None:
-        self.journal.notify(f"{name}: {told}", Severity.ERROR, "logs")
+    def _notify_person(self, name: str, message: str) -> None:
+        self.journal.notify(f"{name}: {message}", Severity.ERROR, "logs")
 
     def _notify_clients(self, name: str, level: str, data: Any) -> list[str]:
         return self.services.subscriptions.log(name, level, "callback", data)
@@ -648,8 +648,8 @@ class Host:
         self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")
         if has_fired:
             self.journal.log("notice", "callback", callback.message, "", name)
-            told = f"Callback {callback.id} of {name}: {callback.message}"
-            self.journal.keep_notice(Notice(0, told, Severity.INFO, "activity/callbacks"))
+            message = f"Callback {callback.id} of {name}: {callback.message}"
+            self.journal.keep_notice(Notice(0, message, Severity.INFO, "activity/callbacks"))
 
     def _refresh_rules(self) -> None:
         self.__dict__.pop("rules", None)

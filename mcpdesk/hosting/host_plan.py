@@ -161,7 +161,7 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
 
 def ignored_settings(folders: Sequence[Path]) -> list[str]:
     """Return warnings about ignored settings. Only the settings of the first folder take effect."""
-    found = []
+    ignored = []
     for folder in folders:
         try:
             manifest = read_manifest(folder)
@@ -171,8 +171,8 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
         given += env_file_settings(folder)
         if names := sorted({each.setting.name for value in given for each in within_rights(value)}):
             what = f"{', '.join(names)} of {manifest.name}"
-            found.append(f"{what} are ignored: the core uses the settings of the first folder")
-    return found
+            ignored.append(f"{what} are ignored: the core uses the settings of the first folder")
+    return ignored
 
 
 def separate_policies(plan: HostPlan) -> tuple[Settings, dict[str, Policy]]:

@@ -137,8 +137,8 @@ class HostedFolder:
         for helper in self.server.helpers:
             journal.log("info", "server", helper, "", self.server.name)
         for warning in self.warnings:
-            where, _, told = warning.partition(": ")
-            journal.log("warning", "server", told, where, self.server.name)
+            where, _, message = warning.partition(": ")
+            journal.log("warning", "server", message, where, self.server.name)
             if warning in self._refused:
                 journal.keep_notice(Notice(0, f"{name}: {warning}", Severity.WARNING, "logs"))
         if mistake is not None:
@@ -186,8 +186,8 @@ class HostedFolder:
             if helper not in helpers:
                 self._journal.notify(f"{name}: {helper}", Severity.INFO, "logs")
         for mode in sorted(self.modes.lost - lost):
-            told = f"the mode {mode} no longer exists; clients that use it now receive no tools"
-            self._journal.notify(f"{name}: {told}", Severity.WARNING)
+            message = f"the mode {mode} no longer exists; clients that use it now receive no tools"
+            self._journal.notify(f"{name}: {message}", Severity.WARNING)
         known = {_without_location(warning) for warning in warnings}
         for warning in self.warnings:
             if _without_location(warning) not in known:
@@ -203,24 +203,24 @@ class HostedFolder:
                 self._state.own_loops.rejoin()
             took_ms = (time.perf_counter() - began) * 1000
             now = {key: locked(each) for key, each in definitions(self.server).items()}
-            found = contract_changes(offer if agreed is None else agreed, now)
-            breaking = [change for change in found if change.is_breaking]
-            told = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
-            rest, logged = _also_changed(found) if agreed is None else "", ""
+            differences = contract_changes(offer if agreed is None else agreed, now)
+            breaking = [change for change in differences if change.is_breaking]
+            message = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
+            rest, logged = _also_changed(differences) if agreed is None else "", ""
             if breaking:
                 more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
                 what = "clients" if agreed is None else LOCK_NAME
                 source = _sources(self.server).get((breaking[0].kind, breaking[0].name), "")
                 where = f" ({source})" if source else ""
                 broken = f"{name} breaks {what}: {breaking[0]}{where}{more}{rest}"
-                told = f"{broken} · {told.removeprefix(f'{name} ')}"
+                message = f"{broken} · {message.removeprefix(f'{name} ')}"
             elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
-                logged = told  # the reason is already in the log
-                told = f"{name}: {why} · {told.removeprefix(f'{name} ')}"
+                logged = message  # the reason is already in the log
+                message = f"{name}: {why} · {message.removeprefix(f'{name} ')}"
             else:
-                told += rest
+                message += rest
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
-            self._journal.notify(told, severity, f"workbench/save/{name}", logged=logged)
+            self._journal.notify(message, severity, f"workbench/save/{name}", logged=logged)
         return changes
 
     def _read(self) -> tuple[FolderReading, Definitions | None]:
@@ -268,9 +268,9 @@ class HostedFolder:
         self.server.withheld = str(mistake)
         source = FILE if mistake.line is None else f"{FILE}:{mistake.line}"
         self.server.tools.replace((), [Unavailable(FILE, mistake.message, source)])
-        told = f"{self.server.name} is not served: {mistake}"
+        message = f"{self.server.name} is not served: {mistake}"
         self.modes.refresh()
-        self._journal.notify(told, Severity.ERROR, "workbench")
+        self._journal.notify(message, Severity.ERROR, "workbench")
 
     def _check_fixed(self, manifest: Manifest) -> None:
         """Check a fixed manifest. Raises: ManifestError if a part of it needs a restart of the core."""
@@ -280,8 +280,8 @@ class HostedFolder:
         if manifest.name != self.server.name:
             late.insert(0, f"the name {manifest.name!r}")
         if late:
-            told = f"{', '.join(late)} take effect at the next start: restart mcpdesk"
-            raise ManifestError(told, str(self.folder / FILE))
+            message = f"{', '.join(late)} take effect at the next start: restart mcpdesk"
+            raise ManifestError(message, str(self.folder / FILE))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -300,7 +300,7 @@ class HostedFolder:
             if name not in known or (name == EVERY and trail[0] != "approvals")
         ]
         about = access_warnings(manifest.auth, self.server.tools)
-        access = (f"{manifest.source(*trail)}: {'.'.join(trail)}: {told}" for trail, told in about)
+        access = (f"{manifest.source(*trail)}: {'.'.join(trail)}: {problem}" for trail, problem in about)
         return (*self._refused, *missing, *access)
 
     @property
@@ -341,9 +341,9 @@ class HostedFolder:
 
     async def look_at_code(self) -> None:
         """Find the variables that the code reads. Call it before other processes connect."""
-        found = await asyncio.to_thread(self._variables_of_code)
+        variables = await asyncio.to_thread(self._variables_of_code)
         if not self._has_reloaded:
-            self._code_reads = found
+            self._code_reads = variables
 
     def environment_for(
         self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
@@ -448,8 +448,8 @@ class HostedFolder:
         except StorageError as error:
             until = f" until the server stops, because {error}"
         ruling = approvals.ruling(tool)
-        said = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){until}, {MEANINGS[ruling.policy]}"
-        self._journal.notify(said, Severity.WARNING if until else Severity.INFO)
+        text = f"{tool}: {ruling.policy} ({ruling.origin or 'default'}){until}, {MEANINGS[ruling.policy]}"
+        self._journal.notify(text, Severity.WARNING if until else Severity.INFO)
 
     async def revoke(self, tool: str, peer: str) -> None:
         """Withdraw a peer's approval for a tool, and report it. The next call needs approval again."""
@@ -502,11 +502,11 @@ class HostedFolder:
         """Return the location of an unloadable item, the reason, and whether its previous version is
         served.
         """
-        found = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
-        if found is None:
+        broken = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
+        if broken is None:
             return ""
-        serves = "the previous version is served" if found.serving else "not offered"
-        return f"{found.source}: {found.reason}; {serves}"
+        serves = "the previous version is served" if broken.serving else "not offered"
+        return f"{broken.source}: {broken.reason}; {serves}"
 
     def _unavailable(self) -> list[Unavailable]:
         server = self.server
@@ -533,11 +533,11 @@ def _also_changed(changes: Sequence[ContractChange]) -> str:
     from mcpdesk.protocol.catalogue.contract import ContractVerdict
 
     worst = {(one.kind, one.name): one for one in reversed(changes)}
-    told = ""
+    text = ""
     for verdict in (ContractVerdict.COMPATIBLE, ContractVerdict.WORDING):
         names = [one.name for one in worst.values() if one.verdict is verdict and one.description != "is new"]
-        told += f" · {verdict}: {listed(names[::-1])}" if names else ""
-    return told
+        text += f" · {verdict}: {listed(names[::-1])}" if names else ""
+    return text
 
 
 def _sources(server: Server) -> dict[tuple[str, str], str]:
@@ -622,10 +622,10 @@ def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
 def _resources(module: str) -> tuple[Resource | ResourceTemplate, ...]:
     from mcpdesk.hosting.folder.module_items import typed_resource
 
-    noted = _functions_with_notes(import_module(module))
+    functions = _functions_with_notes(import_module(module))
     return tuple(
         typed_resource(BuiltIn(), function, note, note.uri)
-        for function, note in noted
+        for function, note in functions
         if note.kind == "resource"
     )
 
@@ -683,10 +683,10 @@ class Modes:
         mode = self._modes.get(name)
         if mode is None and not self._server.withheld:
             raise UnknownMode(self._server.name, name, tuple(self._modes))
-        kept = self._views.get(name)
-        if kept is None:
+        entry = self._views.get(name)
+        if entry is None:
             from mcpdesk.server.offer.registry import Selection
 
             tools = Selection(self._server.tools, mode.tools if mode is not None else ())
-            kept = self._views[name] = self._server.seen_in(name, tools), tools
-        return kept[0]
+            entry = self._views[name] = self._server.seen_in(name, tools), tools
+        return entry[0]

@@ -91,8 +91,8 @@ class HostedJobs:
         jobs: dict[str, Job] = {}
         for server in list(self._endpoints):
             if self._records_of is not None:
-                found = await self._records_of(server).listed(owner, is_task=False)
-                jobs |= {job.id: job for job in found}
+                records = await self._records_of(server).listed(owner, is_task=False)
+                jobs |= {job.id: job for job in records}
             jobs |= {job.id: job for job in self._store.calls(server, owner)}
         own = [job for job in jobs.values() if principal.kind != "open" or job.session == mark]
         newest = sorted(own, key=lambda job: (job.created, job.number), reverse=True)

@@ -132,7 +132,7 @@ class HostedUpstreams:
         from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests, own_headers
         from mcpdesk.upstream.target_transport import guarded_program
 
-        target, place, upstream = plan.target, self._site.location, self.by_name[plan.name]
+        target, location, upstream = plan.target, self._site.location, self.by_name[plan.name]
         has_login = plan.name in self._logged_in
         if isinstance(target, CommandTarget):
             from mcpdesk.upstream.channels import ProgramChannels
@@ -143,13 +143,13 @@ class HostedUpstreams:
         elif target.kind == "ws":
             from mcpdesk.upstream.channels import SocketChannels
 
-            channels = SocketChannels(target.url, own_headers(target, plan.reach, place))
+            channels = SocketChannels(target.url, own_headers(target, plan.reach, location))
         elif target.kind == "sse" or is_sse:
             from mcpdesk.upstream.channels import SseChannels
 
-            channels = SseChannels(UrlRequests(target, plan.reach, place, has_login))
+            channels = SseChannels(UrlRequests(target, plan.reach, location, has_login))
         else:
-            requests = UrlRequests(target, plan.reach, place, has_login)
+            requests = UrlRequests(target, plan.reach, location, has_login)
             self.passed[plan.name] = UrlPassThrough(plan.name, requests, next_connection, upstream.offered)
             self.passed[plan.name].leads = plan.leads
             return

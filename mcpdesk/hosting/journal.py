@@ -75,12 +75,12 @@ class LogLine(Struct, frozen=True):
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
 
 
-def _after(kept: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
+def _after(entries: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
     """Return the entries numbered above `number`, oldest first. New entries are appended at the end."""
-    if not kept or kept[-1].number <= number:
+    if not entries or entries[-1].number <= number:
         return []
     # Iterate over a copy, because another thread may append at the same time.
-    fresh = list(takewhile(lambda entry: entry.number > number, reversed(kept.copy())))
+    fresh = list(takewhile(lambda entry: entry.number > number, reversed(entries.copy())))
     return fresh[::-1]
 
 
@@ -130,10 +130,10 @@ class Journal:
         cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
         tool = ""
         if call is not None and self.origin_of is not None:
-            found, tool = self.origin_of(call)
-            server = server or found
-        said = time.time() if at is None else at
-        line = LogLine(0, said, level, source, cut, where, server, trace, call, tool)
+            origin, tool = self.origin_of(call)
+            server = server or origin
+        when = time.time() if at is None else at
+        line = LogLine(0, when, level, source, cut, where, server, trace, call, tool)
         self.keep_line(line)
         if call is not None and self.keep_for_call is not None:
             self.keep_for_call(line)

@@ -151,8 +151,8 @@ class KeptJobs:
         assert isinstance(records, SharedJobRecords)
         return records
 
-    def _complain(self, name: str, told: str) -> None:
-        self._journal.log("error", "jobs", told, "", name, cause=f"jobs:{name}:{told}")
+    def _complain(self, name: str, message: str) -> None:
+        self._journal.log("error", "jobs", message, "", name, cause=f"jobs:{name}:{message}")
 
 
 def _own_mark() -> str:

@@ -58,9 +58,9 @@ class PipeOpener:
         `token` is a bearer token of the peer. If `request` has an environment, its `MCPDESK_TOKEN` is used.
         """
         server, peer = request.server or "", request.peer
-        whole = self._endpoint(server, "")
-        if whole is not None and whole.server.withheld:
-            raise TransportError(whole.server.withheld)
+        full_endpoint = self._endpoint(server, "")
+        if full_endpoint is not None and full_endpoint.server.withheld:
+            raise TransportError(full_endpoint.server.withheld)
         if (endpoint := self._endpoint(server, request.mode)) is None:
             raise TransportError(f"no server is called {request.server!r}")
         environment = request.environment
@@ -81,12 +81,12 @@ class PipeOpener:
             pipe.expect(ClientToken(lambda: endpoint.access, pipe.dialogue.identify, token, report))
         is_checked = token and endpoint.access.verifier is not None
         if request.transport == "stdio" and not is_checked and (unlisted := _unlisted(endpoint)):
-            told = f"{unlisted} listed for {peer or 'the client'}"
+            explanation = f"{unlisted} listed for {peer or 'the client'}"
             if token:
-                told += f", because mcp.json has no auth.jwt to check its {TOKEN_VARIABLE}"
+                explanation += f", because mcp.json has no auth.jwt to check its {TOKEN_VARIABLE}"
             else:
-                told += f", whose environment has no {TOKEN_VARIABLE}"
-            self._journal.log("info", "server", told, "", endpoint.name)
+                explanation += f", whose environment has no {TOKEN_VARIABLE}"
+            self._journal.log("info", "server", explanation, "", endpoint.name)
         return pipe
 
 
@@ -157,14 +157,14 @@ class PumpPlaces:
         from mcpdesk.transports.unix import UnixListener
 
         try:
-            place = await self._occupied(folder)
-            if place is None:
+            meeting_socket = await self._occupied(folder)
+            if meeting_socket is None:
                 return False
-            listener = UnixListener(place, self._open_pipe, name)
+            listener = UnixListener(meeting_socket, self._open_pipe, name)
             try:
                 await listener.start()
             except BaseException:
-                await asyncio.to_thread(place.leave)
+                await asyncio.to_thread(meeting_socket.leave)
                 raise
             self._listeners[name] = listener
             await asyncio.to_thread(rendezvous.announce_desk, folder, self._state)
@@ -201,5 +201,5 @@ class PumpPlaces:
 
 def _leave(occupying: asyncio.Future[rendezvous.MeetingSocket | None]) -> None:
     """Release a meeting point that was occupied after the wait for it was cancelled."""
-    if not occupying.cancelled() and occupying.exception() is None and (place := occupying.result()):
-        place.leave()
+    if not occupying.cancelled() and occupying.exception() is None and (meeting_socket := occupying.result()):
+        meeting_socket.leave()

@@ -102,8 +102,8 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
                 f"no client can call {', '.join(asking)}: this needs a token, and auth.jwt is missing",
             )
     elif not auth.jwt.secret_env and not auth.audiences:
-        told = "tokens of this issuer are accepted for every audience: set audience"
-        yield ("auth", "jwt", "audience"), told
+        warning = "tokens of this issuer are accepted for every audience: set audience"
+        yield ("auth", "jwt", "audience"), warning
 
 
 def secret_variables(secret: Iterable[str]) -> set[str]:
@@ -142,19 +142,19 @@ def key_source(
 
     allowed = tuple(jwt.algorithms)
     if jwt.secret_env:
-        place, pace = f"secret_env {jwt.secret_env}", CONSTANT
+        setting, pace = f"secret_env {jwt.secret_env}", CONSTANT
         secret = environment.get(jwt.secret_env, "")
         keys = secret_keys(secret.encode(), allowed) if secret else KeySet(())
         if keys.complaints:
-            report(f"auth.jwt: {place}: {'; '.join(keys.complaints)}")
+            report(f"auth.jwt: {setting}: {'; '.join(keys.complaints)}")
         load = constant(KeySet(keys.keys))
     elif jwt.jwks_file:
-        place, pace = f"jwks_file {jwt.jwks_file}", FILE
+        setting, pace = f"jwks_file {jwt.jwks_file}", FILE
         load = file_keys(folder / jwt.jwks_file, allowed)
     else:
-        place, pace = f"jwks_url {jwt.jwks_url}", URL
+        setting, pace = f"jwks_url {jwt.jwks_url}", URL
         load = url_keys(jwt.jwks_url, allowed, fetch)
-    return KeySource(load, pace, lambda trouble: report(f"auth.jwt: {place}: {trouble}"))
+    return KeySource(load, pace, lambda trouble: report(f"auth.jwt: {setting}: {trouble}"))
 
 
 def file_keys(path: Path, algorithms: Iterable[str]) -> Load:

@@ -35,13 +35,13 @@ class StuckFolders:
         # The heartbeat calls this on other threads, even while folders are added.
         return [hosted.folder for hosted in list(self._folders.values())]
 
-    def _tool_at(self, folder: Path, place: str, lines: range) -> str:
+    def _tool_at(self, folder: Path, location: str, lines: range) -> str:
         for hosted in list(self._folders.values()):
             if hosted.folder == folder:
                 server = hosted.server
                 for item in (*server.tools, *server.resources, *server.templates, *server.prompts):
                     file, _, line = item.source.rpartition(":")
-                    if file == place and line.isdigit() and int(line) in lines:
+                    if file == location and line.isdigit() and int(line) in lines:
                         return str(item.name)
         return ""
 
@@ -50,13 +50,13 @@ class StuckFolders:
 
         Runs on the heartbeat's thread.
         """
-        told = f"blocked the server for {stuck.seconds:.1f} s"
-        told += "; await slow work, or write a plain def, which runs in a thread"
-        found = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
-        if found:
-            told += f". From now on {found[0].server.name} runs on a separate thread"
-        self._journal.log("warning", stuck.tool or "server", told, stuck.where)
-        for state in [each.server.hosted for each in found]:
+        remark = f"blocked the server for {stuck.seconds:.1f} s"
+        remark += "; await slow work, or write a plain def, which runs in a thread"
+        stuck_folders = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
+        if stuck_folders:
+            remark += f". From now on {stuck_folders[0].server.name} runs on a separate thread"
+        self._journal.log("warning", stuck.tool or "server", remark, stuck.where)
+        for state in [each.server.hosted for each in stuck_folders]:
             if state is not None and self._loop is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     self._loop.call_soon_threadsafe(state.isolate)

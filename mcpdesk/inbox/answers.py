@@ -126,15 +126,15 @@ def _number_problem(rules: Mapping[str, Any], text: str) -> str:
     return _outside(value, rules.get("minimum"), rules.get("maximum"), "{}")
 
 
-def _outside(value: float, low: Any, high: Any, said: str) -> str:
-    """Return the violated bound in words; `said` is the format.
+def _outside(value: float, low: Any, high: Any, template: str) -> str:
+    """Return the violated bound in words; `template` is the format.
 
     Bounds that are not finite numbers are ignored.
     """
     if _is_bound(low) and value < low:
-        return said.format(f"at least {low}")
+        return template.format(f"at least {low}")
     if _is_bound(high) and value > high:
-        return said.format(f"at most {high}")
+        return template.format(f"at most {high}")
     return ""
 
 

@@ -137,9 +137,9 @@ class Inbox:
 
     def add_ended(self, ended: Question) -> None:
         """Add a question that was asked and answered by other means to the ended ones."""
-        kept = replace(ended, id=next(self._numbers))
-        self._ended.appendleft(kept)
-        self._changed(kept)
+        numbered = replace(ended, id=next(self._numbers))
+        self._ended.appendleft(numbered)
+        self._changed(numbered)
 
     def show(self, question: Question) -> int:
         """Show the current state of a question of another replica, and return its number here.
@@ -159,8 +159,8 @@ class Inbox:
 
     def waiting(self, id: int) -> Question | None:
         """Return a question that is waiting at any replica, or None."""
-        found = self._waiting.get(id)
-        return self._elsewhere.get(id) if found is None else found.question
+        pending = self._waiting.get(id)
+        return self._elsewhere.get(id) if pending is None else pending.question
 
     def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
         """Answer a question; return False if it is no longer waiting, because the first answer wins.

@@ -62,9 +62,9 @@ class CallFolders:
 
     def end(self, folder: Path) -> None:
         """Mark a folder as complete. An empty one is removed."""
-        for place, _, _ in os.walk(folder, topdown=False):
+        for directory, _, _ in os.walk(folder, topdown=False):
             try:
-                os.rmdir(place)
+                os.rmdir(directory)
             except OSError:  # it is not empty
                 continue
         size = _size(folder) if folder.exists() else None
@@ -77,12 +77,12 @@ class CallFolders:
 
     def _surplus(self, sizes: dict[Path, int | None]) -> list[Path]:
         """Return the old folders to remove before another one is created."""
-        found, number, held = [], 1, 0
+        surplus, number, held = [], 1, 0
         for folder, size in reversed(sizes.items()):
             number, held = number + 1, held + (size or 0)
             if (number > self._most or held > self._most_bytes) and size is not None:
-                found.append(folder)
-        return found
+                surplus.append(folder)
+        return surplus
 
 
 def _folders(root: Path) -> list[Path]:
@@ -95,10 +95,10 @@ def _folders(root: Path) -> list[Path]:
 
 def _size(folder: Path) -> int:
     total = 0
-    for place, _, names in os.walk(folder):
+    for directory, _, names in os.walk(folder):
         for name in names:
             try:
-                total += os.lstat(os.path.join(place, name)).st_size
+                total += os.lstat(os.path.join(directory, name)).st_size
             except OSError:
                 continue
     return total

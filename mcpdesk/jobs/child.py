@@ -260,8 +260,8 @@ class KeptChild:
                 report += more
             first, _, self._unread = report.partition(b"\n")
             if first[:1] == b"e":
-                number, _, place = first[1:].decode().partition(" ")
-                failed = str(folder) if place == "folder" else program
+                number, _, step = first[1:].decode().partition(" ")
+                failed = str(folder) if step == "folder" else program
                 raise OSError(int(number), os.strerror(int(number)), failed)
         except BaseException:
             self._control.close()

@@ -59,7 +59,7 @@ def record_files(
     Names are relative to the first of `roots`. A file that was not changed after `since` (Unix seconds) is
     left out, because the job did not produce it.
     """
-    found: dict[str, ProducedFile] = {}
+    files: dict[str, ProducedFile] = {}
     resolved = [root.resolve() for root in roots]
     for path in paths:
         try:
@@ -71,9 +71,9 @@ def record_files(
         if facts.st_ctime < since - CLOCK_S:
             continue
         stamp = _stamp(facts)
-        name = _name(real, resolved[0] if resolved else None, found)
-        found[name] = ProducedFile(name, real, stamp[2], stamp)
-    return tuple(found.values())
+        name = _name(real, resolved[0] if resolved else None, files)
+        files[name] = ProducedFile(name, real, stamp[2], stamp)
+    return tuple(files.values())
 
 
 def open_unchanged(file: ProducedFile, roots: Sequence[Path]) -> int:
@@ -95,13 +95,13 @@ def check_unchanged(file: ProducedFile, roots: Sequence[Path]) -> None:
 
 def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
     """Return the SHA-256 of a file's content, in hexadecimal. Reads the whole file. Raises: FileGone."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     with os.fdopen(open_unchanged(file, roots), "rb") as source:
         while piece := source.read(PIECE):
-            found.update(piece)
+            hasher.update(piece)
         if _stamp(os.fstat(source.fileno())) != file.stamp:
             raise FileGone(f"{file.name} was changed while it was read")
-    return found.hexdigest()
+    return hasher.hexdigest()
 
 
 def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
@@ -124,12 +124,12 @@ def _stamp(facts: os.stat_result) -> tuple[int, int, int, int]:
     return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _name(path: Path, root: Path | None, taken: dict[str, ProducedFile]) -> str:
+def _name(path: Path, root: Path | None, used_names: dict[str, ProducedFile]) -> str:
     inside = root is not None and path.is_relative_to(root)
     text = path.relative_to(root).as_posix() if inside and root is not None else path.name
     name = PurePath(text.encode("utf-8", "replace").decode())
     chosen, number = name, 1
-    while chosen.as_posix() in taken and taken[chosen.as_posix()].path != path:
+    while chosen.as_posix() in used_names and used_names[chosen.as_posix()].path != path:
         number += 1
         chosen = name.with_name(f"{name.stem}-{number}{name.suffix}")
     return chosen.as_posix()
@@ -169,8 +169,10 @@ def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: 
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        told = f"an archive of {len(made)} files of {size} bytes does not fit on this disk: {error.strerror}"
-        raise ArchiveTooLarge(told) from error
+        message = (
+            f"an archive of {len(made)} files of {size} bytes does not fit on this disk: {error.strerror}"
+        )
+        raise ArchiveTooLarge(message) from error
     tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in made).encode()).hexdigest()[:32]
     return Download(descriptor, length, f"{name}.zip", "application/zip", tag)
 

@@ -74,10 +74,10 @@ def descendants(ancestor: int) -> list[int]:
         fields = _read(pid, "stat").rpartition(b")")[2].split()
         if len(fields) > 1:
             children.setdefault(int(fields[1]), []).append(pid)
-    found = [ancestor]
-    for pid in found:
-        found.extend(children.get(pid, ()))
-    return found[1:]
+    processes = [ancestor]
+    for pid in processes:
+        processes.extend(children.get(pid, ()))
+    return processes[1:]
 
 
 def clear() -> None:
@@ -179,8 +179,8 @@ def _kill_orphans(keepers: set[int], ended: dict[int, int]) -> None:
     is_ordinary = all(pid in keepers and code == 0 for pid, code in ended.items())
     keepers.difference_update(ended)
     if not is_ordinary:
-        kept = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
-        for pid in set(descendants(os.getpid())) - kept:
+        spared = {pid for keeper in keepers for pid in (keeper, *descendants(keeper))}
+        for pid in set(descendants(os.getpid())) - spared:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -212,13 +212,13 @@ def keep(control: int, stdout: int, stderr: int) -> None:
     arguments, variables = rest[: int(number)], rest[int(number) :]
     environment = dict(variable.partition(b"=")[::2] for variable in variables)
     signals = child_signals()
-    place = "folder"
+    step = "folder"
     try:
         os.chdir(folder)
-        place = "program"
+        step = "program"
         leader = spawn(arguments, environment, (stdout, stderr))
     except OSError as error:
-        _write(control, f"e{error.errno} {place}\n")
+        _write(control, f"e{error.errno} {step}\n")
         return
     os.chdir("/")
     _close([stdout, stderr])

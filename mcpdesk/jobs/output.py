@@ -37,10 +37,10 @@ NOTE_LENGTH = 50
 class Excerpt:
     """Byte stream with limited memory: all of a small one, else both ends. Not thread-safe."""
 
-    def __init__(self, whole: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
+    def __init__(self, limit: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
         """Total bytes added."""
-        self._limit, self._end = whole, end
+        self._limit, self._end = limit, end
         self._head = bytearray()
         self._tail = bytearray()
 
@@ -91,8 +91,8 @@ class Excerpt:
 
     def end(self, limit: int) -> str:
         """Return the last `limit` bytes as text."""
-        kept = self._tail or self._head
-        return _from_the_middle(kept[-limit:]) if len(kept) > limit else kept.decode("utf-8", "replace")
+        data = self._tail or self._head
+        return _from_the_middle(data[-limit:]) if len(data) > limit else data.decode("utf-8", "replace")
 
     def _split(self) -> None:
         self._tail = self._head[self._end :][-self._end :]
@@ -334,7 +334,7 @@ class _JsonLines:
 
     def feed(self, data: bytes) -> _Read:
         data, self._rest = self._rest + data, b""
-        kept = bytearray()
+        complete = bytearray()
         progress: list[ProgressReport] = []
         at = 0
         while at < len(data):
@@ -347,12 +347,12 @@ class _JsonLines:
                 break
             report = _report(line) if may_be and begins else None
             if report is None:
-                kept += line
+                complete += line
             else:
                 progress.append(report)
             self._is_inside = newline < 0
             at += len(line)
-        return _Read(bytes(kept), progress)
+        return _Read(bytes(complete), progress)
 
     def end(self) -> bytes:
         rest, self._rest = self._rest, b""
@@ -367,21 +367,21 @@ class _Percent:
         self._last: float | None = None
 
     def feed(self, data: bytes) -> _Read:
-        kept = bytearray()
+        complete = bytearray()
         progress: list[ProgressReport] = []
         *lines, rest = (self._line + data).split(b"\n")
         if b"%" in data:  # new percentages need a new percent sign
             for line in (*lines, rest):
                 self._look(line, progress)
         for line in lines:
-            kept += _last_written(line) + b"\n"
+            complete += _last_written(line) + b"\n"
         if b"\r" in rest:
             rest = _last_written(rest) + (b"\r" if rest.endswith(b"\r") else b"")
         if len(rest) > LONGEST:
-            kept += rest
+            complete += rest
             rest = b""
         self._line = rest
-        return _Read(bytes(kept), progress)
+        return _Read(bytes(complete), progress)
 
     def end(self) -> bytes:
         rest, self._line = self._line, b""
@@ -442,22 +442,22 @@ class Reports(Output):
     def _add_decoded(self, stream: Stream, text: bytes, is_last: bool) -> None:
         if text:
             super().add(stream, text)
-        if told := self._decoders[stream].decode(text, is_last):
-            self._on_text(stream, told)
+        if decoded := self._decoders[stream].decode(text, is_last):
+            self._on_text(stream, decoded)
 
 
 def _report(line: bytes) -> ProgressReport | None:
     """Return the progress that a line reports, or None if the line is text."""
     try:
-        found = orjson.loads(line)
+        report = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    value = _number(found.get("progress")) if isinstance(found, dict) else None
+    value = _number(report.get("progress")) if isinstance(report, dict) else None
     if value is None:
         return None
-    message = found.get("message")
+    message = report.get("message")
     return ProgressReport(
-        value, _number(found.get("total")), _message(message) if isinstance(message, str) else ""
+        value, _number(report.get("total")), _message(message) if isinstance(message, str) else ""
     )
 
 

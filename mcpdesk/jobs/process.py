@@ -189,14 +189,14 @@ class FamilyReaper:
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
         began = time.monotonic()
-        found = members(asked)
+        families = members(asked)
         ended = time.monotonic()
         self._next_look = ended + (ended - began)
-        return found
+        return families
 
-    async def _signal(self, processes: list[ProcessRow], number: int, patience_s: float) -> None:
+    async def _signal(self, processes: list[ProcessRow], number: int, timeout_s: float) -> None:
         signal_all(processes, number)
-        deadline, pause = time.monotonic() + patience_s, FIRST_LOOK_S
+        deadline, pause = time.monotonic() + timeout_s, FIRST_LOOK_S
         while (processes := living(processes)) and time.monotonic() < deadline:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LAST_LOOK_S)

@@ -50,7 +50,7 @@ def all_processes() -> dict[int, ProcessRow]:
 
 def rows(pids: Iterable[int]) -> dict[int, ProcessRow]:
     """Return the existing processes with these numbers."""
-    return {pid: found for pid in pids if (found := row(pid)) is not None}
+    return {pid: process for pid in pids if (process := row(pid)) is not None}
 
 
 def still_runs(known: ProcessRow) -> bool:
@@ -175,18 +175,18 @@ def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
     table = all_processes()
     leaders_kept = {family.keeper: leader for leader, family in jobs.items() if family.keeper}
     leaders = {family.mark: leader for leader, family in jobs.items()}
-    found: dict[int, dict[int, ProcessRow]] = {leader: {} for leader in jobs}
+    families: dict[int, dict[int, ProcessRow]] = {leader: {} for leader in jobs}
     for row in table.values():
-        if row.session in found:
-            found[row.session][row.pid] = row
+        if row.session in families:
+            families[row.session][row.pid] = row
         elif row.parent in leaders_kept:
-            found[leaders_kept[row.parent]][row.pid] = row
+            families[leaders_kept[row.parent]][row.pid] = row
         elif mark := next((mark for mark in _marks(row) if mark in leaders), None):
-            found[leaders[mark]][row.pid] = row
+            families[leaders[mark]][row.pid] = row
     children = _children(table.values())
-    for family in found.values():
+    for family in families.values():
         _add_descendants(family, children)
-    return {leader: living(family.values()) for leader, family in found.items()}
+    return {leader: living(family.values()) for leader, family in families.items()}
 
 
 def is_surely_alone(leader: int, mark: str) -> bool:
@@ -245,14 +245,14 @@ class Usage:
 
 def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
     """Return the usage of each session, by leader. A session without a living process is omitted."""
-    found: dict[int, Usage] = {}
+    usages: dict[int, Usage] = {}
     for row in all_processes().values() if leaders else ():
         if row.session in leaders and not row.is_zombie:
-            before = found.get(row.session, Usage(0.0, 0, 0))
-            found[row.session] = Usage(
+            before = usages.get(row.session, Usage(0.0, 0, 0))
+            usages[row.session] = Usage(
                 before.cpu_s + row.cpu_s, before.memory + row.memory, before.processes + 1
             )
-    return found
+    return usages
 
 
 @cache

@@ -205,8 +205,8 @@ class Programs:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         program: Program
-        tell = partial(call_soon_safely, loop, lambda: self._begun(program, begun))
-        process = Process(argv, folder, environment, output, begun=tell, low_priority=True)
+        notify = partial(call_soon_safely, loop, lambda: self._begun(program, begun))
+        process = Process(argv, folder, environment, output, begun=notify, low_priority=True)
         program = Program(number, command, peer, process, output)
         program.traceparent = environment.get("TRACEPARENT", "")
         self._running[number] = program

@@ -215,10 +215,10 @@ def framed(message: Struct) -> bytes:
 
 def length(head: bytes) -> int:
     """Decode a length prefix. Raises: ValueError if the message is too long."""
-    found = int.from_bytes(head, "big")
-    if found > LONGEST:
-        raise ValueError(f"a message of {found:,} bytes")
-    return found
+    size = int.from_bytes(head, "big")
+    if size > LONGEST:
+        raise ValueError(f"a message of {size:,} bytes")
+    return size
 
 
 def read_message(read: Callable[[int], bytes]) -> bytes:

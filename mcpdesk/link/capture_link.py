@@ -32,14 +32,14 @@ class CaptureLink(Link):
     the thread reads new frames until that process ends.
     """
 
-    def __init__(self, archive: Archive, told: str = "") -> None:
-        """Create a link. `told` is the text of the first notice. Empty for none."""
+    def __init__(self, archive: Archive, message: str = "") -> None:
+        """Create a link. `message` is the text of the first notice. Empty for none."""
         self.path: Path = archive.path
         self.traffic = archive.index
         self._archive = archive
         self._notices: list[Notice] = []
-        if told:
-            self._add(told, Severity.INFO)
+        if message:
+            self._add(message, Severity.INFO)
         self._reported = set[str]()
         self._began = False
         self._closed = Event()
@@ -63,8 +63,8 @@ class CaptureLink(Link):
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Return the log lines of calls that the capture contains."""
-        found, connections = self._archive.call_logs[max(0, after + 1) :], self._archive.connections
-        return [_line(number, each, connections) for number, each in enumerate(found, max(0, after + 1))]
+        call_logs, connections = self._archive.call_logs[max(0, after + 1) :], self._archive.connections
+        return [_line(number, each, connections) for number, each in enumerate(call_logs, max(0, after + 1))]
 
     def close(self) -> None:
         """Stop reading and close the file."""
@@ -115,8 +115,8 @@ def _line(number: int, log: CallLog, connections: Mapping[int, ConnectionInfo]) 
 def problems(archive: Archive) -> Iterator[str]:
     """Yield the defects of a capture, one sentence each."""
     if lines := archive.unreadable:
-        said = "1 line" if lines == 1 else f"{lines:,} lines"
-        yield f"{said} of the capture cannot be read: cut off or damaged"
+        count = "1 line" if lines == 1 else f"{lines:,} lines"
+        yield f"{count} of the capture cannot be read: cut off or damaged"
     if missing := gaps_in_words(archive.index):
         yield missing
     if archive.is_cut:

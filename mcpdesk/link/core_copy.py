@@ -288,13 +288,13 @@ class CoreCopy(Link):
 
     def catalogue(self, server: str) -> Catalogue:
         """Return the catalogue of a server."""
-        found: Catalogue | None = self._parts.get(("catalogue", server))
-        return found or super().catalogue(server)
+        part: Catalogue | None = self._parts.get(("catalogue", server))
+        return part or super().catalogue(server)
 
     def watched(self, server: str) -> Mapping[str, int]:
         """Return subscribed resources with the number of updates received."""
-        found: dict[str, int] | None = self._parts.get(("watched", server))
-        return found or {}
+        counts: dict[str, int] | None = self._parts.get(("watched", server))
+        return counts or {}
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """Check arguments in this process, against the schema in the catalogue."""
@@ -312,8 +312,8 @@ class CoreCopy(Link):
         if not any(one.connection == connection for one in self._view.clients):
             return None
         nothing = ClientDetail({}, None, 0.0, (), (), False, (), ())
-        found: ClientDetail | None = self._parts.get(("client", str(connection & OWN)), nothing)
-        return found
+        detail: ClientDetail | None = self._parts.get(("client", str(connection & OWN)), nothing)
+        return detail
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Return log lines numbered above `after`."""
@@ -525,8 +525,8 @@ class CoreCopy(Link):
                     self.journal.keep_line(raised.line(line))
         elif part == "notices":
             for notice in value:
-                said = f"{self.replica}: {notice.text}" if self.replica else notice.text
-                self.journal.keep_notice(structs.replace(notice, text=said))
+                text = f"{self.replica}: {notice.text}" if self.replica else notice.text
+                self.journal.keep_notice(structs.replace(notice, text=text))
         else:
             self._parts[part, key] = raised.part(part, value)
 
@@ -537,20 +537,20 @@ class CoreCopy(Link):
 
         `ended` is the reason, as a predicate after the name of the core. `then` is appended to the notice.
         """
-        said = f"{self.title} {ended}"
-        self._fail_all(said)
+        reason = f"{self.title} {ended}"
+        self._fail_all(reason)
         if self.room.is_over or self._view.gone:
             return
         self.room.frames.close_all(self._epoch)
-        self._parts["questions", ""] = tuple(_withdrawn(each, said) for each in self.questions())
+        self._parts["questions", ""] = tuple(_withdrawn(each, reason) for each in self.questions())
         version = self._view.questions_version + 1
         now = time.time()
         self.former = tuple(replace(each, left=each.left or now, running=0) for each in self._view.clients)
-        self._view = replace(self._view, gone=said, clients=(), stuck=None, questions_version=version)
+        self._view = replace(self._view, gone=reason, clients=(), stuck=None, questions_version=version)
         self.shown.set()
         self.room.changes.note()
         if is_news:
-            self.notify(f"{said}: its traffic is kept{then}", severity)
+            self.notify(f"{reason}: its traffic is kept{then}", severity)
 
     def begin_again(self, core: Welcome) -> None:
         """Reset the copy, because another core replaces its core."""
@@ -587,8 +587,8 @@ def _withdrawn(question: Question, why: str) -> Question:
 
 def _snapshot(name: str) -> Callable[..., Any]:
     def snapshot(link: CoreCopy) -> Any:
-        found = link._parts.get((name, ""))
-        return getattr(Link, name)(link) if found is None else found
+        part = link._parts.get((name, ""))
+        return getattr(Link, name)(link) if part is None else part
 
     return snapshot
 
@@ -602,8 +602,8 @@ def _asking(name: str) -> Callable[..., Any]:
         bound.apply_defaults()
         arguments = link._own_numbers(name, bound.args[1:])
         if name in BLOCKING:
-            found = link._wait(name, arguments)
-            return plain(link, *given, **named) if found is None else found
+            result = link._wait(name, arguments)
+            return plain(link, *given, **named) if result is None else result
         done = link._ask(name, arguments)
         return done if name in ASYNC else None
 

@@ -294,7 +294,7 @@ class HoldFacet:
         """Return the hold rule, and the held messages, oldest first."""
         return HoldView()
 
-    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
+    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
         """Hold messages that match a traffic filter. An empty filter releases all and holds none.
 
         The future fails with ValueError for an invalid filter.

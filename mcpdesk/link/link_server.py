@@ -78,8 +78,8 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
     try:
         connection.settimeout(JOIN_S)
         with connection.makefile("rb") as reader:
-            said = read_message(reader.read)
-            joined = _of_screen.decode(said) if said else None
+            data = read_message(reader.read)
+            joined = _of_screen.decode(data) if data else None
             connection.sendall(framed(welcome))
             if not isinstance(joined, Join) or joined.mcpdesk != __version__:
                 return
@@ -124,9 +124,9 @@ class AttachedScreen:
         stop_listening = self._link.on_change(self._changed)
         try:
             while not self._over:
-                said = read_message(read)
+                data = read_message(read)
                 self._room.acquire()
-                self._visit.handle(said)
+                self._visit.handle(data)
         finally:
             stop_listening()
 
@@ -211,9 +211,9 @@ class ScreenVisit:
         self._client = _SlowLook()
         self._sent = SentParts()
 
-    def handle(self, said: bytes) -> None:
+    def handle(self, data: bytes) -> None:
         """Carry out one request. Raises: ValueError, MsgspecError if it is invalid."""
-        ask = _of_screen.decode(said)
+        ask = _of_screen.decode(data)
         if not isinstance(ask, Ask) or ask.method not in METHODS:
             raise ValueError(f"unknown request: {ask!r:.200}")
         self._do(ask, METHODS[ask.method].arguments.decode(ask.arguments))
@@ -293,8 +293,8 @@ class ScreenVisit:
     def _refuse(self, ask: Ask, error: Exception) -> None:
         if not isinstance(error, (DeskError, ValueError, KeyError)):
             _log.error("request %s of an attached screen failed", ask.method, exc_info=error)
-        said = f"unknown {error}" if isinstance(error, KeyError) else str(error)
-        self._reply(Reply(ask.id, error=said or repr(error), is_value_error=isinstance(error, ValueError)))
+        reason = f"unknown {error}" if isinstance(error, KeyError) else str(error)
+        self._reply(Reply(ask.id, error=reason or repr(error), is_value_error=isinstance(error, ValueError)))
 
     def _request(self, id: int, server: str, method: str, params: dict[str, Any]) -> None:
         call = self._link.request(server, method, params)
@@ -405,13 +405,13 @@ class CoreNews:
         send(TrafficBatch(tuple(index.connections.values())))
         why = "they were recorded before this screen attached"
         for start in range(max(0, stop - frames), stop, SLICE):
-            found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
-            for batch in self._batches(found):
+            present = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
+            for batch in self._batches(present):
                 send(TrafficBatch((), batch, self._notes(batch), why=why))
         # Frames before remarks, because the screen looks for the frames of a remark at once.
         send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=left_out))
-        kept = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
-        send(State("logs", "", pack(kept)))
+        lines_shown = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
+        send(State("logs", "", pack(lines_shown)))
 
     def send_state(self) -> None:
         """Send changes of the state other than traffic and log."""
@@ -455,9 +455,9 @@ class CoreNews:
         """Send new log lines and notices."""
         lines = self._link.logs(self._next_line)
         if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
-            told = f"{missed:,} lines are left out: an attached screen read too slowly"
+            message = f"{missed:,} lines are left out: an attached screen read too slowly"
             lines.insert(
-                0, LogLine(-1, lines[0].time, "warning", "server", told)
+                0, LogLine(-1, lines[0].time, "warning", "server", message)
             )  # not from the core, so its number is -1
         for start in range(0, len(lines), LINES):
             self._send(State("logs", "", pack(lines[start : start + LINES])))
@@ -507,13 +507,13 @@ class CoreNews:
             frames, held = list[Frame](), 0
             while self._next_frame < count and held < BATCH_BYTES:
                 stop = min((self._next_frame | SLICE - 1) + 1, count)
-                found = [each for each in index.frames(self._next_frame, stop) if each is not None]
-                if len(found) < stop - self._next_frame:
+                present = [each for each in index.frames(self._next_frame, stop) if each is not None]
+                if len(present) < stop - self._next_frame:
                     if frames:
                         break  # missing frames are reported in the batch after them
-                    self._missed += stop - self._next_frame - len(found)
-                frames += found
-                held += sum(len(frame.data) for frame in found) + SLICE * len(found)
+                    self._missed += stop - self._next_frame - len(present)
+                frames += present
+                held += sum(len(frame.data) for frame in present) + SLICE * len(present)
                 self._next_frame = stop
             for batch in self._batches(frames):
                 ids = dict.fromkeys(frame.connection for frame in batch)

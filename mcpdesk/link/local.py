@@ -66,7 +66,7 @@ class LocalClients(ClientFacet):
         if len(self._clients) < MANY or now - self._looked > REST_S:
             http = self._host.http
             seen = {} if http is None else http.last_seen()
-            found = [
+            views = [
                 view
                 for endpoint in list(self._host.by_name.values())
                 for view in hosted_views(endpoint, seen)
@@ -76,8 +76,8 @@ class LocalClients(ClientFacet):
                     PassedRow(one.key.server, one.summary, None if one.works else one.seen)
                     for one in http.passed_clients()
                 )
-                found += passed_views(passed, http.former_passed_clients())
-            self._clients = tuple(sorted(found, key=lambda view: view.connection))
+                views += passed_views(passed, http.former_passed_clients())
+            self._clients = tuple(sorted(views, key=lambda view: view.connection))
             self._looked = now
         return self._clients
 
@@ -307,11 +307,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Return the hold rule and the held messages."""
         return self._host.holds.view
 
-    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
+    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
         """Hold messages that match a traffic filter."""
 
         def hold() -> bool:
-            self._host.holds.set_rule(rule, ways)
+            self._host.holds.set_rule(rule, directions)
             return True
 
         return self._ask_core(hold)
@@ -348,13 +348,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def grants(self) -> tuple[GrantView, ...]:
         """Return the approvals, newest first."""
-        found = (
+        all_grants = (
             GrantView(name, grant.tool, grant.peer, grant.granted)
             for name, endpoint in list(self._host.by_name.items())
             if (state := endpoint.server.hosted) is not None
             for grant in state.approvals.grants
         )
-        return tuple(sorted(found, key=lambda grant: -grant.granted))
+        return tuple(sorted(all_grants, key=lambda grant: -grant.granted))
 
     def revoke(self, grant: GrantView) -> None:
         """Withdraw an approval."""
@@ -424,8 +424,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _hosted(self, server: str) -> HostedDesk:
         """Return the connection to a hosted server. Raises: DeskUserError for any other server."""
         if server in self._host.upstreams:
-            place = self._host.upstreams[server].plan.location
-            raise DeskUserError("The token of such a server comes from a login.", f"mcpdesk login {place}")
+            location = self._host.upstreams[server].plan.location
+            raise DeskUserError("The token of such a server comes from a login.", f"mcpdesk login {location}")
         endpoint = self._host.by_name.get(server)
         if endpoint is None:
             raise DeskUserError(f"This desk has no server {server}.")

@@ -284,13 +284,13 @@ class LocalServers(ServerFacet):
         return _configuration(client, facts, over)
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:
-        found, server = self._catalogues.get(name), self._host.by_name[name].server
-        if found is None or found.server is not server:
-            found = self._catalogues[name] = ServerCatalogue(server)
-        return found
+        catalogue, server = self._catalogues.get(name), self._host.by_name[name].server
+        if catalogue is None or catalogue.server is not server:
+            catalogue = self._catalogues[name] = ServerCatalogue(server)
+        return catalogue
 
     def _modes_of(self, name: str) -> ModeList:
-        found, hosted = self._modes.get(name), self._host.folders[name]
-        if found is None or found.hosted is not hosted:
-            found = self._modes[name] = ModeList(hosted)
-        return found
+        modes, hosted = self._modes.get(name), self._host.folders[name]
+        if modes is None or modes.hosted is not hosted:
+            modes = self._modes[name] = ModeList(hosted)
+        return modes

@@ -91,23 +91,23 @@ class LocalWork(WorkFacet):
 
     def jobs(self) -> tuple[JobView, ...]:
         """Return background programs, asynchronous calls and tasks, oldest first."""
-        found = [_task(task) for task in self._host.services.jobs.snapshot()]
+        views = [_task(task) for task in self._host.services.jobs.snapshot()]
         for name, state in self._states("programs"):
-            found += [_program(name, program) for program in state.programs.all()]
-        return tuple(sorted(found, key=lambda job: job.started))
+            views += [_program(name, program) for program in state.programs.all()]
+        return tuple(sorted(views, key=lambda job: job.started))
 
     def usage(self) -> dict[str, JobUse]:
         """Return resource usage of running programs. Takes milliseconds; not for the UI thread."""
-        now, found, measured = time.monotonic(), {}, {}
+        now, usages, measured = time.monotonic(), {}, {}
         for name, state in self._states("programs"):
             for number, used in state.programs.usage().items():
                 key = _key(name, number)
                 before = self._measured.get(key)
                 measured[key] = (now, used.cpu_s)
                 share = None if before is None else max(0.0, (used.cpu_s - before[1]) / (now - before[0]))
-                found[key] = JobUse(share, used.memory, used.processes)
+                usages[key] = JobUse(share, used.memory, used.processes)
         self._measured = measured
-        return found
+        return usages
 
     def output(self, job: str, after: int) -> JobOutput | None:
         """Return output of a job from byte `after` on, or its last part.
@@ -129,11 +129,11 @@ class LocalWork(WorkFacet):
 
     def _call_output(self, job: str, after: int) -> JobOutput | None:
         """Return output of a call. Offsets are in characters."""
-        kept = self._host.services.jobs.by_id(job)
-        if kept is None or kept.feed is None:
+        stored_job = self._host.services.jobs.by_id(job)
+        if stored_job is None or stored_job.feed is None:
             return None
-        is_last = kept.is_over
-        text, start, end = kept.feed.written(after)
+        is_last = stored_job.is_over
+        text, start, end = stored_job.feed.written(after)
         return JobOutput(text, start, end, is_last)
 
     def kill_job(self, job: str) -> None:
@@ -168,8 +168,8 @@ class LocalWork(WorkFacet):
         """Return a plan's text. None without one. Reads a file."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
         plan = None if state is None else dict(state.shown_plans).get(session)
-        found = None if plan is None else written(plan, PLAN_BYTES)
-        return None if found is None else found[0].decode(errors="replace")
+        text = None if plan is None else written(plan, PLAN_BYTES)
+        return None if text is None else text[0].decode(errors="replace")
 
     def end_plan(self, server: str, session: str) -> None:
         """End the plan mode of a session. Ignored if it has ended."""
@@ -323,10 +323,10 @@ def _plan(server: str, session: str, plan: Plan) -> PlanView:
     )
 
 
-def _callback(server: str, kept: Callback) -> CallbackView:
+def _callback(server: str, callback: Callback) -> CallbackView:
     return CallbackView(
-        server, kept.id, kept.message, kept.delay_s, kept.repeat_count, kept.fired, kept.due, kept.peer,
-        kept.created, kept.last_fired,
+        server, callback.id, callback.message, callback.delay_s, callback.repeat_count, callback.fired,
+        callback.due, callback.peer, callback.created, callback.last_fired,
     )  # fmt: skip
 
 

@@ -42,15 +42,15 @@ def running_cores(state: str | None = None) -> list[RunningCore]:
 
     `state` has the meaning it has in `rendezvous.meeting_point`. Raises: UntrustedFolder; OSError.
     """
-    found = list[RunningCore]()
+    cores = list[RunningCore]()
     for path in rendezvous.attach_points(state):
         with suppress(OSError, EOFError, ValueError, msgspec.MsgspecError):
             if (connection := rendezvous.connect(path)) is not None:
                 with connection, connection.makefile("rb") as reader:
                     connection.settimeout(GREET_S)
                     connection.sendall(GREET_ME)
-                    found.append(RunningCore(_welcome.decode(read_message(reader.read)), path))
-    return sorted(found, key=lambda core: core.welcome.since)
+                    cores.append(RunningCore(_welcome.decode(read_message(reader.read)), path))
+    return sorted(cores, key=lambda core: core.welcome.since)
 
 
 class UnixWire:

@@ -93,10 +93,10 @@ class TrafficCopy(Store):
             )
         for frame in frames:
             number = self.count
-            kept = structs.replace(frame, number=number, connection=frame.connection + above)
+            shifted = structs.replace(frame, number=number, connection=frame.connection + above)
             segment = self.ring.segment(number) if number & SEGMENT_MASK else self.ring.open(number)
             assert segment is not None
-            segment.entries.append(kept)
+            segment.entries.append(shifted)
             if len(frame.data) != frame.size:
                 segment.is_whole = False
                 self._cut[number] = epoch, frame.number
@@ -137,10 +137,10 @@ class TrafficCopy(Store):
             with suppress(TimeoutError, ValueError, DeskUserError):
                 return result_of(asked) or frame.data
         with self._lock:
-            found = self._fetched.get(number)
-            if found is not None:
+            data = self._fetched.get(number)
+            if data is not None:
                 self._fetched.move_to_end(number)
-        return found or frame.data
+        return data or frame.data
 
     def fetched_until(self, start: int, stop: int) -> int:
         """Return the first frame of a range that is incomplete, or `stop`. Never waits.

@@ -23,10 +23,10 @@ class SchemaChecks:
 
         `tool` is the server and the name of the tool.
         """
-        kept = self._validators.get(tool)
-        if kept is None or kept[0] is not schema:
-            kept = self._validators[tool] = (schema, _compiled(schema))
-        return [] if kept[1] is None else kept[1].failures(arguments)
+        cached = self._validators.get(tool)
+        if cached is None or cached[0] is not schema:
+            cached = self._validators[tool] = (schema, _compiled(schema))
+        return [] if cached[1] is None else cached[1].failures(arguments)
 
 
 class UpstreamViews:
@@ -46,11 +46,11 @@ class UpstreamViews:
         upstream = self._host.upstreams[name]
         status = upstream.status
         agreement = status.agreement
-        told = {} if agreement is None else agreement.server
+        server_info = {} if agreement is None else agreement.server
         return ServerView(
             name=name,
-            title=_text(told.get("title")) or _text(told.get("name")) or name,
-            version=_text(told.get("version")),
+            title=_text(server_info.get("title")) or _text(server_info.get("name")) or name,
+            version=_text(server_info.get("version")),
             folder="",
             url=self._host.url(name) if name in self._host.passed else "",
             catalogue_version=status.version,
@@ -66,8 +66,8 @@ class UpstreamViews:
     def catalogue(self, name: str) -> Catalogue:
         """Return the catalogue of a server. The same object is returned until it changes."""
         status = self._host.upstreams[name].status
-        kept = self._catalogues.get(name)
-        if kept is None or kept[0] is not status:
+        cached = self._catalogues.get(name)
+        if cached is None or cached[0] is not status:
             items = tuple(
                 CatalogueItem(
                     ItemKind(offer.kind),
@@ -78,8 +78,8 @@ class UpstreamViews:
                 )
                 for offer in status.offers
             )
-            kept = self._catalogues[name] = status, Catalogue(name, status.version, items)
-        return kept[1]
+            cached = self._catalogues[name] = status, Catalogue(name, status.version, items)
+        return cached[1]
 
     def validate(self, name: str, tool: str, arguments: Any) -> list[SchemaFailure]:
         """Return violations of the schema. Empty if the schema itself is invalid."""

@@ -178,15 +178,15 @@ def _hidden(field: JSONObject) -> JSONObject:
     return {keyword: value for keyword, value in field.items() if keyword in keywords and is_valid(value)}
 
 
-def _described(kept: JSONObject, hidden: JSONObject) -> JSONObject:
+def _described(field: JSONObject, hidden: JSONObject) -> JSONObject:
     """Return a field whose description ends with the constraints that forms cannot express."""
     sentences = [_WORDS[keyword](value) for keyword, value in hidden.items()]
     if not sentences:
-        return kept
-    text = str(kept.get("description") or "").rstrip()
+        return field
+    text = str(field.get("description") or "").rstrip()
     if text and text[-1] not in ".!?:;)":
         text += "."
-    return kept | {"description": " ".join([text, *sentences] if text else sentences)}
+    return field | {"description": " ".join([text, *sentences] if text else sentences)}
 
 
 def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revision) -> JSONObject:
@@ -200,13 +200,13 @@ def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revis
         )
     if kind == "string" and (_is_secret(name) or _is_secret(field.get("title"))):
         raise ValueError(f"{name}: a form must not ask for secrets; open a page for it with ctx.elicit_url")
-    kept = {key: value for key, value in field.items() if key in _KEPT[kind]}
-    if kept.get("format") not in _FORMATS:
-        kept.pop("format", None)
-    if kept.get("default", ...) is None:
-        del kept["default"]
-    kept = _described(kept, _hidden(field))
-    return kept if revision.has_elicitation_modes else _plain(name, kept, revision)
+    result = {key: value for key, value in field.items() if key in _KEPT[kind]}
+    if result.get("format") not in _FORMATS:
+        result.pop("format", None)
+    if result.get("default", ...) is None:
+        del result["default"]
+    result = _described(result, _hidden(field))
+    return result if revision.has_elicitation_modes else _plain(name, result, revision)
 
 
 def _is_secret(called: object) -> bool:
@@ -296,8 +296,8 @@ def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozens
     if not isinstance(content, dict):
         raise ValueError("the content of an answer is an object")
     asked = {name: value for name, value in content.items() if name in fields}
-    if told := unfit(asked):
-        raise ValueError(f"the content does not fit the schema that was sent: {told}")
+    if fault := unfit(asked):
+        raise ValueError(f"the content does not fit the schema that was sent: {fault}")
     return result["action"], asked
 
 

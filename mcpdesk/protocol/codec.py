@@ -79,14 +79,14 @@ def _check_keys(data: bytes | memoryview) -> None:
     try:
         loads(bytes(data), object_pairs_hook=_distinct, parse_int=len, parse_float=len)
     except RecursionError:
-        told = "a message nested this deeply must be written without spaces and escapes"
-        raise invalid(told) from None
+        text = "a message nested this deeply must be written without spaces and escapes"
+        raise invalid(text) from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> None:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
         raise invalid(f"the key {sendable(twice[:80])!r} is given more than once in one object")
 
 

@@ -50,8 +50,8 @@ class EventPosition(NamedTuple):
     @property
     def bus_position(self) -> BusPosition | None:
         """Position of the client on the event bus, or None if the id has none."""
-        found = _POSITION.fullmatch(self.mark or "")
-        return BusPosition(found[1], int(found[2]), found[3]) if found else None
+        match = _POSITION.fullmatch(self.mark or "")
+        return BusPosition(match[1], int(match[2]), match[3]) if match else None
 
 
 class BusPosition(NamedTuple):
@@ -71,8 +71,8 @@ class BusPosition(NamedTuple):
 
 def parse_event_id(event_id: str) -> EventPosition | None:
     """Parse an event id; None if it does not have our format."""
-    found = _ID.fullmatch(event_id)
-    return EventPosition(int(found[1]), int(found[2]), found[3]) if found else None
+    match = _ID.fullmatch(event_id)
+    return EventPosition(int(match[1]), int(match[2]), match[3]) if match else None
 
 
 def position_of(piece: bytes) -> EventPosition | None:
@@ -125,11 +125,11 @@ T = TypeVar("T", bound=Carrier, contravariant=True)
 class Resumable(Protocol[T]):
     """Stream that a client can resume, wherever its events are stored."""
 
-    def attach(self, live: T, let_go: Callable[[], object], after: int | None) -> None:
+    def attach(self, live: T, disconnect: Callable[[], object], after: int | None) -> None:
         """Send events on this connection from now on, beginning after event `after`.
 
-        `let_go` is called when the connection should end: the stream is complete, closed for now, or carried
-        by another connection.
+        `disconnect` is called when the connection should end: the stream is complete, closed for now, or
+        carried by another connection.
         """
 
     def detach(self, live: T) -> None:
@@ -194,11 +194,13 @@ class ResumableStream(Generic[C]):
         else:
             self.archive()
 
-    def attach(self, live: C, let_go: Callable[[], object] = lambda: None, after: int | None = None) -> None:
+    def attach(
+        self, live: C, disconnect: Callable[[], object] = lambda: None, after: int | None = None
+    ) -> None:
         """Send events on this connection, beginning after event `after`, or with those that were never sent.
 
-        `let_go` is called when the connection should end: the stream is complete, closed for now, or carried
-        by another connection.
+        `disconnect` is called when the connection should end: the stream is complete, closed for now, or
+        carried by another connection.
         """
         self.release()
         start = self._sent if after is None else after
@@ -209,14 +211,14 @@ class ResumableStream(Generic[C]):
                 live.put(piece)
         self._sent = self.last
         if self.is_over:
-            let_go()
+            disconnect()
         else:
-            self.live, self._disconnect = live, let_go
+            self.live, self._disconnect = live, disconnect
 
     def _numbered(self, number: int, message: bytes) -> bytes:
         mark = self._mark
-        if mark is None and (heard := self._store.bus_position()) is not None:
-            mark = heard.mark
+        if mark is None and (position := self._store.bus_position()) is not None:
+            mark = position.mark
         return numbered(self.number, number, mark, message)
 
     def detach(self, live: C) -> None:
@@ -232,9 +234,9 @@ class ResumableStream(Generic[C]):
 
     def release(self) -> None:
         """End the connection; the stream stays open."""
-        let_go, self.live, self._disconnect = self._disconnect, None, None
-        if let_go is not None:
-            let_go()
+        disconnect, self.live, self._disconnect = self._disconnect, None, None
+        if disconnect is not None:
+            disconnect()
 
     def end(self) -> None:
         """Mark the stream as complete."""
@@ -318,14 +320,14 @@ class EventStore(Generic[C]):
 
     def find(self, last_event_id: str) -> tuple[ResumableStream[C], int] | None:
         """Return the stream of an event and the event's number, or None if the stream is unknown."""
-        place = parse_event_id(last_event_id)
-        stream = None if place is None else self._streams.get(place.stream)
-        return None if place is None or stream is None else (stream, place.number)
+        position = parse_event_id(last_event_id)
+        stream = None if position is None else self._streams.get(position.stream)
+        return None if position is None or stream is None else (stream, position.number)
 
     def is_earlier(self, last_event_id: str) -> bool:
         """Return True if an event belongs to an ended process, whose events are lost."""
-        place = parse_event_id(last_event_id)
-        return place is not None and place.stream < self._first
+        position = parse_event_id(last_event_id)
+        return position is not None and position.stream < self._first
 
     @property
     def archived(self) -> list[int]:

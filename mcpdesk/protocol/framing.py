@@ -36,10 +36,10 @@ class LineFramer:
             if end == len(data) - 1:
                 line = self._strip(data)
                 return [line] if line else []
-            whole = data.split(b"\n")
-            if left := whole.pop():
+            complete = data.split(b"\n")
+            if left := complete.pop():
                 self._hold(left)
-            return [stripped for line in whole if (stripped := self._strip(line))]
+            return [stripped for line in complete if (stripped := self._strip(line))]
         first, *rest = data.split(b"\n")
         self._hold(first)
         lines = [self._join(), *rest[:-1]]
@@ -66,11 +66,11 @@ class LineFramer:
         self._pieces.append(piece)
 
     def _join(self) -> bytes | None:
-        whole = None if self._skipping else b"".join(self._pieces)
+        joined = None if self._skipping else b"".join(self._pieces)
         self._pieces.clear()
         self._held = 0
         self._skipping = False
-        return whole
+        return joined
 
     def _finish(self, line: bytes | None) -> bytes | None:
         if line is None or len(line) > self.limit:
@@ -131,20 +131,20 @@ class EventFramer:
             data = data.removeprefix(b"\n")
         # The second half of a pair that was split was removed above, so the next newline ends a line.
         self._skips_newline = data.endswith(b"\r")
-        *whole, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        found = []
-        for line in whole:
+        *lines, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        events = []
+        for line in lines:
             event = self._line(b"".join([*self._pieces, line]))
             self._pieces.clear()
             self._line_size = 0
             if event is not None:
-                found.append(event)
+                events.append(event)
         if rest:
             self._pieces.append(rest)
             self._line_size += len(rest)
             # For a data line, the field name does not count.
             self._check(self._data_size + self._line_size - len(_DATA))
-        return found
+        return events
 
     def unfinished(self) -> bytes:
         """Return the data of an unfinished event, or empty bytes."""

@@ -103,8 +103,8 @@ def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
     """
     if is_program(structured):
         return _text(structured.get("stdout")), _text(structured.get("stderr")), structured["exit_code"]
-    said = "\n".join(each["text"] for each in body["content"] if each.get("type") == "text")
-    return ("", said, None) if body.get("isError") else (said, "", 0)
+    output = "\n".join(each["text"] for each in body["content"] if each.get("type") == "text")
+    return ("", output, None) if body.get("isError") else (output, "", 0)
 
 
 def is_program(structured: Any) -> bool:
@@ -165,8 +165,8 @@ def output_file(identifier: str) -> str:
 
 def accepted(identifier: str) -> JSONObject:
     """Return the result of a call that continues as a job."""
-    told = f"Accepted: the call runs as job {identifier}; GET /jobs/{identifier} returns its state."
-    body = {"content": [{"type": "text", "text": told}], "isError": False}
+    text = f"Accepted: the call runs as job {identifier}; GET /jobs/{identifier} returns its state."
+    body = {"content": [{"type": "text", "text": text}], "isError": False}
     return {"status": "accepted"} | places(identifier) | body
 
 

@@ -137,12 +137,12 @@ def mirrored(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
 
     Raises: ValueError for the first invalid annotation.
     """
-    found = tuple(_annotated(schema, (), True))
-    headers = [each.header for each in found]
-    for each in found:
+    parameters = tuple(_annotated(schema, (), True))
+    headers = [each.header for each in parameters]
+    for each in parameters:
         if headers.count(each.header) > 1:
             raise ValueError(f"{SCHEMA_KEY}: two arguments are mirrored by the header {each.header}")
-    return found
+    return parameters
 
 
 def check_parameters(

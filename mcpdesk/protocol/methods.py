@@ -121,5 +121,5 @@ def check_uri(uri: str, where: str) -> None:
     Raises: RemoteProtocolError (-32602) with the limit.
     """
     if len(uri) > LONGEST_URI:
-        told = f"a URI of {len(uri)} characters is too long; the limit is {LONGEST_URI}"
-        raise invalid_params(f"{where}: {told}")
+        text = f"a URI of {len(uri)} characters is too long; the limit is {LONGEST_URI}"
+        raise invalid_params(f"{where}: {text}")

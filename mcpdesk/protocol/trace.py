@@ -92,9 +92,9 @@ def _text(value: object) -> str:
 
 
 def _is_parent(text: str) -> bool:
-    found = _PARENT.fullmatch(text)
+    match = _PARENT.fullmatch(text)
     # The first version ends with the flags; later ones may have more fields.
-    return found is not None and (found[1] != "00" or found[3] is None)
+    return match is not None and (match[1] != "00" or match[3] is None)
 
 
 def _is_list(text: str, member: re.Pattern[str], longest: int, most: int) -> bool:

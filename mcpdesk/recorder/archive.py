@@ -155,10 +155,10 @@ class Archive:
         head = self._places.read(number, 0, _LONG_LINE)
         tail = self._places.read(number, size - END_BYTES - 2, END_BYTES + 2)
         try:
-            found = long_frame(head, tail, size)
+            frame = long_frame(head, tail, size)
         except ValueError:
             return None
-        return found if found.number == number else msgspec.structs.replace(found, number=number)
+        return frame if frame.number == number else msgspec.structs.replace(frame, number=number)
 
     def _has_long(self, start: int, stop: int) -> bool:
         """Return True if a frame of the range has a line that is too long to be read completely."""
@@ -281,8 +281,8 @@ class Archive:
         elif line.note is not None:
             self._places.set_note(self._position(line.note.frame), part, offset)
         elif line.same:
-            noted, *others = map(self._position, line.same)
-            self._places.share_note(noted, others)
+            note_frame, *others = map(self._position, line.same)
+            self._places.share_note(note_frame, others)
         elif line.mark is not None:
             self.marks.append(line.mark)
         elif line.remark is not None:
@@ -342,8 +342,8 @@ class Archive:
         at = bisect_right(self._spans, number, key=_first)
         first, position = self._spans[at - 1]
         stop = self._spans[at][1] if at < len(self._spans) else len(self._places)
-        found = position + number - first
-        return found if found < stop else -1
+        index = position + number - first
+        return index if index < stop else -1
 
     def _close_connections(self) -> None:
         """Mark the connections that were open at the end of the file as closed."""
@@ -378,8 +378,8 @@ def require_capture(path: Path) -> None:
 
 def _numbered(line: bytes | None, number: int) -> Frame | None:
     """Return the frame in a line, with a new number."""
-    found = read_back(line, line_frame)
-    return found if found is None or found.number == number else msgspec.structs.replace(found, number=number)
+    frame = read_back(line, line_frame)
+    return frame if frame is None or frame.number == number else msgspec.structs.replace(frame, number=number)
 
 
 def _bytes_of(line: bytes | None) -> bytes:

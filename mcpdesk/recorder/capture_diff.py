@@ -79,8 +79,8 @@ def compare(a: Index, b: Index) -> CaptureDiff:
         other = pairs.get(call.number) or (waiting.popleft() if waiting else None)
         if other is None:
             changes.append(Change("only in a", call, None))
-        elif found := tuple(_differences(call.content, other.content))[:MOST_DIFFERENCES]:
-            changes.append(Change("differs", call, other, found))
+        elif differences := tuple(_differences(call.content, other.content))[:MOST_DIFFERENCES]:
+            changes.append(Change("differs", call, other, differences))
         else:
             same += 1
             if kind := _pace(call.took_ms, other.took_ms):
@@ -139,11 +139,11 @@ def _paired_by_arguments(
             known[method, name, _key(call)].append(call)
     pairs: dict[int, RecordedCall] = {}
     for call in ours:
-        if found := known[call.method, call.name, _key(call)]:
-            pairs[call.number] = found.popleft()
-    taken = {call.number for call in pairs.values()}
+        if candidates := known[call.method, call.name, _key(call)]:
+            pairs[call.number] = candidates.popleft()
+    matched = {call.number for call in pairs.values()}
     for key, waiting in others.items():
-        others[key] = deque(call for call in waiting if call.number not in taken)
+        others[key] = deque(call for call in waiting if call.number not in matched)
     return pairs
 
 
@@ -156,9 +156,9 @@ def _differences(a: Any, b: Any, path: str = "") -> Iterator[CallDifference]:
         for key in {**a, **b}:
             yield from _differences(a.get(key), b.get(key), f"{path}.{key}" if path else key)
     elif type(a) is type(b) and isinstance(a, list):
-        for place in range(max(len(a), len(b))):
-            ours, theirs = (side[place] if place < len(side) else None for side in (a, b))
-            yield from _differences(ours, theirs, f"{path}[{place}]")
+        for index in range(max(len(a), len(b))):
+            ours, theirs = (side[index] if index < len(side) else None for side in (a, b))
+            yield from _differences(ours, theirs, f"{path}[{index}]")
     elif a != b:
         yield CallDifference(path, a, b)
 

@@ -218,11 +218,11 @@ def _notice(method: str, value: Any) -> str:
         return value[:LONGEST] if isinstance(value, str) else ""
     if method == "notifications/progress":
         done, total = params.get("progress"), params.get("total")
-        said = _short(params.get("message", ""), True)
-        if said and total is None and isinstance(done, int | float) and abs(done) < LEAST_PROGRESS:
-            return said
+        text = _short(params.get("message", ""), True)
+        if text and total is None and isinstance(done, int | float) and abs(done) < LEAST_PROGRESS:
+            return text
         counted = f"{_short(done)} of {_short(total)}" if total is not None else _short(done)
-        return f"{counted} · {said}" if said else counted
+        return f"{counted} · {text}" if text else counted
     if method == "notifications/message":
         return f"{params.get('level', '')} {_short(params.get('data', ''), True)}".strip()
     return pairs({key: each for key, each in params.items() if key != "_meta"})
@@ -235,12 +235,12 @@ def pairs(values: dict[str, Any]) -> str:
 
 def _values(arguments: dict[str, Any]) -> str:
     """Return texts without names, and other values with names: `lamp, pieces=3, deep`. Skip empty values."""
-    told = (
+    texts = (
         key if value is True else _short(value, True) if isinstance(value, str) else f"{key}={_short(value)}"
         for key, value in arguments.items()
         if value not in ("", None, [], {})
     )
-    return ", ".join(told)[:LONGEST]
+    return ", ".join(texts)[:LONGEST]
 
 
 def _short(value: Any, is_bare: bool = False) -> str:

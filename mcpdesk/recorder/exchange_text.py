@@ -89,11 +89,11 @@ def log_text(index: Index, lines: Sequence[SaidLine]) -> str:
     """Return the last lines, each below a heading with time, level and location."""
     shown = lines[-MOST_LOGGED:]
     left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
-    told = []
+    blocks = []
     for line in shown:
         heading = "  ".join(filter(None, (time_text(line.time), line.level, line.where)))
-        told.append(f"{clean(heading)}\n{logged_text(index, line)}")
-    return "\n".join([*left, *told])
+        blocks.append(f"{clean(heading)}\n{logged_text(index, line)}")
+    return "\n".join([*left, *blocks])
 
 
 def logged_text(index: Index, line: SaidLine) -> str:

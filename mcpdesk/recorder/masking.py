@@ -163,7 +163,7 @@ def mask_text(text: str) -> str:
     text = _TOKEN.sub(MASK, text)
     text = _USERINFO.sub(rf"\1{MASK}\2", text) if "://" in text else text
     text = _BEARER.sub(rf"\1\2{MASK}", text)
-    text = _JWT.sub(lambda found: found[0] if found[1] is None else MASK, text) if "eyJ" in text else text
+    text = _JWT.sub(lambda match: match[0] if match[1] is None else MASK, text) if "eyJ" in text else text
     text = _mask_members(text) if '"' in text else text
     return _mask_named(text) if ":" in text else text
 
@@ -277,11 +277,11 @@ def _mask_parameters(text: str) -> str:
 def _mask_assigned(text: str) -> str:
     """Mask values that are assigned to secret names in a text, as in commands and environments."""
     pieces, at = [], 0
-    for found in _ASSIGNED.finditer(text):
-        if found.start() < at or not is_secret(found["option"] or found["name"]):
+    for match in _ASSIGNED.finditer(text):
+        if match.start() < at or not is_secret(match["option"] or match["name"]):
             continue
-        if value := _ASSIGNED_VALUE.match(text, found.end()):
-            pieces += [text[at : found.end()], MASK]
+        if value := _ASSIGNED_VALUE.match(text, match.end()):
+            pieces += [text[at : match.end()], MASK]
             at = value.end()
     return "".join([*pieces, text[at:]]) if pieces else text
 

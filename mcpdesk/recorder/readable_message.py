@@ -66,43 +66,43 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
         value = unmasked(index, exchange, frame)
         return Legible(value if index.reveals_secrets else mask_message(value, schema))
     except ValueError as problem:
-        kept = index.frame(frame)
-        data = kept.data[:_BEGINNING] if kept is not None else b""
+        stored_frame = index.frame(frame)
+        data = stored_frame.data[:_BEGINNING] if stored_frame is not None else b""
         text = data.decode("utf-8", "replace")
         return Legible(text if index.reveals_secrets else mask_text(text), str(problem))
 
 
 def remarks(index: Index, exchange: Exchange) -> list[Remark]:
     """Return all remarks on the messages of an exchange: recorded ones, and those found by reading."""
-    found = dict[str, Remark]()
+    remarks_by_text = dict[str, Remark]()
     if index.is_remarked(exchange.number) or exchange.kind is not ExchangeKind.REQUEST:
         for frame in (exchange.request, exchange.response):
             if frame is not None:
-                found.update((each.text, each) for each in _frame_remarks(index, exchange, frame))
+                remarks_by_text.update((each.text, each) for each in _frame_remarks(index, exchange, frame))
     if exchange.status is Status.NEGOTIATION:
         negotiated = _negotiated(exchange.method)
-        found[negotiated.text] = negotiated
-    found.update((each.remark.text, each.remark) for each in index.recorded_remarks(exchange))
-    shown = list(found.values())
+        remarks_by_text[negotiated.text] = negotiated
+    remarks_by_text.update((each.remark.text, each.remark) for each in index.recorded_remarks(exchange))
+    shown = list(remarks_by_text.values())
     return shown if index.reveals_secrets else [replace(each, text=mask_text(each.text)) for each in shown]
 
 
 def _negotiated(method: str) -> Remark:
     """Return the remark on a request that a server does not support and need not support."""
-    told = f"the server has no result for {method}"
+    explanation = f"the server has no result for {method}"
     if method == "subscriptions/listen":
-        told += ": changes of its lists are not reported, only seen when the lists are read again"
+        explanation += ": changes of its lists are not reported, only seen when the lists are read again"
     elif method == "initialize":
-        told += ", because it uses another revision, which the client found otherwise"
+        explanation += ", because it uses another revision, which the client found otherwise"
     else:
-        told += ", which a client uses to find the revision; a handshake also does this"
-    return Remark(RemarkKind.NEGOTIATION, told)
+        explanation += ", which a client uses to find the revision; a handshake also does this"
+    return Remark(RemarkKind.NEGOTIATION, explanation)
 
 
 def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Remark]:
     """Yield remarks on one message of an exchange."""
-    kept = index.frame(frame)
-    if kept is None or kept.size > LARGEST:
+    stored_frame = index.frame(frame)
+    if stored_frame is None or stored_frame.size > LARGEST:
         return
     info = index.connections.get(exchange.connection)
     read = read_frame(index.frame_bytes(frame), is_line=info is not None and info.transport == "stdio")
@@ -148,14 +148,14 @@ class HoldOutcome(NamedTuple):
 
 def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
     """Return the decisions about messages of an exchange that were held or got a fault."""
-    found = []
+    messages = []
     for mark in index.marks_of(exchange):
         side = "request" if mark.direction is exchange.direction else "answer"
         if mark.how.startswith("notifications/") or exchange.kind is ExchangeKind.NOTIFICATION:
             side = "notification"
         was, now = _stored_json(index, mark.was), _stored_json(index, mark.now)
-        found.append(HoldOutcome(side, mark.how, mark.held, was, now))
-    return found
+        messages.append(HoldOutcome(side, mark.how, mark.held, was, now))
+    return messages
 
 
 def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dict[str, Any] | None:
@@ -164,8 +164,8 @@ def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dic
         return None
     changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
     is_request = (value for value in reversed(changed) if isinstance(value, dict) and "method" in value)
-    told = next(is_request, None)  # if a person answered a request, the replacement is the answer
-    return told if told is None or index.reveals_secrets else mask_message(told, schema)
+    replacement = next(is_request, None)  # if a person answered a request, the replacement is the answer
+    return replacement if replacement is None or index.reveals_secrets else mask_message(replacement, schema)
 
 
 def end_at_desk(index: Index, exchange: Exchange) -> str:
@@ -225,27 +225,27 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
 
     Raises: ValueError if the frame is missing, too large, not JSON, or nested too deeply.
     """
-    kept = index.frame(frame)
-    if kept is None:
+    stored_frame = index.frame(frame)
+    if stored_frame is None:
         raise ValueError("the frame is no longer in memory, nor in a file")
-    if kept.size > LARGEST:
-        raise ValueError(f"a frame of {kept.size:,} bytes is too large to decode")
-    whole = index.frame_bytes(frame)
-    read = read_frame(whole)
+    if stored_frame.size > LARGEST:
+        raise ValueError(f"a frame of {stored_frame.size:,} bytes is too large to decode")
+    data = index.frame_bytes(frame)
+    read = read_frame(data)
     value = read.value
     if value is None:
-        if len(whole) < kept.size and not index.is_here(frame):
-            raise ValueError(f"all {kept.size:,} bytes of this frame are being loaded from its core")
-        if len(whole) < kept.size:
-            kept_of = f"only {len(whole):,} of {kept.size:,} bytes were kept"
+        if len(data) < stored_frame.size and not index.is_here(frame):
+            raise ValueError(f"all {stored_frame.size:,} bytes of this frame are being loaded from its core")
+        if len(data) < stored_frame.size:
+            kept_of = f"only {len(data):,} of {stored_frame.size:,} bytes were kept"
             raise ValueError(f"{kept_of} (capture_body_bytes)")
         if read.fault is not None:
             raise ValueError(read.fault.text)
         try:
-            value = decode(whole)
+            value = decode(data)
         except ProtocolError as error:
             raise ValueError(error.message) from None
-    if is_deep(whole, value):
+    if is_deep(data, value):
         raise ValueError(f"the message is nested more than {DEEPEST} levels deep")
     part = index.part_of(exchange.number, frame)
     return value[part] if part is not None and isinstance(value, list) and part < len(value) else value
@@ -444,12 +444,12 @@ def _parameters(request: _Request) -> dict[str, Finding]:
         annotated = {}
     arguments = request.params.get("arguments")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    found = dict.fromkeys(given, (HeaderVerdict.OPEN, "not an argument of this tool"))
+    verdicts = dict.fromkeys(given, (HeaderVerdict.OPEN, "not an argument of this tool"))
     for name, each in annotated.items():
         finding = _judged(given.get(name), partial(check_parameters, [each], arguments, given))
         if name in given or finding != _AGREES:
-            found[name] = finding
-    return found
+            verdicts[name] = finding
+    return verdicts
 
 
 def _judged(value: str | None, check: Callable[[], None]) -> Finding:

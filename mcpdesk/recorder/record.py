@@ -184,8 +184,8 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
         try:
             return "method" in msgspec.json.decode(self.was, type=dict[str, msgspec.Raw])
         except msgspec.MsgspecError:  # only the beginning of a long message is kept
-            found = _KIND.search(self.was)  # it was cut
-            return found is not None and found[1] == "method"
+            match = _KIND.search(self.was)  # it was cut
+            return match is not None and match[1] == "method"
 
     @property
     def leaves_no_answer(self) -> bool:
@@ -381,10 +381,10 @@ class Source(Protocol):
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
     """Return the first pieces, with a total of at most `MOST_HELD` bytes."""
-    held, found = 0, list[bytes]()
+    held, frames = 0, list[bytes]()
     for piece in pieces:
-        found.append(piece)
+        frames.append(piece)
         held += len(piece)
         if held >= MOST_HELD:
             break
-    return found
+    return frames

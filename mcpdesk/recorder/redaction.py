@@ -107,8 +107,8 @@ class Redactor:
             else:
                 self._learn_hidden(value, shown)
             if shown != value and name.lower().endswith("cookie"):
-                for found in _COOKIE.finditer(value):
-                    self._learn(found[1])
+                for match in _COOKIE.finditer(value):
+                    self._learn(match[1])
         return HttpNote(self.text(note.line), tuple((name, self.text(value)) for name, value in masked))
 
     def mark(self, mark: HeldMark) -> HeldMark:
@@ -193,8 +193,8 @@ class Redactor:
                 self._learn_word(text[at:end])
                 at = end + len(piece)
         self._learn_word(text[at : len(text) - len(pieces[-1])])
-        for found in _BASIC.finditer(text):
-            self._learn(_decoded(found[1]).partition(":")[2])
+        for match in _BASIC.finditer(text):
+            self._learn(_decoded(match[1]).partition(":")[2])
 
     def _learn_word(self, word: str) -> None:
         """Learn a part of a text, unless it may be prose. In `token: expired` the word is not a secret."""
@@ -207,10 +207,10 @@ class Redactor:
         if is_usable and not self._is_settled:
             self._known.add(plain)
 
-    def _encoded(self, found: re.Match[str]) -> str:
+    def _encoded(self, match: re.Match[str]) -> str:
         """Return the mask if a text is base64 of a text with a secret."""
-        plain = _decoded(found[0])
-        return MASK if plain and self.text(plain) != plain else found[0]
+        plain = _decoded(match[0])
+        return MASK if plain and self.text(plain) != plain else match[0]
 
 
 def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
@@ -250,15 +250,15 @@ def redacted(
         chosen = sorted({at for one in exchanges for at in _frames_of(one)})
         marks = list(dict.fromkeys(mark for one in exchanges for mark in index.marks_of(one)))
         remarks = list(dict.fromkeys(each for one in exchanges for each in index.recorded_remarks(one)))
-        said = logs_by_call(logs)
-        logs = list(dict.fromkeys(line for one in exchanges for line in said(one)))
+        logs_of = logs_by_call(logs)
+        logs = list(dict.fromkeys(line for one in exchanges for line in logs_of(one)))
         used, gaps = {one.connection for one in exchanges}, {}
         connections = {key: known for key, known in connections.items() if key in used}
     first = index.frame(chosen[0]) if chosen else None
     yield header_line(1, 0, first.time if first is not None else 0.0)
     for known in connections.values():
-        told = {name: redactor.text(getattr(known, name)) for name in ("server", "peer", "principal")}
-        yield connection_line(replace(known, **told))
+        masked = {name: redactor.text(getattr(known, name)) for name in ("server", "peer", "principal")}
+        yield connection_line(replace(known, **masked))
     number = 0
     for at in chosen:
         if (gap := gaps.get(at)) is not None:
@@ -280,15 +280,15 @@ def _frames_of(exchange: Exchange) -> Iterator[int]:
     yield from exchange.notifications
 
 
-def _frame_line(redactor: Redactor, frame: Frame, whole: bytes, number: int) -> Sequence[bytes]:
+def _frame_line(redactor: Redactor, frame: Frame, full_data: bytes, number: int) -> Sequence[bytes]:
     """Return the line of one frame in pieces. The `end` of a cut frame begins after a complete string."""
-    is_cut, end = frame.size > len(whole), b""
-    data = redactor.beginning(whole) if is_cut else redactor.message(whole)
+    is_cut, end = frame.size > len(full_data), b""
+    data = redactor.beginning(full_data) if is_cut else redactor.message(full_data)
     size = len(data)
     if is_cut:
         size = max(frame.size, len(data) + 1)
-        kept = _STRING_END.search(frame.end)
-        end = redactor.text(frame.end[kept.end() :].decode("utf-8", "replace")).encode() if kept else b""
+        match = _STRING_END.search(frame.end)
+        end = redactor.text(frame.end[match.end() :].decode("utf-8", "replace")).encode() if match else b""
     masked = Frame(number, frame.time, frame.connection, frame.direction, data, size, end, frame.phases)
     return frame_pieces(masked, data, is_json=False)
 

@@ -69,9 +69,9 @@ def pattern_of(value: Any, known: Set[str], name: str = "") -> Any:
 
 
 def _in_text(text: str, known: Set[str]) -> str:
-    def named(found: re.Match[str]) -> str:
-        name = _IN_TEXT[int((found.lastgroup or "at0")[2:])][0]
-        return found[0] if found[0] in known else f"{{{{{name}}}}}"
+    def named(match: re.Match[str]) -> str:
+        name = _IN_TEXT[int((match.lastgroup or "at0")[2:])][0]
+        return match[0] if match[0] in known else f"{{{{{name}}}}}"
 
     return _FOUND.sub(named, text)
 

@@ -46,8 +46,8 @@ def revoke(connection: Connection, tool: str, peer: str) -> tuple[Grant, ...]:
 
 def policies(connection: Connection) -> dict[str, str]:
     """Return the policies set at the desk, by tool."""
-    kept = fact(connection, POLICIES)
-    return {} if kept is None else dict(json.loads(kept))
+    stored = fact(connection, POLICIES)
+    return {} if stored is None else dict(json.loads(stored))
 
 
 def set_policy(connection: Connection, tool: str, policy: str | None) -> None:

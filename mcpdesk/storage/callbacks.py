@@ -75,8 +75,8 @@ def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> 
     """Record that peers were notified of everything a callback has fired so far."""
     row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
     if row is not None:
-        told = json.loads(row[0]) | dict.fromkeys(peers, row[1])
-        newest = dict(list(told.items())[-MOST_NOTIFIED:])
+        notified = json.loads(row[0]) | dict.fromkeys(peers, row[1])
+        newest = dict(list(notified.items())[-MOST_NOTIFIED:])
         connection.execute("UPDATE callbacks SET told = ? WHERE id = ?", (json.dumps(newest), number))
 
 
@@ -85,14 +85,14 @@ def pop_missed(connection: Connection, peer: str) -> list[Callback]:
 
     The returned callbacks are marked as notified.
     """
-    found = []
+    callbacks = []
     rows = connection.execute(f"SELECT told, {COLUMNS} FROM callbacks WHERE fired > 0 ORDER BY last_fired")
     for told_json, *row in rows.fetchall():
-        told, callback = json.loads(told_json), Callback(*row)
-        if max(told.get(SETTER, 0), told.get(peer, 0)) < callback.fired:
-            found.append(callback)
+        notified, callback = json.loads(told_json), Callback(*row)
+        if max(notified.get(SETTER, 0), notified.get(peer, 0)) < callback.fired:
+            callbacks.append(callback)
             mark_notified(connection, callback.id, (peer,))
-    return found
+    return callbacks
 
 
 def one(connection: Connection, number: int) -> Callback | None:

@@ -112,17 +112,17 @@ class Database:
         self,
         path: Path,
         migrations: Sequence[str] = MIGRATIONS,
-        tell: Callable[[str], object] = lambda told: None,
+        report: Callable[[str], object] = lambda told: None,
         wrote: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create a database; `tell` is called when a damaged file was renamed, `wrote` after each change.
+        """Create a database; `report` is called when a damaged file was renamed, `wrote` after each change.
 
         Both are called on the database's thread.
         """
         self.path = path
         self._wrote = wrote
         self._migrations = migrations
-        self._report = tell
+        self._report = report
         self._file = 0
         """Inode of the opened file."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
@@ -274,9 +274,9 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 def _check(connection: sqlite3.Connection) -> None:
     """Raises: _Damaged for an inconsistent file."""
-    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if said != "ok":
-        raise _Damaged(str(said).replace("\n", " "))
+    (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if result != "ok":
+        raise _Damaged(str(result).replace("\n", " "))
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

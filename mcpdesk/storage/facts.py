@@ -58,8 +58,8 @@ def update_jobs(
 
 def one_job(connection: Connection, identifier: str) -> tuple[str, str, bytes] | None:
     """Return id, core and record of a call, or None."""
-    found = connection.execute("SELECT id, core, record FROM jobs WHERE id = ?", (identifier,)).fetchone()
-    return None if found is None else (found[0], found[1], found[2])
+    row = connection.execute("SELECT id, core, record FROM jobs WHERE id = ?", (identifier,)).fetchone()
+    return None if row is None else (row[0], row[1], row[2])
 
 
 def all_jobs(connection: Connection) -> list[tuple[str, str, bytes]]:

@@ -139,10 +139,10 @@ class FileJobTable:
         """Implements `JobTable.claim`."""
 
         def work(connection: Connection) -> list[JobRow]:
-            found = filter(None, map(_read, facts.all_jobs(connection)))
+            rows = filter(None, map(_read, facts.all_jobs(connection)))
             claimed = [
                 JobRow(row.id, self._holder, replace(row.record, fence=row.record.fence + 1))
-                for row in found
+                for row in rows
                 if not row.is_over and self._is_left(row.holder)
             ]
             facts.update_jobs(connection, map(_packed, claimed), ())
@@ -159,10 +159,10 @@ class FileJobTable:
         def work(connection: Connection) -> list[JobRow]:
             rows = {each[0]: _read(each) for each in facts.all_jobs(connection)}
             facts.update_jobs(connection, (), [key for key, row in rows.items() if row is None])
-            found = [row for row in rows.values() if row is not None]
+            left = [row for row in rows.values() if row is not None]
             return [
                 row
-                for row in found
+                for row in left
                 if row.holder == self._holder or (row.is_over and self._is_left(row.holder))
             ]
 
@@ -197,9 +197,9 @@ def _packed(row: JobRow) -> tuple[str, str, float, bytes]:
     return row.id, row.holder, row.record.created, encoded(row.record)
 
 
-def _read(found: tuple[str, str, bytes] | None) -> JobRow | None:
-    record = None if found is None else decoded(found[2])
-    return None if found is None or record is None else JobRow(found[0], found[1], record)
+def _read(row: tuple[str, str, bytes] | None) -> JobRow | None:
+    record = None if row is None else decoded(row[2])
+    return None if row is None or record is None else JobRow(row[0], row[1], record)
 
 
 def _is_behind(row: JobRow, known: JobRow | None) -> bool:

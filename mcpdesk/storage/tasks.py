@@ -118,15 +118,15 @@ def count(connection: Connection, task: int | None = None) -> int:
 def _tasks(connection: Connection, where: str, values: Iterable[object], limit: int = 1) -> list[Task]:
     chosen = current(connection)
     sql = f"SELECT id, name, created, completed FROM tasks {where} ORDER BY id DESC LIMIT ?"
-    found: list[Task] = []
+    tasks: list[Task] = []
     left = MOST_CHARACTERS
     for number, name, created, completed in connection.execute(sql, (*values, limit)).fetchall():
         steps = _steps(connection, number)
         left -= len(name) + sum(len(step.text) + STEP_COSTS for step in steps)
-        if found and left < 0:
+        if tasks and left < 0:
             break
-        found.append(Task(number, name, created, completed, number == chosen, steps))
-    return found[::-1]
+        tasks.append(Task(number, name, created, completed, number == chosen, steps))
+    return tasks[::-1]
 
 
 def _steps(connection: Connection, task: int) -> tuple[Step, ...]:

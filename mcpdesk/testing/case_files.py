@@ -64,14 +64,14 @@ class Case(Struct, frozen=True):
     """File and line."""
 
 
-def find_cases(place: Path) -> list[Case]:
+def find_cases(path: Path) -> list[Case]:
     """Return the cases of a file, or of all case files in a folder, in order of their names.
 
     Raises: DeskUserError with file and line, and what is allowed.
     """
-    if not place.exists():
-        raise DeskUserError(f"{place} does not exist.", "--cases names a case file, or a folder of them.")
-    files = [place] if place.is_file() else [p for p in sorted(place.rglob("*")) if p.suffix in SUFFIXES]
+    if not path.exists():
+        raise DeskUserError(f"{path} does not exist.", "--cases names a case file, or a folder of them.")
+    files = [path] if path.is_file() else [p for p in sorted(path.rglob("*")) if p.suffix in SUFFIXES]
     return [case for file in files for case in read_cases(file)]
 
 
@@ -127,8 +127,8 @@ def _line(lines: list[int], index: int) -> int:
     return lines[index] if index < len(lines) else 1
 
 
-def _case(entry: Any, place: str) -> Case:
-    given = _Given(entry, place, "a case")
+def _case(entry: Any, location: str) -> Case:
+    given = _Given(entry, location, "a case")
     kinds = [kind for kind in KINDS if kind in given.values]
     if len(kinds) != 1:
         raise given.wrong(f"a case has one of {', '.join(KINDS)}")
@@ -137,21 +137,21 @@ def _case(entry: Any, place: str) -> Case:
     arguments = given.member("arguments", dict, {})
     if kind == "resource" and arguments:
         raise given.wrong("a resource has no arguments; they are part of its URI")
-    answers = checked_answers(given.member("answers", list, []), place)
-    expect = _expectation(given.member("expect", dict, {}), place)
+    answers = checked_answers(given.member("answers", list, []), location)
+    expect = _expectation(given.member("expect", dict, {}), location)
     name = given.member("name", str, "") or f"{kind} {target}"
     timeout_s = given.number("timeout_s", DEFAULT_TIMEOUT_S)
     given.end(("name", *KINDS, "arguments", "answers", "expect", "timeout_s"))
-    return Case(name, kind, target, arguments, answers, expect, timeout_s or DEFAULT_TIMEOUT_S, place)
+    return Case(name, kind, target, arguments, answers, expect, timeout_s or DEFAULT_TIMEOUT_S, location)
 
 
-def checked_answers(entries: list[Any], place: str) -> tuple[dict[str, Any], ...]:
+def checked_answers(entries: list[Any], location: str) -> tuple[dict[str, Any], ...]:
     """Return the answers of a script. Raises: DeskUserError for an invalid answer."""
-    return tuple(_answer(each, place) for each in entries)
+    return tuple(_answer(each, location) for each in entries)
 
 
-def _answer(entry: Any, place: str) -> dict[str, Any]:
-    given = _Given(entry, place, "an answer")
+def _answer(entry: Any, location: str) -> dict[str, Any]:
+    given = _Given(entry, location, "an answer")
     kinds = [kind for kind in _QUESTION_KINDS if kind in given.values]
     if len(kinds) != 1:
         raise given.wrong(f"an answer has one of {', '.join(_QUESTION_KINDS)}")
@@ -171,8 +171,8 @@ def _answer(entry: Any, place: str) -> dict[str, Any]:
     return dict(given.values)
 
 
-def _expectation(entry: dict[str, Any], place: str) -> Expectation:
-    given = _Given(entry, place, "expect")
+def _expectation(entry: dict[str, Any], location: str) -> Expectation:
+    given = _Given(entry, location, "expect")
     patterns = given.texts("matches")
     for pattern in patterns:
         try:
@@ -182,7 +182,7 @@ def _expectation(entry: dict[str, Any], place: str) -> Expectation:
     error = given.values.get("error")
     if error is not None and error is not True and not isinstance(error, str):
         raise given.wrong('"error" must be a text that it contains, or true for any error')
-    found = Expectation(
+    expectation = Expectation(
         text=given.member("text", str, None),
         contains=given.texts("contains"),
         matches=patterns,
@@ -195,7 +195,7 @@ def _expectation(entry: dict[str, Any], place: str) -> Expectation:
         under_ms=given.number("under_ms", None),
     )
     given.end(_EXPECTED)
-    return found
+    return expectation
 
 
 _EXPECTED = (
@@ -209,8 +209,8 @@ _TYPES: dict[type, str] = {str: "a text", dict: "an object", list: "a list"}
 class _Given:
     """Members of one object of a case file, with checks that raise errors about it."""
 
-    def __init__(self, entry: Any, place: str, what: str) -> None:
-        self._location, self._what = place, what
+    def __init__(self, entry: Any, location: str, what: str) -> None:
+        self._location, self._what = location, what
         if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
             raise self.wrong(f"{what} must be an object with names of fields")
         self.values = entry

@@ -63,21 +63,23 @@ class ScriptedAnswers:
         }
 
     async def _elicit(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
-        told = str(params.get("message", ""))
+        question_text = str(params.get("message", ""))
         if self._is_next("question"):
-            return self._fill(told, params.get("requestedSchema") or {})
-        given = self._next("elicitation", told, "decline")
+            return self._fill(question_text, params.get("requestedSchema") or {})
+        given = self._next("elicitation", question_text, "decline")
         if isinstance(given, str):
             return {"action": given}
         return {"action": "accept", "content": given}
 
-    def _fill(self, told: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _fill(self, question_text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Fill a form with the next answers, as long as their questions match its fields."""
         fields: dict[str, Any] = dict(schema.get("properties") or {})
         content = dict[str, Any]()
         while self._is_next("question"):
             question, answer = str(self._script[0]["question"]), self._script[0]["answer"]
-            asked = _fields_about(question, told, {k: v for k, v in fields.items() if k not in content})
+            asked = _fields_about(
+                question, question_text, {k: v for k, v in fields.items() if k not in content}
+            )
             if not asked:
                 break
             self._script.popleft()
@@ -85,7 +87,7 @@ class ScriptedAnswers:
                 return {"action": answer}
             content |= _filled(asked, fields, answer)
         if not content:
-            self.failures.append(f"it asked a question that the next answer does not match: {told}")
+            self.failures.append(f"it asked a question that the next answer does not match: {question_text}")
             return {"action": "decline"}
         return {"action": "accept", "content": content}
 
@@ -104,24 +106,24 @@ class ScriptedAnswers:
     def _is_next(self, kind: str) -> bool:
         return bool(self._script) and kind in self._script[0]
 
-    def _next(self, kind: str, told: str, otherwise: Any) -> Any:
+    def _next(self, kind: str, question_text: str, otherwise: Any) -> Any:
         if self._is_next(kind):
             return self._script.popleft()[kind]
-        self.failures.append(f"it asked ({kind}), but the case has no answer: {told}")
+        self.failures.append(f"it asked ({kind}), but the case has no answer: {question_text}")
         return otherwise
 
 
-def _fields_about(question: str, told: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_about(question: str, question_text: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that match a question by their texts, or all fields if only the message matches."""
     sought = question.casefold()
-    found = {
+    fields_about = {
         name: field
         for name, field in fields.items()
         if any(
             sought in str(each).casefold() for each in (name, field.get("title"), field.get("description"))
         )
     }
-    return found or (dict(fields) if sought in told.casefold() else {})
+    return fields_about or (dict(fields) if sought in question_text.casefold() else {})
 
 
 def _filled(asked: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
@@ -250,14 +252,14 @@ def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
         if not re.search(pattern, text, re.MULTILINE):
             yield f"expected the text to match {pattern!r}: {text!r:.400}"
     if expect.has_structured and expect.structured != answer.structured:
-        told = _difference(_pretty(expect.structured), _pretty(answer.structured))
-        yield "\n".join(["other structured content (- expected, + came):", *told])
+        difference = _difference(_pretty(expect.structured), _pretty(answer.structured))
+        yield "\n".join(["other structured content (- expected, + came):", *difference])
     if expect.like is not None and not fits(expect.like, text):
-        told = _difference(expect.like, text)
-        yield "\n".join(["another text (- expected, {{shapes}} apart, + came):", *told])
+        difference = _difference(expect.like, text)
+        yield "\n".join(["another text (- expected, {{shapes}} apart, + came):", *difference])
     if expect.structured_like is not None and not fits(expect.structured_like, answer.structured):
-        told = _difference(_pretty(expect.structured_like), _pretty(answer.structured))
-        yield "\n".join(["other structured content (- expected, {{shapes}} apart, + came):", *told])
+        difference = _difference(_pretty(expect.structured_like), _pretty(answer.structured))
+        yield "\n".join(["other structured content (- expected, {{shapes}} apart, + came):", *difference])
     if expect.schema is not None:
         yield from _schema_failures(expect.schema, answer)
 
@@ -273,11 +275,11 @@ def _schema_failures(schema: dict[str, Any], answer: CallAnswer) -> Iterator[str
             yield "expected structured content or a text that is JSON, for the schema"
             return
     try:
-        found = compile_schema(schema).failures(value)
+        failures = compile_schema(schema).failures(value)
     except SchemaError as error:
         yield f"the schema of the case cannot be used: {error}"
         return
-    for each in found:
+    for each in failures:
         yield f"the schema: {each}"
 
 

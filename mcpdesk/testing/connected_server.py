@@ -163,11 +163,11 @@ class ProgramLog:
 
     def __call__(self) -> list[str]:
         """Return the lines since the last call, after the number of those left out, if any."""
-        found = [f"({self._dropped} earlier lines were dropped)"] if self._dropped else []
-        found += self._lines
+        lines = [f"({self._dropped} earlier lines were dropped)"] if self._dropped else []
+        lines += self._lines
         self._lines.clear()
         self._dropped = 0
-        return found
+        return lines
 
 
 def _line(line: LogLine) -> str:

@@ -71,17 +71,17 @@ async def opened(target: Any, options: ConnectOptions) -> AsyncIterator[Connecte
         async with _object(target, options, reach) as server:
             yield server
         return
-    place = os.fspath(target)
-    if (folder := _server_folder(place)) is not None:
+    target_text = os.fspath(target)
+    if (folder := _server_folder(target_text)) is not None:
         async with _folder(folder, options, reach) as server:
             yield server
         return
-    async with _connected(_remote_target(place, options), reach) as server:
+    async with _connected(_remote_target(target_text, options), reach) as server:
         yield server
 
 
-def _server_folder(place: str) -> Path | None:
-    return Path(place) if not place.startswith(COMMAND) and Path(place).is_dir() else None
+def _server_folder(target_text: str) -> Path | None:
+    return Path(target_text) if not target_text.startswith(COMMAND) and Path(target_text).is_dir() else None
 
 
 def _reach(options: ConnectOptions) -> Reach:
@@ -137,20 +137,20 @@ async def _object(target: Any, options: ConnectOptions, reach: Reach) -> AsyncIt
             yield server
 
 
-def _remote_target(place: str, options: ConnectOptions) -> RemoteTarget:
+def _remote_target(target_text: str, options: ConnectOptions) -> RemoteTarget:
     from mcpdesk.client.targets import FolderTarget, find_target
 
-    if place.startswith(COMMAND):
-        found: RemoteTarget | FolderTarget = CommandTarget(tuple(shlex.split(place[len(COMMAND) :])))
+    if target_text.startswith(COMMAND):
+        target: RemoteTarget | FolderTarget = CommandTarget(tuple(shlex.split(target_text[len(COMMAND) :])))
     else:
-        found = find_target(place, os.environ, _no_input, _agree, tuple(options.get("packages", ())))
-    assert not isinstance(found, FolderTarget)
-    if isinstance(found, CommandTarget):
-        environment = {**found.environment, **options.get("environment", {})}
-        folder = Path(options["folder"]) if "folder" in options else found.folder
-        return replace(found, environment=environment, folder=folder)
+        target = find_target(target_text, os.environ, _no_input, _agree, tuple(options.get("packages", ())))
+    assert not isinstance(target, FolderTarget)
+    if isinstance(target, CommandTarget):
+        environment = {**target.environment, **options.get("environment", {})}
+        folder = Path(options["folder"]) if "folder" in options else target.folder
+        return replace(target, environment=environment, folder=folder)
     _refuse(options, ("environment", "folder"), "A server behind a URL")
-    return found
+    return target
 
 
 def _refuse(options: ConnectOptions, names: Sequence[str], what: str) -> None:
@@ -166,8 +166,8 @@ async def _connected(target: RemoteTarget, reach: Reach) -> AsyncIterator[Connec
 
     settings, logged = resolve({}, os.environ).settings, ProgramLog()
     events = ProgramEvents(logged.log, logged.stray)
-    place = ClientPlace(settings.state_dir, settings.api_key_header)
-    transport = target_transport(target, reach, place, events)
+    client_place = ClientPlace(settings.state_dir, settings.api_key_header)
+    transport = target_transport(target, reach, client_place, events)
     async with connected(transport, logged, reach.revision) as server:
         yield server
 

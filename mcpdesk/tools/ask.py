@@ -83,13 +83,13 @@ def _result(question: Question) -> ToolResult[Answers]:
 def _text(question: Question, pairs: list[tuple[Page, Answer]]) -> str:
     waited_s = round(question.deadline - question.asked)
     because = f": {question.reason}" if question.reason else ""
-    said = {
+    text = {
         QuestionState.DECLINED: f"The person declined to answer{because}.",
         QuestionState.CANCELLED: f"The person declined to answer{because}.",
         QuestionState.TIMED_OUT: f"No person answered within {waited_s} s.",
         QuestionState.WITHDRAWN: f"The question was withdrawn before it was answered{because}.",
     }
-    return said.get(question.state) or "\n".join(_line(page, answer) for page, answer in pairs)
+    return text.get(question.state) or "\n".join(_line(page, answer) for page, answer in pairs)
 
 
 def _line(page: Page, answer: Answer) -> str:

@@ -83,20 +83,20 @@ async def set_callback(
     """
     match action:
         case "set":
-            found, said = await _set(ctx, message, delay_seconds, repeat_count, callback_id)
+            callbacks, text = await _set(ctx, message, delay_seconds, repeat_count, callback_id)
         case "list":
-            found, said = await _list(ctx)
+            callbacks, text = await _list(ctx)
         case "cancel":
-            found, said = await _cancel(ctx, callback_id)
-    shown = tuple(_shown(each) for each in found)
-    return ToolResult((content.text("\n".join([said, *map(_line, shown)])),), Callbacks(shown))
+            callbacks, text = await _cancel(ctx, callback_id)
+    shown = tuple(_shown(each) for each in callbacks)
+    return ToolResult((content.text("\n".join([text, *map(_line, shown)])),), Callbacks(shown))
 
 
 @resource("callback://{id}", name="callback", title="Callback", mime_type="application/json")
 async def callback(id: int, ctx: Context) -> Callback | None:
     """Current state of a callback."""
-    kept = await ctx.hosted.callbacks.get(id)
-    return None if kept is None else _shown(kept)
+    stored = await ctx.hosted.callbacks.get(id)
+    return None if stored is None else _shown(stored)
 
 
 async def _set(
@@ -105,41 +105,45 @@ async def _set(
     text = stripped_text("message", message, MESSAGE_LIMIT)
     if delay_seconds is None:
         raise HandlerError("delay_seconds: is missing; 1 to 3600 are allowed")
-    tell = ctx.log_later("callback")
-    kept = await ctx.hosted.callbacks.set(text, delay_seconds, repeat_count, ctx.peer, tell, wanted)
-    return [kept], f"Callback {kept.id} is set:"
+    report = ctx.log_later("callback")
+    stored = await ctx.hosted.callbacks.set(text, delay_seconds, repeat_count, ctx.peer, report, wanted)
+    return [stored], f"Callback {stored.id} is set:"
 
 
 async def _list(ctx: Context) -> tuple[list[Kept], str]:
-    found = list(await ctx.hosted.callbacks.all())
-    waiting = sum(1 for each in found if each.due is not None)
-    return found, f"{waiting} waiting, {len(found) - waiting} ended."
+    callbacks = list(await ctx.hosted.callbacks.all())
+    waiting = sum(1 for each in callbacks if each.due is not None)
+    return callbacks, f"{waiting} waiting, {len(callbacks) - waiting} ended."
 
 
 async def _cancel(ctx: Context, number: int | None) -> tuple[list[Kept], str]:
     if number is None:
         raise HandlerError("callback_id: is missing; `list` shows all")
     before = await ctx.hosted.callbacks.get(number)
-    kept = await ctx.hosted.callbacks.cancel(number)
-    if kept is None or before is None:
+    stored = await ctx.hosted.callbacks.cancel(number)
+    if stored is None or before is None:
         raise HandlerError(f"callback_id: no callback {number}; `list` shows all")
     was_over = before.due is None
-    return [kept], f"Callback {number} had already ended:" if was_over else f"Callback {number} is cancelled:"
+    return [
+        stored
+    ], f"Callback {number} had already ended:" if was_over else f"Callback {number} is cancelled:"
 
 
-def _shown(kept: Kept) -> Callback:
+def _shown(stored: Kept) -> Callback:
     from mcpdesk.server.state.callback_timers import uri_of
 
-    due = None if kept.due is None else datetime.fromtimestamp(kept.due, UTC).isoformat(timespec="seconds")
+    due = (
+        None if stored.due is None else datetime.fromtimestamp(stored.due, UTC).isoformat(timespec="seconds")
+    )
     return Callback(
-        callback_id=kept.id,
-        message=kept.message,
-        state="over" if kept.due is None else "waiting",
-        delay_seconds=kept.delay_s,
-        repeat_count=kept.repeat_count,
-        fired=kept.fired,
+        callback_id=stored.id,
+        message=stored.message,
+        state="over" if stored.due is None else "waiting",
+        delay_seconds=stored.delay_s,
+        repeat_count=stored.repeat_count,
+        fired=stored.fired,
         due=due,
-        uri=uri_of(kept.id),
+        uri=uri_of(stored.id),
     )
 
 

@@ -107,19 +107,21 @@ async def converted(
     """
     name = form.partition("-")[0].upper()
     if find_spec(LIBRARIES[form]) is None:
-        told = f"needs {LIBRARIES[form]}: {INSTALL}; or {BY_HAND[form]}"
-        raise HandlerError(f"{what} is {'an' if form == 'svg' else 'a'} {name} file, which {told}")
+        reason_text = f"needs {LIBRARIES[form]}: {INSTALL}; or {BY_HAND[form]}"
+        raise HandlerError(f"{what} is {'an' if form == 'svg' else 'a'} {name} file, which {reason_text}")
     output = StdoutBytes(MOST_BYTES + 1)
     async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MOST_AT_ONCE)):
         ended = await _run(form, data, environment, what, output, limits)
     if ended.timed_out or ended.exit_code == _code("SIGXCPU"):
         raise HandlerError(f"{what} took longer than {limits.seconds} s to read; {BY_HAND[form]}")
     if ended.exit_code:
-        told = output.stream("stderr").strip()
-        if _is_out_of_memory(ended.exit_code, told):
+        reason_text = output.stream("stderr").strip()
+        if _is_out_of_memory(ended.exit_code, reason_text):
             most = size_text(limits.memory_bytes)
             raise HandlerError(f"{what} needs more memory to read than the {most} allowed; {BY_HAND[form]}")
-        reason = told.splitlines()[-1][:300] if told else f"reading it ended with {ended.exit_code}"
+        reason = (
+            reason_text.splitlines()[-1][:300] if reason_text else f"reading it ended with {ended.exit_code}"
+        )
         raise HandlerError(f"{what} is a broken {name} file: {reason}")
     facts, _, made = bytes(output.data).partition(b"\n")
     if len(output.data) > MOST_BYTES:
@@ -133,23 +135,23 @@ async def _run(
     """Run the program that reads a file. Raises: HandlerError if it does not start."""
     from mcpdesk.jobs.process import run
 
-    with tempfile.TemporaryDirectory(prefix="mcpdesk-file-", ignore_cleanup_errors=True) as place:
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-file-", ignore_cleanup_errors=True) as folder:
         suffix = form.partition("-")[0]
-        file = Path(place) / f"file.{suffix}"
+        file = Path(folder) / f"file.{suffix}"
         await asyncio.to_thread(file.write_bytes, data)
         argv = [sys.executable, "-P", "-m", "mcpdesk.tools.file_reader", form, str(file)]
         argv += [str(limits.memory_bytes), str(limits.seconds)]
         try:
             return await run(
-                argv, folder=Path(place), environment=environment, output=output, timeout_s=limits.seconds
+                argv, folder=Path(folder), environment=environment, output=output, timeout_s=limits.seconds
             )
         except OSError as error:
             raise HandlerError(f"{what} cannot be read: no process for it: {error.strerror}") from error
 
 
-def _is_out_of_memory(exit_code: int, told: str) -> bool:
+def _is_out_of_memory(exit_code: int, stderr_text: str) -> bool:
     """Return True if a process reported missing memory or was killed, as systems do when memory runs out."""
-    return exit_code in (OUT_OF_MEMORY, _code("SIGKILL")) or _OUT_OF_MEMORY.search(told) is not None
+    return exit_code in (OUT_OF_MEMORY, _code("SIGKILL")) or _OUT_OF_MEMORY.search(stderr_text) is not None
 
 
 def _code(name: str) -> int:

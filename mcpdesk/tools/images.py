@@ -144,14 +144,14 @@ def _opened(file_path: str, data: bytes) -> Image:
     try:
         return Image.open(io.BytesIO(data), formats=READABLE)
     except Exception as error:  # decoders raise any exception for untrusted data
-        said = f"is not a readable image, or is broken; {FORMATS} can, {MORE_FORMATS}; {CONVERT}"
-        raise HandlerError(f"file_path: {file_path} {said}") from error
+        reason = f"is not a readable image, or is broken; {FORMATS} can, {MORE_FORMATS}; {CONVERT}"
+        raise HandlerError(f"file_path: {file_path} {reason}") from error
 
 
 def _kind(image: Image) -> str:
     """Return the format in lower case. Images of some cameras are several JPEG images in one file."""
-    found = (image.format or "").lower()
-    return "jpeg" if found == "mpo" else found
+    image_format = (image.format or "").lower()
+    return "jpeg" if image_format == "mpo" else image_format
 
 
 def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Picture, bytes]:
@@ -202,8 +202,8 @@ def _encoded(image: Image, kind: str) -> tuple[bytes, str]:
     if kind == "jpeg":
         image.save(target, "JPEG", quality=90)
         return target.getvalue(), "image/jpeg"
-    whole = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGBA")
-    whole.save(target, "PNG")
+    picture = image if image.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else image.convert("RGBA")
+    picture.save(target, "PNG")
     return target.getvalue(), "image/png"
 
 
@@ -213,12 +213,12 @@ def _words(picture: Picture) -> str:
     unit = "page" if picture.format == "pdf" else "frame"
     if picture.frames > 1:
         parts.append(f"{picture.frames} {unit}s")
-    said = ", ".join(parts)
+    text = ", ".join(parts)
     if picture.format == "pdf" and picture.frames > 1:
-        return f"{said}. Given is the first page."
+        return f"{text}. Given is the first page."
     if (picture.given_width, picture.given_height) == (picture.width, picture.height):
         if picture.given_bytes == picture.bytes or picture.bytes <= GIVEN_BYTES:
-            return said
-        return f"{said}. Given as {picture.mime_type} of {picture.given_bytes:,} bytes."
+            return text
+        return f"{text}. Given as {picture.mime_type} of {picture.given_bytes:,} bytes."
     first = "; the first frame" if picture.frames > 1 else ""
-    return f"{said}. Scaled down to {picture.given_width} x {picture.given_height}{first}."
+    return f"{text}. Scaled down to {picture.given_width} x {picture.given_height}{first}."

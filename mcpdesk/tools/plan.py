@@ -85,15 +85,15 @@ async def plan_mode(
             await forget_unreadable(ctx.hosted)
     match action:
         case "enter":
-            said = await _enter(ctx, goal, plan_file)
+            message = await _enter(ctx, goal, plan_file)
         case "exit":
-            said = await _exit(ctx)
+            message = await _exit(ctx)
         case "reset":
-            said = await _reset(ctx)
+            message = await _reset(ctx)
         case _:
-            said = ""
+            message = ""
     status = await _status(_plan(ctx), ctx)
-    text = codec.encode(asdict(status)).decode() if action == "json" else said or _words(status)
+    text = codec.encode(asdict(status)).decode() if action == "json" else message or _words(status)
     return ToolResult((content.text(text),), status)
 
 
@@ -235,10 +235,10 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
 
 async def _text(plan: Plan, ctx: Context) -> str | None:
     most = ctx.hosted.options.output_chars - NOTES_LENGTH - len(plan.goal)
-    found = await asyncio.to_thread(written, plan, max(0, most))
-    if found is None:
+    plan_text = await asyncio.to_thread(written, plan, max(0, most))
+    if plan_text is None:
         return None
-    data, size = found
+    data, size = plan_text
     text = data.decode(errors="replace")
     return (
         text

@@ -336,8 +336,8 @@ async def kill_bg_task(task_id: int, ctx: Context) -> ToolResult[Task]:
     await ctx.hosted.programs.kill(program)
     task = _task(program)
     how = " had ended before" if had_ended else ""
-    said = f"Task {task_id}{how}: {_words(task)}"
-    return ToolResult((content.text(said),), task)
+    text = f"Task {task_id}{how}: {_words(task)}"
+    return ToolResult((content.text(text),), task)
 
 
 def _program(number: int, ctx: Context) -> Program:

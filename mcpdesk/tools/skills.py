@@ -75,9 +75,9 @@ async def invoke_skill(skill_name: str, ctx: Context, arguments: str = "") -> To
     return ToolResult((content.text(_text(skill)),), skill)
 
 
-def uri_of(skill: str, place: str) -> str:
-    """Return the URI of a skill's file; `place` is its path in the skill's folder."""
-    return f"skill://{skill}/{quote(place)}"
+def uri_of(skill: str, path: str) -> str:
+    """Return the URI of a skill's file; `path` is its path in the skill's folder."""
+    return f"skill://{skill}/{quote(path)}"
 
 
 def filled(text: str, arguments: str) -> str:
@@ -87,10 +87,10 @@ def filled(text: str, arguments: str) -> str:
     """
     words = _words(arguments)
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] == "ARGUMENTS":
+    def value(match: re.Match[str]) -> str:
+        if match[1] == "ARGUMENTS":
             return arguments
-        number = int(found[1][:6])
+        number = int(match[1][:6])
         return words[number - 1] if number <= len(words) else ""
 
     result, places = PLACEHOLDER.subn(value, text)
@@ -105,9 +105,9 @@ def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _supporting(folder: Path) -> Iterator[Path]:
     root = folder.resolve()
-    for place, folders, files in os.walk(folder):
+    for directory, folders, files in os.walk(folder):
         folders[:] = sorted(each for each in folders if each[0] != ".")
-        for path in (Path(place, each) for each in sorted(files) if each[0] != "."):
+        for path in (Path(directory, each) for each in sorted(files) if each[0] != "."):
             if path != folder / SKILL and _is_inside(path, root):
                 yield path
 
@@ -129,9 +129,9 @@ def _is_inside(path: Path, root: Path) -> bool:
 def _read(name: str, arguments: str, state: ServerState) -> Skill:
     folder = _folder(name, state)
     files = (
-        SkillFile(uri_of(name, place), place, status.st_size)
+        SkillFile(uri_of(name, relative), relative, status.st_size)
         for path, status in files_of(folder)
-        if (place := path.relative_to(folder).as_posix()) != SKILL
+        if (relative := path.relative_to(folder).as_posix()) != SKILL
     )
     return Skill(name, filled(_body(folder), arguments), str(folder), tuple(files))
 

@@ -102,11 +102,13 @@ async def task_manager(
         text: Task name or step text
     """
     request = _Request(query, task_id, step_id, text)
-    found, said, step = await ctx.hosted.data.run(lambda connection: _RUNS[action](connection, request))
+    tasks_found, message, step = await ctx.hosted.data.run(
+        lambda connection: _RUNS[action](connection, request)
+    )
     if action not in READING:
         ctx.hosted.todo.changed()
-    body = Tasks(tuple(_shown(task) for task in found), step)
-    return ToolResult((content.text("\n".join([said, *map(_lines, body.tasks)])),), body)
+    body = Tasks(tuple(_shown(task) for task in tasks_found), step)
+    return ToolResult((content.text("\n".join([message, *map(_lines, body.tasks)])),), body)
 
 
 _Done = tuple[list[tasks.Task], str, int | None]
@@ -142,9 +144,9 @@ def _complete(connection: Connection, request: _Request) -> _Done:
 
 def _list(connection: Connection, request: _Request, *, is_open: bool = False) -> _Done:
     word = request.query.strip()
-    found = tasks.named(connection, word, LISTED, is_open=is_open)
+    matching = tasks.named(connection, word, LISTED, is_open=is_open)
     total = tasks.count_named(connection, word, is_open=is_open)
-    return found, _counted(len(found), total, "pending task" if is_open else "task", word), None
+    return matching, _counted(len(matching), total, "pending task" if is_open else "task", word), None
 
 
 def _switch(connection: Connection, request: _Request) -> _Done:
@@ -169,11 +171,11 @@ def _chosen(connection: Connection, request: _Request, *, by_name: bool = False)
         return _task(connection, request.task_id)
     if by_name:
         word = stripped_text("task_id or query", request.query, NAME_LIMIT)
-        found = tasks.named(connection, word, 1)
+        matching = tasks.named(connection, word, 1)
         if tasks.count_named(connection, word) != 1:
-            many = "more than one task" if found else "no task"
+            many = "more than one task" if matching else "no task"
             raise HandlerError(f"query: {many} has a name with {request.query!r}; give its task_id")
-        return found[0]
+        return matching[0]
     number = tasks.current(connection)
     if number is None:
         raise HandlerError("task_id: is missing, and no task is current; create one first")
@@ -187,11 +189,11 @@ def _task(connection: Connection, number: int) -> tasks.Task:
     return task
 
 
-def _counted(found: int, total: int, what: str, word: str) -> str:
+def _counted(shown: int, total: int, what: str, word: str) -> str:
     matching = f" with {word[:80]!r}" if word else ""
-    if not found:
+    if not shown:
         return f"No {what}{matching}."
-    newest = f", the newest {found} of them" if found < total else ""
+    newest = f", the newest {shown} of them" if shown < total else ""
     return f"{total} {what}{'s' if total > 1 else ''}{matching}{newest}:"
 
 

@@ -96,9 +96,9 @@ class PassThrough(Protocol):
         """
 
 
-def leading(ways: Mapping[str, PassThrough]) -> PassThrough | None:
+def leading(servers: Mapping[str, PassThrough]) -> PassThrough | None:
     """Return the first server if it is a pass-through server. None if a hosted server comes before it."""
-    return next((way for way in ways.values() if way.leads), None)
+    return next((server for server in servers.values() if server.leads), None)
 
 
 class SharedSession(Struct, frozen=True):

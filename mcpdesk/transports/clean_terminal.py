@@ -118,8 +118,8 @@ def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
 def _relay(source: int, terminal: int) -> None:
     """Copy data to the terminal until no process has the other end of the pipe open."""
     os.setsid()  # without this, ctrl+c and ctrl+z would end this process
-    kept = sorted((source, terminal))
-    for before, after in zip((-1, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
+    descriptors = sorted((source, terminal))
+    for before, after in zip((-1, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
         os.closerange(before + 1, after)
     for text in cleaned(iter(lambda: os.read(source, CHUNK), b"")):
         _write(terminal, text)

@@ -73,8 +73,8 @@ class PrintedLines(io.TextIOBase):
     def write(self, text: str, /) -> int:
         """Add text, and report the lines that it completes. Each thread has its own unfinished line."""
         thread = threading.get_ident()
-        whole = self._started.pop(thread, "") + text
-        *lines, rest = whole.split("\n")
+        text_so_far = self._started.pop(thread, "") + text
+        *lines, rest = text_so_far.split("\n")
         if len(rest) > LINE_LIMIT:
             lines, rest = [*lines, rest], ""
         if rest:

@@ -169,24 +169,24 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
 
     Raises: OSError or RefusedByDesk, after the connection was closed.
     """
-    told, rest = Replay(client_state), b""
+    tracked, rest = Replay(client_state), b""
     try:
         desk.settimeout(REPLAY_S)
         while True:
-            if told.failure:
-                raise RefusedByDesk(told.failure)
-            if told.is_done:
+            if tracked.failure:
+                raise RefusedByDesk(tracked.failure)
+            if tracked.is_done:
                 # These lines come first, because the client must get them even if this desk ends now.
-                client_state.unwritten += b"".join(line + b"\n" for line in told.to_client)
-            lines, told.to_server = told.to_server, []
+                client_state.unwritten += b"".join(line + b"\n" for line in tracked.to_client)
+            lines, tracked.to_server = tracked.to_server, []
             desk.sendall(b"".join(line + b"\n" for line in lines))
-            if told.is_done:
+            if tracked.is_done:
                 break
             if not (data := desk.recv(CHUNK)):
                 raise RefusedByDesk("it ended")
-            *whole, rest = (rest + data).split(b"\n")
-            for line in whole:
-                told.receive(line)
+            *complete, rest = (rest + data).split(b"\n")
+            for line in complete:
+                tracked.receive(line)
         client_state.unwritten += rest
         desk.settimeout(None)
     except (OSError, RefusedByDesk):
@@ -447,10 +447,10 @@ class _LineSplitter:
                 return b""
             self.is_long = True
             return self.left()
-        whole = self.left() + data[:end] if self._size else data[:end]
+        joined = self.left() + data[:end] if self._size else data[:end]
         self.is_long = False
         self._pieces, self._size = [data[end:]], len(data) - end
-        return whole
+        return joined
 
     def left(self) -> bytes:
         """Remove and return the beginning of an unfinished line."""

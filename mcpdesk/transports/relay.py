@@ -75,13 +75,13 @@ class Copies:
         """Add a copy of a chunk. If the capture is far behind, add only its size and its last line."""
         if self._is_useless:
             return
-        kept, waiting = data, sum(self._added.values()) - self._taken
+        rest, waiting = data, sum(self._added.values()) - self._taken
         if waiting >= MOST_WAITING:
             last = data.rfind(b"\n")
-            kept = data[last:] if last >= 0 and waiting < 2 * MOST_WAITING else b""
+            rest = data[last:] if last >= 0 and waiting < 2 * MOST_WAITING else b""
             self._is_useless = len(self._passed) > MOST_COPIES
-        self._added[is_from_client] += len(kept)
-        self._passed.append((time.time(), is_from_client, len(data), kept))
+        self._added[is_from_client] += len(rest)
+        self._passed.append((time.time(), is_from_client, len(data), rest))
         if not self._news.is_set():
             self._news.set()
 
@@ -107,9 +107,9 @@ class Copies:
         """Return the copies for one write. Few large writes disturb the copying threads less than many."""
         pieces, size = list[bytes](), 0
         while self._passed and size < CHUNK:
-            at, is_from_client, whole, kept = self._passed.popleft()
-            pieces += (_HEAD.pack(at, is_from_client, whole, len(kept)), kept)
-            size += len(kept)
+            at, is_from_client, total, rest = self._passed.popleft()
+            pieces += (_HEAD.pack(at, is_from_client, total, len(rest)), rest)
+            size += len(rest)
         self._taken += size
         return pieces
 
@@ -122,9 +122,9 @@ class Copies:
 class CaptureProcess:
     """The recorder process: its process id, and the pipes to and from it."""
 
-    def __init__(self, pid: int, pipe: int, told: int, words: int) -> None:
+    def __init__(self, pid: int, pipe: int, reports: int, words: int) -> None:
         self.pid, self.pipe = pid, pipe
-        self.reports, self.commands = told, words
+        self.reports, self.commands = reports, words
         """Descriptors of the pipes to and from the recorder, for messages about held lines."""
 
 
@@ -240,56 +240,56 @@ class Gate:
         `carry_plain` copies chunks until the source ends, and returns the last chunk. Its argument is the
         chunk before the first.
         """
-        way = self._input if is_from_client else self.output
-        way.thread = threading.get_ident()
+        side = self._input if is_from_client else self.output
+        side.thread = threading.get_ident()
         try:
             while True:
-                way.last = carry_plain(way.last)
-                with way.lock:
-                    if way.diverted < 0:
+                side.last = carry_plain(side.last)
+                with side.lock:
+                    if side.diverted < 0:
                         break
-                    way.is_plain = False
-                    way.has_turned.set()
-                if not self._carry_asking(way):
+                    side.is_plain = False
+                    side.has_turned.set()
+                if not self._carry_asking(side):
                     break
-            self._wait(way, 0)
-            with way.lock:
-                self._flush(way)
+            self._wait(side, 0)
+            with side.lock:
+                self._flush(side)
         finally:
-            with way.lock:
-                way.is_over, way.is_plain = True, False
-                way.has_turned.set()
-                if way.diverted >= 0:
-                    os.close(way.diverted)  # no thread reads the diverted source
+            with side.lock:
+                side.is_over, side.is_plain = True, False
+                side.has_turned.set()
+                if side.diverted >= 0:
+                    os.close(side.diverted)  # no thread reads the diverted source
 
-    def _carry_asking(self, way: OneWay) -> bool:
+    def _carry_asking(self, side: OneWay) -> bool:
         """Report and hold lines until holding ends. Return False at the end of the source.
 
         Raises: OSError.
         """
-        while data := way.read(way.diverted):
-            with way.lock:
-                if not way.asks:
-                    way.rejoin()
-                    way.last = data
-                    self._copies.add(way.is_from_client, data)
-                    _write(way.sink, data)
+        while data := side.read(side.diverted):
+            with side.lock:
+                if not side.asks:
+                    side.rejoin()
+                    side.last = data
+                    self._copies.add(side.is_from_client, data)
+                    _write(side.sink, data)
                     return True
-                if way.is_from_client:
+                if side.is_from_client:
                     self._copies.add(True, data)
-                for line in self._lines(way, data):
-                    self._ask(way, line)
-            self._wait(way, MOST_WAITING)
+                for line in self._lines(side, data):
+                    self._ask(side, line)
+            self._wait(side, MOST_WAITING)
         return False
 
-    def _enter(self, way: OneWay) -> None:
+    def _enter(self, side: OneWay) -> None:
         """Start to hold lines in one direction, after the current chunk was written."""
-        with way.lock:
-            if way.is_over or not way.is_plain:
+        with side.lock:
+            if side.is_over or not side.is_plain:
                 return
-            if way.diverted < 0:
-                way.divert()
-        way.has_turned.wait()
+            if side.diverted < 0:
+                side.divert()
+        side.has_turned.wait()
 
     def close_input(self) -> None:
         """Close the program's input."""
@@ -305,96 +305,96 @@ class Gate:
                 self._do(word, number, words.read(size))
         self._end()
 
-    def _wait(self, way: OneWay, most: int) -> None:
+    def _wait(self, side: OneWay, most: int) -> None:
         """Wait until at most `most` bytes of one direction are held, or the client has disconnected."""
-        while way.weight > most and not _is_gone(1):
+        while side.weight > most and not _is_gone(1):
             time.sleep(GATHER_S)
 
     def _do(self, word: int, number: int, data: bytes) -> None:
         if word == BEGIN:
-            for way in (self._input, self.output):
-                with way.lock:
-                    way.asks = True
-                self._enter(way)
+            for side in (self._input, self.output):
+                with side.lock:
+                    side.asks = True
+                self._enter(side)
             self._report(REPORT_HEADER.pack(False, 0, 0))
         elif word == END:
             self._end()
         elif word in (TO_CLIENT, TO_PROGRAM):
-            way = self._input if word == TO_PROGRAM else self.output
-            self._enter(way)
-            with way.lock:
-                if way.is_within_line:
-                    way.unreported.append(data)
+            side = self._input if word == TO_PROGRAM else self.output
+            self._enter(side)
+            with side.lock:
+                if side.is_within_line:
+                    side.unreported.append(data)
                 else:
-                    self._put(way, data)
+                    self._put(side, data)
         else:
             self._decide(word, number, data)
 
     def _decide(self, word: int, number: int, data: bytes) -> None:
         """Apply a decision to a held line."""
-        way = self._input if number % 2 else self.output
-        with way.lock:
-            if number not in way.waiting:
+        side = self._input if number % 2 else self.output
+        with side.lock:
+            if number not in side.waiting:
                 return
-            line = self._forget(way, number)
+            line = self._forget(side, number)
             if word != DROP:
-                self._put(way, line if word == PASS else data)
+                self._put(side, line if word == PASS else data)
         if word == CUT:
             _redirect_to_null(1)
             _signal_group(self._program.pid, signal.SIGTERM)
 
     def _end(self) -> None:
         """Stop holding, and write the held lines unchanged."""
-        for way in (self._input, self.output):
+        for side in (self._input, self.output):
             # One direction after the other, because a program may read no input before its output is read.
-            with way.lock:
-                way.asks = False
-                for number in list(way.waiting):
-                    self._put(way, self._forget(way, number))
-                self._flush(way)
+            with side.lock:
+                side.asks = False
+                for number in list(side.waiting):
+                    self._put(side, self._forget(side, number))
+                self._flush(side)
 
-    def _flush(self, way: OneWay) -> None:
+    def _flush(self, side: OneWay) -> None:
         """Write the incomplete line. The remaining part of it will not be held."""
-        if way.begun:
-            way.last, way.begun = b"".join(way.begun), []
-            self._put(way, way.last)
+        if side.begun:
+            side.last, side.begun = b"".join(side.begun), []
+            self._put(side, side.last)
 
-    def _put(self, way: OneWay, data: bytes) -> None:
+    def _put(self, side: OneWay, data: bytes) -> None:
         """Write data that was held. If the sink is closed, the copying thread notices."""
         try:
-            if not way.is_from_client:
+            if not side.is_from_client:
                 self._copies.add(False, data)
-            _write(way.sink, data)
+            _write(side.sink, data)
         except OSError:
             return
 
-    def _lines(self, way: OneWay, data: bytes) -> Iterator[bytes]:
+    def _lines(self, side: OneWay, data: bytes) -> Iterator[bytes]:
         """Yield the lines that are complete now. Raises: OSError.
 
         A line that began before holding began is not held.
         """
-        if way.is_within_line:
+        if side.is_within_line:
             end = data.find(b"\n") + 1 or len(data)
-            way.last, data = data[:end], data[end:]
-            if not way.is_from_client:
-                self._copies.add(False, way.last)
-            _write(way.sink, way.last)
-            while way.unreported and not way.is_within_line:
-                self._put(way, way.unreported.pop(0))
+            side.last, data = data[:end], data[end:]
+            if not side.is_from_client:
+                self._copies.add(False, side.last)
+            _write(side.sink, side.last)
+            while side.unreported and not side.is_within_line:
+                self._put(side, side.unreported.pop(0))
         *ends, begun = data.split(b"\n")
         for end_of_line in ends:
-            pieces, way.begun = way.begun, []
+            pieces, side.begun = side.begun, []
             yield b"".join((*pieces, end_of_line, b"\n"))
         if begun:
-            way.begun.append(begun)
+            side.begun.append(begun)
 
-    def _ask(self, way: OneWay, line: bytes) -> None:
-        way.number = number = way.number + 2
-        way.waiting[number] = line
-        way.weight += len(line)
+    def _ask(self, side: OneWay, line: bytes) -> None:
+        side.number = number = side.number + 2
+        side.waiting[number] = line
+        side.weight += len(line)
         shown = line if len(line) <= LONGEST_SHOWN else b""
-        if not self._report(REPORT_HEADER.pack(way.is_from_client, number, len(shown)) + shown):
-            self._put(way, self._forget(way, number))  # the recorder has ended
+        if not self._report(REPORT_HEADER.pack(side.is_from_client, number, len(shown)) + shown):
+            self._put(side, self._forget(side, number))  # the recorder has ended
 
     def _report(self, data: bytes) -> bool:
         """Send a message to the recorder. Return False if it has ended."""
@@ -405,10 +405,10 @@ class Gate:
                 return False
         return True
 
-    def _forget(self, way: OneWay, number: int) -> bytes:
+    def _forget(self, side: OneWay, number: int) -> bytes:
         """Remove a held line and return it."""
-        line = way.waiting.pop(number)
-        way.weight -= len(line)
+        line = side.waiting.pop(number)
+        side.weight -= len(line)
         return line
 
 
@@ -588,11 +588,11 @@ class _Carrier:
 
     def finish(self) -> None:
         """Copy the remaining output of a program that has ended. Then kill its process group."""
-        way = self._gate.output
+        side = self._gate.output
         while self._output.is_alive():
-            reads = way.reads
+            reads = side.reads
             self._output.join(LINGER_S)
-            if way.is_reading and way.reads == reads:
+            if side.is_reading and side.reads == reads:
                 break
         _signal_group(self._program.pid, signal.SIGKILL)
         self._output.join(LINGER_S)
@@ -624,12 +624,12 @@ class _Carrier:
         _redirect_to_null(1)
 
     def _pass_output(self, data: bytes) -> bytes:
-        add, stdout, way = self._copies.add, self._program.stdout, self._gate.output
+        add, stdout, side = self._copies.add, self._program.stdout, self._gate.output
         while True:
-            way.reads += 1
-            way.is_reading = True
+            side.reads += 1
+            side.is_reading = True
             last, data = data, _read(stdout)
-            way.is_reading = False
+            side.is_reading = False
             if not data:
                 return last
             add(False, data)

@@ -92,13 +92,13 @@ def state_points(folder: AnyPath, state: str) -> dict[int, str]:
     if not os.path.lexists(runtime):
         return {}
     check_private(runtime)
-    found: dict[int, str] = {}
+    pids: dict[int, str] = {}
     for name in os.listdir(runtime):
         number = name.removeprefix(start).removesuffix(".state")
         is_ours = f"{start}{number}.state" == name and number.isdigit()
         if is_ours and int(number) != os.getpid() and not is_stale(f"{runtime}/{name}"):
-            found[int(number)] = f"{runtime}/{name}"
-    return found
+            pids[int(number)] = f"{runtime}/{name}"
+    return pids
 
 
 def attach_point(state: str) -> str:
@@ -160,13 +160,13 @@ def check_private(path: str) -> None:
 
     Raises: UntrustedFolder; FileNotFoundError if it does not exist.
     """
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
+    info = os.lstat(path)
+    if not stat.S_ISDIR(info.st_mode):
         raise UntrustedFolder(f"{path} is not a folder")
-    if found.st_uid != os.getuid():
-        raise UntrustedFolder(f"{path} belongs to another user ({found.st_uid})")
-    if found.st_mode & 0o077:
-        raise UntrustedFolder(f"{path} is open to other users (mode {found.st_mode & 0o777:o}; chmod 700 it)")
+    if info.st_uid != os.getuid():
+        raise UntrustedFolder(f"{path} belongs to another user ({info.st_uid})")
+    if info.st_mode & 0o077:
+        raise UntrustedFolder(f"{path} is open to other users (mode {info.st_mode & 0o777:o}; chmod 700 it)")
 
 
 def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None:
@@ -253,8 +253,8 @@ class _Locked:
 
 
 def _is_point(name: str) -> bool:
-    place, _, kind = name.partition(".")
-    numbers = place.split("-")
+    stem, _, kind = name.partition(".")
+    numbers = stem.split("-")
     is_ours = kind in ("sock", "attach", "tap") or kind.endswith((".lone", ".state"))
     lengths = (1, 2) if kind in ("attach", "tap") else (2, 3)
     return is_ours and len(numbers) in lengths and not set("".join(numbers)) - set("0123456789abcdef")
@@ -299,10 +299,10 @@ def _bind(point: str) -> MeetingSocket | None:
 
 def _clear(point: str) -> None:
     try:
-        found = os.lstat(point)
+        info = os.lstat(point)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(info.st_mode):
         raise FileExistsError(f"{point} exists, but is not a socket")
     os.unlink(point)
 

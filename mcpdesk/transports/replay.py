@@ -337,8 +337,8 @@ def _beginning(line: bytes) -> tuple[object, str] | None:
 
 def _revision(line: bytes) -> str:
     result = (_read(line) or {}).get("result")
-    found = result.get("protocolVersion") if isinstance(result, dict) else None
-    return found if isinstance(found, str) else ""
+    revision = result.get("protocolVersion") if isinstance(result, dict) else None
+    return revision if isinstance(revision, str) else ""
 
 
 def _params(message: Message) -> Message:

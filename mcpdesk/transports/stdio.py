@@ -149,23 +149,23 @@ class StdioTransport:
 
         if client_state.unwritten:
             self._write(client_state.unwritten)
-        told, answers = Replay(client_state), self._replayed
-        while not told.is_done:
-            lines, told.to_server = told.to_server, []
+        tracked, answers = Replay(client_state), self._replayed
+        while not tracked.is_done:
+            lines, tracked.to_server = tracked.to_server, []
             for line in lines:
                 self._pipe.feed(line + b"\n")
             for line in (await answers.get()).split(b"\n"):
                 if line:
-                    told.receive(line)
-            if told.failure:
-                raise TransportError(f"The client cannot continue here: {told.failure}")
+                    tracked.receive(line)
+            if tracked.failure:
+                raise TransportError(f"The client cannot continue here: {tracked.failure}")
         while not answers.empty():
-            told.to_client.append(answers.get_nowait().rstrip(b"\n"))
+            tracked.to_client.append(answers.get_nowait().rstrip(b"\n"))
         # From here on all output is for the client, including the answers of running calls.
         self._is_replaying = False
-        if told.to_client:
-            self._write(b"".join(line + b"\n" for line in told.to_client))
-        for line in told.to_server:
+        if tracked.to_client:
+            self._write(b"".join(line + b"\n" for line in tracked.to_client))
+        for line in tracked.to_server:
             self._pipe.feed(line + b"\n")
         for rest in (client_state.unsent, client_state.rest):
             if rest:

@@ -111,9 +111,9 @@ class UnixListener:
     """
 
     def __init__(
-        self, place: rendezvous.MeetingSocket, open_pipe: OpenPipe, server: str | None = None
+        self, meeting_socket: rendezvous.MeetingSocket, open_pipe: OpenPipe, server: str | None = None
     ) -> None:
-        self.place = place
+        self.place = meeting_socket
         self._open_pipe = open_pipe
         self._server_name = server
         self._server: asyncio.Server | None = None
@@ -146,10 +146,10 @@ class UnixListener:
 
     def hang_up(self, connection: int) -> bool:
         """Close one connection. Return False if the number is unknown."""
-        found = [each for each in self._connections if each.number == connection]
-        for each in found:
+        connections = [each for each in self._connections if each.number == connection]
+        for each in connections:
             each.end()
-        return bool(found)
+        return bool(connections)
 
     def _connection(self) -> _Connection:
         return _Connection(self._open_pipe, self._server_name, self._connections)

@@ -142,10 +142,10 @@ class UnreadAnswers:
             total += size
             self._senders[sender] = size, since if before and size >= before else now
         while total > self.most:
-            found = [each for each in self._senders if self._senders[each][0]]
-            if not found:
+            senders = [each for each in self._senders if self._senders[each][0]]
+            if not senders:
                 break
-            slowest = min(found, key=self._waits_since)
+            slowest = min(senders, key=self._waits_since)
             size = self._senders[slowest][0]
             self.note_cut("a connection", size, ": all clients together exceed the limit")
             self._senders.pop(slowest)

@@ -420,12 +420,12 @@ def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable
     own = [node for node in chain if node is not screen and node is not screen.app]
     shown = (root or screen).walk_children(Widget, with_self=True)
     aside = [node for node in shown if node.display and node not in chain]
-    found: dict[str, Reachable] = {}
+    actions_by_key: dict[str, Reachable] = {}
     for node in (*own, *aside, *(node for node in chain if node not in own)):
         for action in _actions_of(type(node)):
-            if action.id not in found and _enabled(node, action):
-                found[action.id] = Reachable(action, node)
-    return list(found.values())
+            if action.id not in actions_by_key and _enabled(node, action):
+                actions_by_key[action.id] = Reachable(action, node)
+    return list(actions_by_key.values())
 
 
 @cache

@@ -107,14 +107,14 @@ class DeskApp(App[None]):
         history: Path | None = None,
         begin: Callable[[], None] = lambda: None,
         settled: Callable[[], None] = lambda: None,
-        place: ScreenPlace | None = None,
+        position: ScreenPlace | None = None,
         news: str = "",
     ) -> None:
         """Create the application.
 
         `history` is the file with the calls of the workbench. If None, they are lost at exit. `begin` is
         called once when the frame is painted, and `settled` once when it shows a server. After a crash of the
-        screen, `place` is its last position and `news` is a message about the crash.
+        screen, `position` is its last position and `news` is a message about the crash.
         """
         super().__init__()
         self._copied = ""
@@ -131,7 +131,7 @@ class DeskApp(App[None]):
         functions = DeskFunctions(
             self.frame_is_painted, self.server_is_painted, self.copy, self.show_all_news
         )
-        self.main = self.main_type(link, functions, panes, place)
+        self.main = self.main_type(link, functions, panes, position)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
         self.news_log = deque[tuple[float, str, str]](maxlen=MOST_NEWS)
@@ -170,8 +170,8 @@ class DeskApp(App[None]):
 
     def get_driver_class(self) -> type[Driver]:
         """Return the driver of this program. It can draw pictures, which Textual's own driver cannot."""
-        found = super().get_driver_class()
-        return DeskDriver if found.__name__ == "LinuxDriver" else found
+        driver = super().get_driver_class()
+        return DeskDriver if driver.__name__ == "LinuxDriver" else driver
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters of Textual and of this program. Each drawn line passes through them.
@@ -181,8 +181,8 @@ class DeskApp(App[None]):
         """
         filters = super().get_line_filters()
         if self.no_color:
-            kept = [one for one in filters if not isinstance(one, (Monochrome, NoColor))]
-            filters = [*kept, _NO_COLOUR[self.native_ansi_color]]
+            others = [one for one in filters if not isinstance(one, (Monochrome, NoColor))]
+            filters = [*others, _NO_COLOUR[self.native_ansi_color]]
         return [*filters, self._gate]
 
     def copy_to_clipboard(self, text: str) -> None:

@@ -42,10 +42,10 @@ class Crash:
     position: ScreenPlace = ScreenPlace()
 
     @classmethod
-    def of(cls, error: BaseException, place: ScreenPlace) -> Crash:
+    def of(cls, error: BaseException, position: ScreenPlace) -> Crash:
         """Create a crash from an exception."""
         lines = traceback.TracebackException.from_exception(error, capture_locals=False).format()
-        return cls(one_line(f"{type(error).__name__}: {error}", 200), clean("".join(lines)), place)
+        return cls(one_line(f"{type(error).__name__}: {error}", 200), clean("".join(lines)), position)
 
     def write(self, folder: Path) -> Path | None:
         """Write the report to a new file in `folder`. Return its path, or None if this fails."""

@@ -64,9 +64,9 @@ def traceback_location(text: str, folder: str = "") -> str:
     library rich draws tracebacks in a box and wraps long paths.
     """
     unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
-    named = (f"{found[1] or found[3]}:{found[2] or found[4]}" for found in _FRAME.finditer(unfolded))
-    here = [place for place in dict.fromkeys(named) if source_location(folder, place) is not None]
-    own = [place for place in here if not any(part in place for part in _INSTALLED)]
+    named = (f"{match[1] or match[3]}:{match[2] or match[4]}" for match in _FRAME.finditer(unfolded))
+    here = [location for location in dict.fromkeys(named) if source_location(folder, location) is not None]
+    own = [location for location in here if not any(part in location for part in _INSTALLED)]
     return (own or here or [""])[-1]
 
 
@@ -89,8 +89,8 @@ def leave_to(app: App[Any], command: list[str], variable: str) -> None:
     except SuspendNotSupported:
         app.notify(f"The terminal cannot be handed over to {command[0]}.", severity="warning", markup=False)
     except OSError as error:
-        told = f"{command[0]!r} cannot be started: {error.strerror}. Set {variable} to another program."
-        app.notify(told, severity="error", markup=False)
+        message = f"{command[0]!r} cannot be started: {error.strerror}. Set {variable} to another program."
+        app.notify(message, severity="error", markup=False)
     app.refresh(layout=True)
 
 

@@ -118,10 +118,10 @@ def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Col
         share = Color.parse(mark).a * float(percent.rstrip("%") or 100) / 100
         steps = [grounds[0].blend(colour, share * (1 - step / _STEPS), alpha=1) for step in range(_STEPS)]
         read = (one for one in steps if _contrast(ink, one) >= _FAIR and _contrast(dim, one) >= _FAINT)
-        found = next(read, steps[-1])
-        variables[name] = found.hex
+        readable = next(read, steps[-1])
+        variables[name] = readable.hex
         over = name.replace("background", "foreground")
-        variables[over] = _legible(_parse_colour(variables.get(over, "")) or ink, [found]).hex
+        variables[over] = _legible(_parse_colour(variables.get(over, "")) or ink, [readable]).hex
     if (cursor := _parse_colour(variables["block-cursor-background"])) is not None:
         written = _parse_colour(variables["block-cursor-foreground"]) or ink
         variables["block-cursor-foreground"] = _legible(written, [cursor]).hex

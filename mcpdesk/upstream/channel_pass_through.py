@@ -180,8 +180,8 @@ class ChannelPassThrough:
         identifier = given.get(SESSION, "")
         session = self._session(given)
         if not identifier:
-            told = invalid("this endpoint accepts JSON-RPC messages by POST")
-            yield refused(405, told, headers=(("Allow", "POST"),))
+            text = invalid("this endpoint accepts JSON-RPC messages by POST")
+            yield refused(405, text, headers=(("Allow", "POST"),))
         elif session is None:
             yield refused(404, invalid("No such session: initialize again"))
         elif method == "DELETE":
@@ -189,10 +189,10 @@ class ChannelPassThrough:
             yield PassedAnswer(204, (), _no_chunks)
         elif not (last := given.get("last-event-id")) and session.standing.is_connected:
             yield refused(409, invalid("this session already has a GET stream"))
-        elif (found := session.events.find(last) if last else (session.standing, None)) is None:
+        elif (position := session.events.find(last) if last else (session.standing, None)) is None:
             yield refused(400, invalid("Last-Event-ID: that stream is no longer stored"))
         else:
-            async with self._resumed_answer(identifier, *found) as answer:
+            async with self._resumed_answer(identifier, *position) as answer:
                 yield answer
 
     async def close(self) -> None:
@@ -403,20 +403,24 @@ class ChannelPassThrough:
     ) -> AsyncIterator[PassedAnswer]:
         may_stream, is_probe = waiting.may_stream, message["method"] == "server/discover"
         async with channel.request(message, line, waiting, is_alone=not identifier):
-            taken = await waiting.next_message(UNANSWERED_S if is_probe else SILENT_S)
-            while taken is None and not may_stream and not is_probe:
-                taken = await waiting.next_message(KEEP_ALIVE_S)
-            if taken is None and is_probe:
-                told = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
-                yield refused(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, told), message["id"])
-            elif taken is None or not taken[1] or (may_stream and "json" not in given.get("accept", JSON)):
+            received = await waiting.next_message(UNANSWERED_S if is_probe else SILENT_S)
+            while received is None and not may_stream and not is_probe:
+                received = await waiting.next_message(KEEP_ALIVE_S)
+            if received is None and is_probe:
+                text = f"{self.name} did not answer server/discover within {UNANSWERED_S:g} s"
+                yield refused(404, ProtocolError(ErrorCode.METHOD_NOT_FOUND, text), message["id"])
+            elif (
+                received is None
+                or not received[1]
+                or (may_stream and "json" not in given.get("accept", JSON))
+            ):
                 if identifier in self._sessions:
-                    async with self._streamed(identifier, waiting, taken) as answer:
+                    async with self._streamed(identifier, waiting, received) as answer:
                         yield answer
                 else:
-                    yield PassedAnswer(200, STREAMED, partial(waiting.events, taken))
+                    yield PassedAnswer(200, STREAMED, partial(waiting.events, received))
             else:
-                yield answered(200 if identifier else await answer_status(taken[0]), taken[0])
+                yield answered(200 if identifier else await answer_status(received[0]), received[0])
         self._used(identifier)
 
     @asynccontextmanager

@@ -59,7 +59,7 @@ class Channels(Protocol):
         Clients share a channel only if these headers are equal.
         """
 
-    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> ServerChannel:
+    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> ServerChannel:
         """Open a channel for a client. Raises: CallError."""
 
     async def close(self) -> None:
@@ -97,19 +97,19 @@ class ProgramChannels:
         """
         return {name: given[name] for name in (AUTHORIZATION,) if name in given}
 
-    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> ProgramChannel:
+    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> ProgramChannel:
         """Start the program. Raises: Unreachable."""
         groups: list[int] = []
 
         def ended(code: int, last_lines: Sequence[str]) -> None:
             for group in groups:
                 GUARD.release(group)
-            heard.on_end(ProgramEnded(code, last_lines))
+            callbacks.on_end(ProgramEnded(code, last_lines))
 
         def too_long() -> None:
             self._log.on_stray(b"a line that is longer than any message may be")
 
-        run = await ProgramRun.start(self._program, heard.on_message, too_long, self._log.on_log, ended)
+        run = await ProgramRun.start(self._program, callbacks.on_message, too_long, self._log.on_log, ended)
         if not run.is_over.is_set():
             groups.append(run.pid)
             GUARD.watch(run.pid)
@@ -132,13 +132,13 @@ class SseChannels:
         """Return the headers that are meant for the server."""
         return end_to_end(given)
 
-    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> SseChannel:
+    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> SseChannel:
         """Open the event stream, and read the URL for messages. Raises: CallError."""
         requests, headers = self._requests.with_theirs, dict(sender)
         if AUTHORIZATION not in sender:
             requests = self._requests.with_ours
             headers = {name: value for name, value in sender.items() if name not in self._requests.ours}
-        channel = SseChannel(requests, headers, *heard)
+        channel = SseChannel(requests, headers, *callbacks)
         await channel.opened()
         return channel
 
@@ -160,10 +160,10 @@ class SocketChannels:
         """Return the headers that are meant for the server."""
         return end_to_end(given)
 
-    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> SocketChannel:
+    async def open(self, sender: Mapping[str, str], callbacks: ChannelCallbacks) -> SocketChannel:
         """Connect. Raises: HttpError."""
         headers = sender if AUTHORIZATION in sender else {**sender, **self._ours}
-        return await SocketChannel.open(self._url, headers, *heard)
+        return await SocketChannel.open(self._url, headers, *callbacks)
 
     async def close(self) -> None:
         """Do nothing, because the channels share no resources."""

@@ -105,6 +105,6 @@ def _offers(shelf: OfferList, items: list[JSONObject], problems: list[str]) -> I
         known.add(name)
         annotations = item.get("annotations")
         hinted = annotations.get("title") if isinstance(annotations, dict) else None
-        told = item.get("frontmatter", item)
-        title = next((each for each in (item.get("title"), hinted, told.get("name")) if each), name)
-        yield Offer(shelf.kind, name, str(title), told.get("description") or "", item)
+        front_matter = item.get("frontmatter", item)
+        title = next((each for each in (item.get("title"), hinted, front_matter.get("name")) if each), name)
+        yield Offer(shelf.kind, name, str(title), front_matter.get("description") or "", item)

@@ -27,18 +27,18 @@ class PassedAnswer:
 class UrlRequests:
     """Requests of clients to one URL, with the desk's or the client's credentials."""
 
-    def __init__(self, target: UrlTarget, reach: Reach, place: ClientPlace, has_login: bool) -> None:
+    def __init__(self, target: UrlTarget, reach: Reach, client_place: ClientPlace, has_login: bool) -> None:
         """`has_login` is the result of `has_stored_login`.
 
         It does not change later, because it decides whether callers need a key.
         """
-        self.ours = own_headers(target, reach, place)
+        self.ours = own_headers(target, reach, client_place)
         """Headers that are added to requests, with names in lower case."""
         authorizer = None
         if "authorization" not in self.ours:
             options = login_options(target, reach)
             if options.is_machine or has_login:
-                store = open_grants(place.state_dir, target.account or reach.account)
+                store = open_grants(client_place.state_dir, target.account or reach.account)
                 authorizer = Authorizer(target.url, options, store)
         self.holds_credentials = bool(self.ours) or authorizer is not None
         """True if headers or tokens of the desk are added to requests."""
@@ -51,12 +51,12 @@ class UrlRequests:
         await self.with_theirs.close()
 
 
-def has_stored_login(target: UrlTarget, reach: Reach, place: ClientPlace) -> bool:
+def has_stored_login(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> bool:
     """Return True if a token of an earlier login to the server is stored.
 
     Reads files, so call it on a worker thread.
     """
-    return open_grants(place.state_dir, target.account or reach.account).grant(target.url) is not None
+    return open_grants(client_place.state_dir, target.account or reach.account).grant(target.url) is not None
 
 
 class UrlPassThrough:
@@ -103,23 +103,23 @@ class UrlPassThrough:
             if ours:
                 headers = {key: value for key, value in headers.items() if key.lower() not in ours}
         async with requests.answered(method, headers, body or None) as answer:
-            kept = list(answer.headers.items())
+            relayed = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:
                 # The body was decoded here, so these two headers would be wrong.
                 untrue = {"content-encoding", "content-length"}
-                kept = [(key, value) for key, value in kept if key.lower() not in untrue]
-            yield PassedAnswer(answer.status, kept, answer.content.iter_any)
+                relayed = [(key, value) for key, value in relayed if key.lower() not in untrue]
+            yield PassedAnswer(answer.status, relayed, answer.content.iter_any)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._requests.close()
 
 
-def own_headers(target: UrlTarget, reach: Reach, place: ClientPlace) -> dict[str, str]:
+def own_headers(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> dict[str, str]:
     """Return the headers that are added to requests, with names in lower case.
 
     Raises: DeskUserError for an invalid header.
     """
     more = dict(target.headers) | dict(reach.headers)
-    ours = credential_headers(reach.token, reach.key, place.key_header, more)
+    ours = credential_headers(reach.token, reach.key, client_place.key_header, more)
     return {key.lower(): value for key, value in ours.items()}

@@ -176,11 +176,11 @@ class Waiting:
 
     async def events(self, first: tuple[bytes, bool] | None = None) -> AsyncIterator[bytes]:
         """Yield the messages as events, up to the last one. `first` was already taken and comes first."""
-        taken = first or await self.next_message(KEEP_ALIVE_S)
-        while taken is None or not taken[1]:
-            yield KEEP_ALIVE if taken is None else event(in_event(taken[0]))
-            taken = await self.next_message(KEEP_ALIVE_S)
-        yield event(in_event(taken[0]))
+        message = first or await self.next_message(KEEP_ALIVE_S)
+        while message is None or not message[1]:
+            yield KEEP_ALIVE if message is None else event(in_event(message[0]))
+            message = await self.next_message(KEEP_ALIVE_S)
+        yield event(in_event(message[0]))
 
 
 class Alias(Struct, frozen=True):
@@ -364,10 +364,10 @@ class PassedChannel:
         if identifier is None and len(self._waiting) == 1:
             identifier = next(iter(self._waiting))
         if identifier is None:
-            told = fault or strange_id(given).text
+            reason = fault or strange_id(given).text
             for key in list(self._waiting):
                 shown = self._aliases.get(key, Alias(key)).identifier
-                self._forget(key).put(self._failed(shown, f"{self._name}: {told}"), True)
+                self._forget(key).put(self._failed(shown, f"{self._name}: {reason}"), True)
             self.on_unclaimed(line)
             return
         alias = self._aliases.get(identifier)
@@ -426,8 +426,8 @@ class PassedChannel:
             self._forget(identifier).put(self._failed(shown, f"{self._name}: {reason}"), True)
         self._on_end()
 
-    def _failed(self, identifier: Id, told: str) -> bytes:
-        return codec.error_response(identifier, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
+    def _failed(self, identifier: Id, text: str) -> bytes:
+        return codec.error_response(identifier, ProtocolError(ErrorCode.INTERNAL_ERROR, text))
 
 
 def members(data: bytes, batch: Sequence[Any]) -> list[bytes]:
@@ -449,8 +449,8 @@ def in_event(line: bytes) -> bytes:
 def meta_of(message: JSONObject) -> Mapping[str, Any]:
     """Return the `_meta` of a request."""
     params = message.get("params")
-    found = params.get("_meta") if isinstance(params, dict) else None
-    return found if isinstance(found, dict) else {}
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
 
 
 def token_of(message: JSONObject) -> Id | None:

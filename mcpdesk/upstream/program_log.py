@@ -83,8 +83,8 @@ class ProgramLog:
             self._timer = None
         if self._level:
             left_out = self._count - len(self._head) - len(self._tail)
-            told = [f"… {left_out} lines left out"] if left_out else []
-            level, text = self._level, "\n".join([*self._head, *told, *self._tail])
+            lines = [f"… {left_out} lines left out"] if left_out else []
+            level, text = self._level, "\n".join([*self._head, *lines, *self._tail])
             self._level, self._head, self._count = "", [], 0
             self._tail.clear()
             self._keep(level, text, self._began)
@@ -118,5 +118,5 @@ def level_of(line: str) -> str:
     """Return the level in a line, as a level of the MCP specification. Empty if it has none."""
     if _TRACEBACK.match(line):
         return "error"
-    found = next(filter(None, (form.match(line) for form in _FORMATS)), None)
-    return _LEVELS[next(filter(None, found.groups())).lower()] if found else ""
+    match = next(filter(None, (form.match(line) for form in _FORMATS)), None)
+    return _LEVELS[next(filter(None, match.groups())).lower()] if match else ""

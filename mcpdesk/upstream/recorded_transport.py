@@ -155,14 +155,14 @@ class RecordedTransport(ClientTransport):
         finally:
             self.end_questions(identifier)
         self._record_remarks(reply.remarks, identifier)
-        said = None
+        http_note = None
         if reply.status != 200:
-            said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
-        if reply.body or said is not None:
+            http_note = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
+        if reply.body or http_note is not None:
             is_json = reply.message is not None and not reply.remarks
-            self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, said)
+            self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, http_note)
         if not is_answer(reply.message) or not same_id(reply.message.get("id"), identifier):
-            instead = f"HTTP {reply.status}" if said else "the answer is not a response to it"
+            instead = f"HTTP {reply.status}" if http_note else "the answer is not a response to it"
             self._record_silence(identifier, f"no response: {instead}")
         self._on_reply(request["method"], reply)
         return reply
@@ -237,10 +237,10 @@ class RecordedTransport(ClientTransport):
         if (watch := self._watch()) is not None:
             watch.follow(self._info, message)
         if self._holds.is_on:
-            kept = await self._holds.hold_one_way(self._info.number, message)
-            if kept is None:
+            passed = await self._holds.hold_one_way(self._info.number, message)
+            if passed is None:
                 return
-            message = kept
+            message = passed
         await self._inner.send(message)
 
     async def close(self) -> None:
@@ -321,8 +321,8 @@ class RecordedTransport(ClientTransport):
 
     def _record_lost(self, reply: ServerReply, request: Id) -> None:
         """Record that the server lost the session. The request ends and will be sent again."""
-        said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
-        self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, said)
+        http_note = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
+        self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, http_note)
         lost = "the server has forgotten the session; a new one was started, and the request was sent again"
         self.remarked(Remark(RemarkKind.SESSION, lost, is_fault=True), request)
 

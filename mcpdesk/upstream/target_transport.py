@@ -98,17 +98,17 @@ class Unusable(ClientTransport):
 
 
 def target_transport(
-    target: RemoteTarget, reach: Reach, place: ClientPlace, events: ProgramEvents
+    target: RemoteTarget, reach: Reach, client_place: ClientPlace, events: ProgramEvents
 ) -> ClientTransport:
     """Return the transport to a server. Raises: DeskUserError for invalid options."""
     if isinstance(target, BrokenTarget):
         return Unusable(target.problem)
     if isinstance(target, CommandTarget):
         return _program(target, reach, events)
-    return _url(target, reach, place)
+    return _url(target, reach, client_place)
 
 
-def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport:
+def _url(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> ClientTransport:
     """Return the transport to a URL. It uses the tokens of an earlier login."""
     from mcpdesk.client.credentials import credential_headers
     from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp
@@ -117,12 +117,12 @@ def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport
     from mcpdesk.client.web_socket import WebSocket
 
     more = dict(target.headers) | dict(reach.headers)
-    headers = credential_headers(reach.token, reach.key, place.key_header, more)
+    headers = credential_headers(reach.token, reach.key, client_place.key_header, more)
     if target.kind == "ws":
         return WebSocket(target.url, headers)
     authorizer = None
     if not any(name.lower() == "authorization" for name in headers):
-        grants = open_grants(place.state_dir, target.account or reach.account)
+        grants = open_grants(client_place.state_dir, target.account or reach.account)
         authorizer = Authorizer(target.url, login_options(target, reach), grants)
     if target.kind == "sse":
         return HttpSse(HttpRequests(target.url, headers, reach.mode, authorizer=authorizer))

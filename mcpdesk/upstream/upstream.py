@@ -292,7 +292,7 @@ class Upstream:
         self.number = site.next_connection()
         """Number of the connection in the recorder."""
         kind = (plan.target.kind or "http") if isinstance(plan.target, UrlTarget) else "stdio"
-        spoken = BY_NAME.get(plan.reach.revision)
+        revision = BY_NAME.get(plan.reach.revision)
         info = ConnectionInfo(self.number, plan.name, kind, "desk", plan.reach.revision, time.time())
         events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.location, events)
@@ -303,7 +303,7 @@ class Upstream:
             self._transport,
             site.identity,
             questions=site.questions(plan.name),
-            revision=spoken,
+            revision=revision,
             log_level=self.log_level,
         )
         self.connection.listeners.append(self._on_notification)
@@ -342,8 +342,8 @@ class Upstream:
         account = self.plan.account
         store = open_grants(self._site.location.state_dir, account)
         grant = store.grant(self.plan.target.url)
-        told = "" if grant is None else login_text(grant, store.where)
-        return f"account {account}: {told or 'not logged in'}" if account else told
+        login = "" if grant is None else login_text(grant, store.where)
+        return f"account {account}: {login or 'not logged in'}" if account else login
 
     async def _read(self, agreement: Agreement) -> None:
         """Read the lists of the server."""
@@ -430,12 +430,12 @@ class Upstream:
         if self.status.state is not UpstreamState.CONNECTING or method not in STEPS:
             return
         if reply.code is not None:
-            told = excerpt(f"error {reply.code}: {reply.message['error']['message']}")
+            text = excerpt(f"error {reply.code}: {reply.message['error']['message']}")
         elif reply.message is None:
-            told = f"HTTP {reply.status}"
+            text = f"HTTP {reply.status}"
         else:
-            told = "answered"
-        self._steps.append(f"{method}: {told}")
+            text = "answered"
+        self._steps.append(f"{method}: {text}")
 
     def _logged(self, level: str, text: str, began: float) -> None:
         self._site.log(level, "stderr", text, self.name, began)

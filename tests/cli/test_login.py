@@ -293,7 +293,7 @@ def test_a_lock_that_another_process_keeps_is_said(tmp_path: Path) -> None:
     with (
         private_files.locked(lock),
         pytest.raises(TimeoutError, match=r"keeps .* locked"),
-        private_files.locked(lock, patience_s=0),
+        private_files.locked(lock, timeout_s=0),
     ):
         pass
 

@@ -86,7 +86,7 @@ class Watcher(CallObserver):
     def progressed(self, progress: float, total: float | None, message: str) -> None:
         self.seen.append((progress, total, message))
 
-    def noted(self, text: str) -> None:
+    def on_log(self, text: str) -> None:
         self.seen.append(text)
 
 

@@ -129,7 +129,7 @@ async def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
     harm(path)
     damaged = path.read_bytes()
     told: list[str] = []
-    data = Database(path, tell=told.append)
+    data = Database(path, report=told.append)
     assert await data.run(add) == 1
     assert await data.run(names) == ["tea"]
     (aside,) = (one for one in tmp_path.glob("*.damaged-*") if not one.name.endswith(("-wal", "-shm")))
@@ -142,7 +142,7 @@ async def test_two_that_find_the_same_damage_set_it_aside_once(tmp_path: Path) -
     path = tmp_path / "state.sqlite"
     garbage(path)
     told: list[str] = []
-    both = [Database(path, tell=told.append) for _ in range(8)]
+    both = [Database(path, report=told.append) for _ in range(8)]
     assert {*await asyncio.gather(*(each.run(add) for each in both))} == {*range(1, 9)}
     assert len(told) == 1 and len(list(tmp_path.glob("*.damaged-*"))) == 1
     for each in both:
@@ -153,7 +153,7 @@ async def test_an_empty_file_is_simply_begun(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
     path.write_bytes(b"")
     told: list[str] = []
-    data = Database(path, tell=told.append)
+    data = Database(path, report=told.append)
     assert await data.run(add) == 1
     data.close()
     assert told == [] and [one.name for one in tmp_path.glob("*.damaged-*")] == []
@@ -182,7 +182,7 @@ async def test_a_journal_left_by_a_killed_process_is_taken_over(tmp_path: Path) 
     child.kill()
     child.communicate()
     told: list[str] = []
-    data = Database(tmp_path / "state.sqlite", tell=told.append)
+    data = Database(tmp_path / "state.sqlite", report=told.append)
     assert set(await data.run(names)) >= set(confirmed) and told == []
     data.close()
 

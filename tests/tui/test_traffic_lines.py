@@ -137,7 +137,7 @@ def test_a_refused_opening_probe_is_grey_and_says_negotiation() -> None:
     settle(recording)
     exchange = recording.index.exchange(0)
     for width in (60, 150):
-        cells = exchange_cells(exchange, columns_for(width), 0, said=summary(recording.index, exchange))
+        cells = exchange_cells(exchange, columns_for(width), 0, texts=summary(recording.index, exchange))
         assert "server/discover negotiation" in joined(cells) and "✗" not in joined(cells)
         assert {style for _, style in cells} == {"traffic--muted"}
 
@@ -249,6 +249,6 @@ async def test_another_theme_draws_everything_anew() -> None:
     ],
 )
 def test_arguments_and_result_stand_in_what_is_left(said: Summary, width: int, shown: str) -> None:
-    line = joined(exchange_cells(named("slow-report"), columns_for(width), 0, said=said))
+    line = joined(exchange_cells(named("slow-report"), columns_for(width), 0, texts=said))
     assert shown in line, line
     assert cell_len(line) == width + 1

@@ -49,19 +49,19 @@ def folder_errors(place: Path) -> list[Finding]:
         return load_errors(server, host.folders[server.name].warnings)
 
 
-def write_folder(place: Path, content: Mapping[str, bytes]) -> None:
+def write_folder(folder: Path, content: Mapping[str, bytes]) -> None:
     """Create a folder with these files. Nothing is left behind on failure. Raises: DeskUserError."""
     try:
-        place.mkdir()
+        folder.mkdir()
         try:
             for path, data in content.items():
-                (place / path).parent.mkdir(parents=True, exist_ok=True)
-                (place / path).write_bytes(data)
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(data)
         except OSError:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             raise
     except OSError as error:
-        message = f"{place} cannot be written: {error.strerror}."
+        message = f"{folder} cannot be written: {error.strerror}."
         raise DeskUserError(message, "Choose another folder.") from None
 
 

@@ -66,12 +66,12 @@ def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: R
         if reach.token or reach.is_remote:
             message = "Tokens, keys and headers cannot be used with a folder."
             raise DeskUserError(message, "Use them with a URL, a command or a file.")
-        found = _of_folder(target, api, reach.mode)
+        schemas = _of_folder(target, api, reach.mode)
     else:
-        found = _of_server(target, api, reach, timeout_s)
-    for remark in found.remarks:
+        schemas = _of_server(target, api, reach, timeout_s)
+    for remark in schemas.remarks:
         print_message(f"mcpdesk: {remark}")
-    print_json(found)
+    print_json(schemas)
 
 
 def _of_server(target: str, api: ApiName | None, reach: Reach, timeout_s: float) -> ToolSchemas:
@@ -93,9 +93,9 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
         endpoint = host.endpoint("", mode)
         assert endpoint is not None
         chosen = _chosen(api, host.settings.model)
-        found = asyncio.run(tool_schemas(endpoint.server, api=chosen))
+        schemas = asyncio.run(tool_schemas(endpoint.server, api=chosen))
     print_stray_output(host)
-    return found
+    return schemas
 
 
 def _chosen(api: ApiName | None, model: str | None) -> ApiName:
@@ -128,17 +128,17 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
     from mcpdesk.hosting.client_config import ServerAddress, client_config
     from mcpdesk.hosting.folder.manifest import read_manifest
 
-    place = server_folder(folder)
-    manifest = read_manifest(place)
+    folder_path = server_folder(folder)
+    manifest = read_manifest(folder_path)
     if mode and mode not in manifest.modes:
         raise UnknownMode(manifest.name, mode, tuple(manifest.modes))
     token = secret(variable, "--token-env") or ""
     if variable:
         os.environ.pop(variable, None)  # hosted code must not see it
-    address = ServerAddress(manifest.name, str(place), mode=mode, token=token)
+    address = ServerAddress(manifest.name, str(folder_path), mode=mode, token=token)
     notes = list[str]()
     if url or token or manifest.auth.jwt is not None:
-        with loaded(place, http=bool(url)) as host:  # its tools decide whether callers need a key
+        with loaded(folder_path, http=bool(url)) as host:  # its tools decide whether callers need a key
             endpoint = host.endpoint("", mode)
             assert endpoint is not None
             access, key, header = (

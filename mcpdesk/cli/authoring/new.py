@@ -53,18 +53,18 @@ def _epilog() -> str:
 @source_options
 def new_command(name: str, parts: str, **others: Any) -> int:
     """Make the server folder NAME, which may be a path, and print the next steps."""
-    place = new_folder_path(name)
+    folder = new_folder_path(name)
     for source in folder_sources():
-        code = source.make(place, name, parts, others)
+        code = source.make(folder, name, parts, others)
         if code is not None:
             return code
     chosen = checked_parts(parts)
-    files = make(place, chosen)
-    told = shlex.quote(as_argument(name))
-    lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
-    lines += [f"  mcpdesk {told}"]
-    lines += [f"  mcpdesk call {told} greet name=Ada"] if "tools" in chosen else []
-    lines += [f"  mcpdesk test {told}"] if "tests" in chosen and has_command("test") else []
+    files = make(folder, chosen)
+    argument = shlex.quote(as_argument(name))
+    lines = [f"{argument}", *(f"  {path}" for path in files), "", "Next:"]
+    lines += [f"  mcpdesk {argument}"]
+    lines += [f"  mcpdesk call {argument} greet name=Ada"] if "tools" in chosen else []
+    lines += [f"  mcpdesk test {argument}"] if "tests" in chosen and has_command("test") else []
     print_text("\n".join(lines))
     return OK
 
@@ -73,17 +73,17 @@ def new_folder_path(name: str) -> Path:
     """Return the path of a new folder. Raises: DeskUserError for an invalid name or an existing path."""
     from mcpdesk.hosting.folder.manifest import NAME, NAME_RULE
 
-    place = Path(name).expanduser()
-    if "://" in name or not re.fullmatch(NAME, place.name):
-        raise DeskUserError(f"Invalid server name {place.name!r}.", f"Allowed: {NAME_RULE}.")
-    if place.exists() or place.is_symlink():
-        what = "folder" if place.is_dir() else "file"
+    path = Path(name).expanduser()
+    if "://" in name or not re.fullmatch(NAME, path.name):
+        raise DeskUserError(f"Invalid server name {path.name!r}.", f"Allowed: {NAME_RULE}.")
+    if path.exists() or path.is_symlink():
+        what = "folder" if path.is_dir() else "file"
         hint = "Choose another name, or remove it first."
         raise DeskUserError(f"A {what} {name!r} already exists.", hint)
-    if not place.parent.is_dir():
-        message = f"Folder {str(place.parent)!r} does not exist."
+    if not path.parent.is_dir():
+        message = f"Folder {str(path.parent)!r} does not exist."
         raise DeskUserError(message, "Create it first.")
-    return place
+    return path
 
 
 def checked_parts(text: str) -> frozenset[str]:
@@ -98,23 +98,23 @@ def checked_parts(text: str) -> frozenset[str]:
     return chosen
 
 
-def make(place: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
+def make(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
     """Create a folder from the sample `starter`, with its own name. Nothing is left behind on failure.
 
     Return the relative paths of its files. Raises: DeskUserError if it cannot be written.
     """
     starter = paths.sample_servers() / "starter"
-    found = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
-    files = [path for each in found if _is_of(path := each.relative_to(starter), parts)]
+    starter_files = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    files = [path for each in starter_files if _is_of(path := each.relative_to(starter), parts)]
     content = {str(path): (starter / path).read_bytes() for path in files}
     manifest = json.loads(content["mcp.json"])
-    title = place.name.replace("-", " ").replace("_", " ").capitalize()
-    manifest |= {"name": place.name, "title": title}
+    title = folder.name.replace("-", " ").replace("_", " ").capitalize()
+    manifest |= {"name": folder.name, "title": title}
     manifest["instructions"] = " ".join(PARTS[each] for each in PARTS if each in parts and PARTS[each])
     if "skills" not in parts:
         del manifest["builtins"]
     text = json.dumps(manifest, indent=2, ensure_ascii=False)
-    write_folder(place, content | {"mcp.json": f"{text}\n".encode()})
+    write_folder(folder, content | {"mcp.json": f"{text}\n".encode()})
     return list(map(str, files))
 
 

@@ -35,9 +35,9 @@ def connection_errors() -> Iterator[None]:
         raise HttpError(f"cannot be reached: {_why(error)}") from None
 
 
-def _broken_part(told: str) -> str:
+def _broken_part(raw: str) -> str:
     """Describe the part of an answer that violates HTTP, from aiohttp's message."""
-    words = " ".join(told.removesuffix("^").split())
+    words = " ".join(raw.removesuffix("^").split())
     if "\\x15\\x03" in words or "\\x16\\x03" in words:
         return SPEAKS_TLS
     return excerpt(words)

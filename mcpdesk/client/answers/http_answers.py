@@ -46,25 +46,32 @@ def own_answer(
     A response with another id is also returned, because this answer can belong to nothing else. Its
     validation fails later.
     """
-    remarks, found = read.remarks, None
+    remarks, answer_message = read.remarks, None
     follow = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
     if isinstance(read.value, list) and not has_batches and not follow:
         remarks = (*remarks, batch_remark(len(read.value)))
     answers = [each for each in read.messages if is_answer(each)]
     for each in answers:
         if same_id(each.get("id"), identifier or 0) and identifier is not None:
-            found = each
-    found = found or next(iter(answers), None)
+            answer_message = each
+    answer_message = answer_message or next(iter(answers), None)
     for each in read.messages:
-        if each is not found and receive is not None:
+        if each is not answer_message and receive is not None:
             is_whole = frame and not isinstance(read.value, list)
-            about = remarks if found is None else ()
+            about = remarks if answer_message is None else ()
             receive(Incoming(each, frame if is_whole else codec.encode(each), about))
-    if found is None or identifier is None or not same_id(given := found.get("id"), identifier):
-        return found, remarks
+    if (
+        answer_message is None
+        or identifier is None
+        or not same_id(given := answer_message.get("id"), identifier)
+    ):
+        return answer_message, remarks
     if type(given) is not type(identifier):
-        found, remarks = {**found, "id": identifier}, (*remarks, id_remark(given, identifier))
-    return found, remarks
+        answer_message, remarks = (
+            {**answer_message, "id": identifier},
+            (*remarks, id_remark(given, identifier)),
+        )
+    return answer_message, remarks
 
 
 def checked_event(data: bytes, read: ReadFrame) -> ReadFrame:
@@ -76,8 +83,8 @@ def checked_event(data: bytes, read: ReadFrame) -> ReadFrame:
             codec.decode(data)
         except ProtocolError as error:
             if not data.lstrip().startswith(b"{"):
-                told = f"an event is not a message: {excerpt(data)[:80]!r}; it was ignored"
-                return ReadFrame(None, (), Remark(RemarkKind.TEXT_AROUND, told))
+                fault = f"an event is not a message: {excerpt(data)[:80]!r}; it was ignored"
+                return ReadFrame(None, (), Remark(RemarkKind.TEXT_AROUND, fault))
             reason = f"an event is not JSON: {error.message}"
             raise InvalidAnswer(reason, excerpt=excerpt(data)) from None
     return read
@@ -108,8 +115,8 @@ class HttpAnswer:
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         self._status, self._is_stream = status, media_type == EVENT_STREAM and status == 200
         if self._is_stream:
-            found = await self._of_stream(answer)
-            return ServerReply(found[0], found[1], status, headers, found[2])
+            own = await self._of_stream(answer)
+            return ServerReply(own[0], own[1], status, headers, own[2])
         body = bytearray()
         async for piece in answer.content.iter_chunked(CHUNK):
             body += piece
@@ -124,9 +131,9 @@ class HttpAnswer:
         if not data.strip():
             return None, data, ()
         if data.lstrip().startswith(_FIELDS):
-            found = await self._in_events(framed(EventFramer(self._framer.limit), data + b"\n\n"))
-            if found[0] is not None:
-                return found[0], found[1], (*found[2], type_remark(media_type, EVENT_STREAM))
+            own = await self._in_events(framed(EventFramer(self._framer.limit), data + b"\n\n"))
+            if own[0] is not None:
+                return own[0], own[1], (*own[2], type_remark(media_type, EVENT_STREAM))
         read = await read_apart(data)
         is_typed = media_type == JSON
         if read.is_message and (is_typed or any(map(is_answer, read.messages))):
@@ -162,13 +169,13 @@ class HttpAnswer:
                     if not has_events and len(head) + len(piece) <= self._framer.limit:
                         head += piece
                     for event in events:
-                        found = await self._in_event(event.data)
-                        if self._is_own(found):
+                        own = await self._in_event(event.data)
+                        if self._is_own(own):
                             if other[0] is not None and self._receive is not None:
                                 self._receive(Incoming(*other))
-                            return found
-                        if found[0] is not None and other[0] is None:
-                            other = found
+                            return own
+                        if own[0] is not None and other[0] is None:
+                            other = own
                             limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
         if other[0] is not None:
             return other
@@ -186,19 +193,19 @@ class HttpAnswer:
         if not any(map(is_answer, read.messages)):
             if self._framer.last_id:
                 return None, b"", ()  # the server sends the complete event again
-            told = "the event stream ended in the middle of a message"
-            raise InvalidAnswer(told, excerpt=excerpt(rest))
-        told = "the stream ended without the blank line after an event; the incomplete event was read"
+            fault = "the event stream ended in the middle of a message"
+            raise InvalidAnswer(fault, excerpt=excerpt(rest))
+        fault = "the stream ended without the blank line after an event; the incomplete event was read"
         message, data, remarks = await self._in_event(rest)
-        return message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, told))
+        return message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, fault))
 
     async def _in_events(self, events: Sequence[Event]) -> Found:
         others: list[Found] = []
         for event in events:
-            found = await self._in_event(event.data)
-            if self._is_own(found):
-                return found
-            others += [found] if found[0] is not None else []
+            own = await self._in_event(event.data)
+            if self._is_own(own):
+                return own
+            others += [own] if own[0] is not None else []
         return others[0] if others else (None, b"", ())
 
     async def _in_event(self, data: bytes) -> Found:
@@ -208,8 +215,8 @@ class HttpAnswer:
         message, remarks = own_answer(read, self._identifier, self._has_batches, self._receive, data)
         return message, data, remarks
 
-    def _is_own(self, found: Found) -> bool:
-        return found[0] is not None and found[0].get("id") in (self._identifier, None)
+    def _is_own(self, answer: Found) -> bool:
+        return answer[0] is not None and answer[0].get("id") in (self._identifier, None)
 
 
 def framed(framer: EventFramer, piece: bytes) -> list[Event]:
@@ -247,7 +254,7 @@ async def refusal_text(answer: aiohttp.ClientResponse) -> str:
 
 def lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
     """Headers of an answer with lower-case names. All challenges are joined into one value."""
-    found = {name.lower(): value for name, value in answer.headers.items()}
-    if CHALLENGE in found:
-        found[CHALLENGE] = ", ".join(answer.headers.getall(CHALLENGE))
-    return found
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    if CHALLENGE in headers:
+        headers[CHALLENGE] = ", ".join(answer.headers.getall(CHALLENGE))
+    return headers

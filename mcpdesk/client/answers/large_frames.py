@@ -40,8 +40,8 @@ def hand_on(on_frame: OnFrame, frame: bytes, read: ReadFrame | None) -> None:
 
 def report_failure(error: Exception) -> None:
     """Report to the loop that a frame could not be passed on."""
-    told = "a frame could not be passed on"
-    asyncio.get_running_loop().call_exception_handler({"message": told, "exception": error})
+    text = "a frame could not be passed on"
+    asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
 
 
 class FrameLane:

@@ -112,8 +112,8 @@ class PendingReplies:
         waiting = self._in_question()
         if not waiting:
             receive(Incoming(message, frame, remarks))
-        for place, each in enumerate(waiting):  # the frame is recorded once
-            self._answer(each, ServerReply(message, b"" if place else frame, remarks=remarks))
+        for index, each in enumerate(waiting):  # the frame is recorded once
+            self._answer(each, ServerReply(message, b"" if index else frame, remarks=remarks))
 
     def fail(self, error: CallError) -> None:
         """Fail all pending requests."""
@@ -130,8 +130,8 @@ class PendingReplies:
                 parts = [bytes(each) for each in _members(frame)]
             if not self.has_batches:
                 remarks = (*remarks, batch_remark(len(messages)))
-        for place, (each, part) in enumerate(zip(messages, parts, strict=True)):
-            self._deliver(each, part, () if place else remarks, receive)
+        for index, (each, part) in enumerate(zip(messages, parts, strict=True)):
+            self._deliver(each, part, () if index else remarks, receive)
 
     def _deliver(
         self, message: JSONObject, frame: bytes, remarks: tuple[Remark, ...], receive: Receive
@@ -142,8 +142,8 @@ class PendingReplies:
             with suppress(CallError):
                 receive(Incoming(message, frame, remarks))
         else:
-            told = "a message has neither a method nor a result nor an error"
-            fault = Remark(RemarkKind.UNREADABLE, told, is_fault=True)
+            explanation = "a message has neither a method nor a result nor an error"
+            fault = Remark(RemarkKind.UNREADABLE, explanation, is_fault=True)
             identifier = message.get("id")
             about = identifier if is_id(identifier) else None
             self._refuse(fault, ReadFrame(None, remarks, fault, about, True), frame, receive)

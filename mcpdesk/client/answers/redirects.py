@@ -11,19 +11,19 @@ from mcpdesk.client.transport import REDIRECTS
 _PORTS = {"http": 80, "https": 443}
 
 
-def redirect_target(status: int, location: str, place: str) -> str:
-    """Return the URL to request instead of `place`, or an empty string if no redirect is to be followed."""
+def redirect_target(status: int, location: str, url: str) -> str:
+    """Return the URL to request instead of `url`, or an empty string if no redirect is to be followed."""
     if status not in REDIRECTS or not location:
         return ""
     try:
-        there = urljoin(place, location)
-        here, parts = urlsplit(place), urlsplit(there)
-        is_same = _origin(place) == _origin(there) and parts.username is None
+        there = urljoin(url, location)
+        here, parts = urlsplit(url), urlsplit(there)
+        is_same = _origin(url) == _origin(there) and parts.username is None
     except ValueError:
         return ""
     # 301 and 302 often lead to a web page. They are followed only if a trailing slash is added or removed.
     is_moved = status in (307, 308) or here.path.rstrip("/") == parts.path.rstrip("/")
-    return there if is_same and is_moved and there != place else ""
+    return there if is_same and is_moved and there != url else ""
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

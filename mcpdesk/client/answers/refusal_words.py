@@ -45,7 +45,7 @@ def words(body: bytes, media_type: str = "") -> str:
 def page_words(text: str) -> str:
     """Describe a web page by its title or first heading."""
     for pattern in (_TITLE, _HEADING):
-        if (found := pattern.search(text)) and (title := html.unescape(found[1]).strip()):
+        if (match := pattern.search(text)) and (title := html.unescape(match[1]).strip()):
             return f"a page for people, {title!r}"
     return "a page for people"
 
@@ -64,14 +64,14 @@ def _member_words(value: Any, depth: int = 0) -> str:
         return _member_words(value[0], depth + 1) if value else ""
     if isinstance(value, dict):
         for name in _WORDS:
-            if name in value and (found := _member_words(value[name], depth + 1)):
-                return found
+            if name in value and (inner := _member_words(value[name], depth + 1)):
+                return inner
     return ""
 
 
-def is_lost_session(status: int, said: str) -> bool:
+def is_lost_session(status: int, reason: str) -> bool:
     """Return True if a rejection means an unknown session: status 404, or 400 with such an explanation."""
-    return status == 404 or (status == 400 and _SESSION.search(said) is not None)
+    return status == 404 or (status == 400 and _SESSION.search(reason) is not None)
 
 
 def is_challenge(headers: Mapping[str, str]) -> bool:
@@ -79,11 +79,11 @@ def is_challenge(headers: Mapping[str, str]) -> bool:
     return "challenge" in headers.get("cf-mitigated", "").lower()
 
 
-def newest_named(said: str, tried: Revision) -> Revision | None:
+def newest_named(reason: str, tried: Revision) -> Revision | None:
     """Return the newest handshake revision that a rejection mentions, except the one that was tried, or
     None.
     """
-    named = set(_DATE.findall(said)) - {tried.name}
+    named = set(_DATE.findall(reason)) - {tried.name}
     known = [each for each in BY_NAME.values() if each.name in named and not each.is_stateless]
     return max(known, key=lambda each: each.name, default=None)
 
@@ -104,8 +104,8 @@ def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
         faults.append(f"{what} is present beside an error; it was read as the error")
     if not isinstance(error, dict):
         faults.append(f"the error is {_kind(error)}, but must be an object with `code` and `message`")
-        said = error if isinstance(error, str) else msgspec.json.encode(error).decode()
-        return rest | {"error": {"code": 0, "message": said}}, "; ".join(faults)
+        original = error if isinstance(error, str) else msgspec.json.encode(error).decode()
+        return rest | {"error": {"code": 0, "message": original}}, "; ".join(faults)
     code, text, fixed = error.get("code"), error.get("message"), dict(error)
     if not isinstance(code, int) or isinstance(code, bool):
         number = _whole_number(code)

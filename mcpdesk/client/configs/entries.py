@@ -92,9 +92,9 @@ def _kind(given: Mapping[str, Any]) -> str:
     key = next((key for key in ("type", "transport", "transportType") if given.get(key) is not None), "")
     if not key:
         return "http" if given.get("httpUrl") is not None else ""
-    found = given[key]
-    plain = found.replace("_", "-").lower() if isinstance(found, str) else ""
+    value = given[key]
+    plain = value.replace("_", "-").lower() if isinstance(value, str) else ""
     plain = "streamable-http" if plain == "streamablehttp" else plain
     if plain not in KINDS:
-        raise InvalidEntry(f"{key} is {str(found)[:80]!r}; allowed: {', '.join(KINDS)}")
+        raise InvalidEntry(f"{key} is {str(value)[:80]!r}; allowed: {', '.join(KINDS)}")
     return KINDS[plain]

@@ -14,32 +14,32 @@ class InvalidEntry(ValueError):
 
 def text_at(given: Mapping[str, Any], key: str) -> str:
     """Return the text of a key, empty if it is missing or null. Raises: InvalidEntry."""
-    found = given.get(key)
-    if found is not None and not isinstance(found, str):
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
         raise InvalidEntry(f"{key} must be a string")
-    return found or ""
+    return value or ""
 
 
 def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
     """Return the items of a list as texts; numbers and booleans are converted. Raises: InvalidEntry."""
-    found = given.get(key)
-    if found is not None and not isinstance(found, list):
+    value = given.get(key)
+    if value is not None and not isinstance(value, list):
         raise InvalidEntry(f"{key} must be a list")
-    return [_written(each, f"{key}[{number}]") for number, each in enumerate(found or ())]
+    return [_written(each, f"{key}[{number}]") for number, each in enumerate(value or ())]
 
 
 def pairs_at(given: Mapping[str, Any], key: str) -> dict[str, str]:
     """Return the values of an object as texts by name, without null values. Raises: InvalidEntry."""
-    found = given.get(key)
-    if found is not None and not isinstance(found, dict):
+    value = given.get(key)
+    if value is not None and not isinstance(value, dict):
         raise InvalidEntry(f"{key} must be an object")
-    items = (found or {}).items()
+    items = (value or {}).items()
     return {str(name): _written(each, f"{key}.{name}"[:100]) for name, each in items if each is not None}
 
 
-def _written(value: Any, place: str) -> str:
+def _written(value: Any, location: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, _Scalar):
-        raise InvalidEntry(f"{place} must be a string")
+        raise InvalidEntry(f"{location} must be a string")
     return value if isinstance(value, str) else str(value)

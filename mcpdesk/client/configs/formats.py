@@ -61,7 +61,7 @@ class Section(Struct, frozen=True):
         return self.keys[1] if len(self.keys) > 2 else ""
 
 
-def sections(found: Any) -> list[Section]:
+def sections(document: Any) -> list[Section]:
     """Return all sections in the content of a file; empty if it has no known format.
 
     Formats with the keys of Claude are combined. Another format is used if these have no servers. Sections of
@@ -70,7 +70,7 @@ def sections(found: Any) -> list[Section]:
     here: list[Section] = []
     for each in FORMATS:
         if each.read is _plain or not any(section.entries for section in here):
-            here += _sections(each, found)
+            here += _sections(each, document)
     return sorted(here, key=lambda section: bool(section.project))
 
 
@@ -92,23 +92,23 @@ def known_formats() -> str:
     return "; ".join(f"{each.clients}: {'.'.join(each.paths[0])}" for each in FORMATS)
 
 
-def _sections(kind: ConfigFormat, found: Any) -> Iterator[Section]:
+def _sections(kind: ConfigFormat, document: Any) -> Iterator[Section]:
     for path in kind.paths:
-        for keys, value in _at(found, path):
+        for keys, value in _at(document, path):
             if is_section(kind, value):
                 repeated = value.repeated if isinstance(value, Repeats) else ()
                 yield Section(kind, tuple(_named(value)), repeated, keys)
 
 
-def _at(found: Any, path: SectionPath) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _at(document: Any, path: SectionPath) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the values at a path with their keys."""
-    places: list[tuple[tuple[str, ...], Any]] = [((), found)]
+    places: list[tuple[tuple[str, ...], Any]] = [((), document)]
     for key in path:
         places = [
             ((*keys, name), value)
-            for keys, place in places
-            if isinstance(place, dict)
-            for name, value in (place.items() if key == "*" else [(key, place.get(key))])
+            for keys, value_there in places
+            if isinstance(value_there, dict)
+            for name, value in (value_there.items() if key == "*" else [(key, value_there.get(key))])
         ]
     yield from places
 
@@ -132,8 +132,8 @@ def _codex(given: Keys) -> Keys:
     if token := text_at(given, "bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{token}}}"
     own = {"http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"}
-    found = {key: value for key, value in given.items() if key not in own}
-    return found | ({"headers": headers} if headers else {})
+    entry = {key: value for key, value in given.items() if key not in own}
+    return entry | ({"headers": headers} if headers else {})
 
 
 def _zed(given: Keys) -> Keys:
@@ -147,20 +147,20 @@ def _zed(given: Keys) -> Keys:
 
 
 def _opencode(given: Keys) -> Keys:
-    found = _with_variables(given, _OPENCODE_VARIABLE, r"${env:\1}")
+    entry = _with_variables(given, _OPENCODE_VARIABLE, r"${env:\1}")
     if _mentions(given, "{file:"):
         raise InvalidEntry("{file:...} is not supported; write the value, or use {env:NAME}")
-    command = found.get("command")
+    command = entry.get("command")
     if command is not None:
         if isinstance(command, str):
             raise InvalidEntry("command must be a list")
-        words = texts_at(found, "command")
+        words = texts_at(entry, "command")
         if not words:
             raise InvalidEntry("its command is empty")
-        found = {**found, "command": words[0], "args": words[1:]}
-    if "environment" in found:
-        found = {**found, "env": pairs_at(found, "environment")}
-    return {key: value for key, value in found.items() if key != "environment"}
+        entry = {**entry, "command": words[0], "args": words[1:]}
+    if "environment" in entry:
+        entry = {**entry, "env": pairs_at(entry, "environment")}
+    return {key: value for key, value in entry.items() if key != "environment"}
 
 
 def _goose(given: Keys) -> Keys:
@@ -168,22 +168,22 @@ def _goose(given: Keys) -> Keys:
     if isinstance(kind, str) and kind in _OF_GOOSE:
         raise InvalidEntry(f"type is {kind!r}: it is built into Goose and cannot be reached")
     names = {"cmd": "command", "envs": "env"}
-    found = {names.get(key, key): value for key, value in given.items() if key != "env_keys"}
+    entry = {names.get(key, key): value for key, value in given.items() if key != "env_keys"}
     if wanted := texts_at(given, "env_keys"):
-        found["env"] = {name: f"${{{name}}}" for name in wanted} | pairs_at(found, "env")
-    return found
+        entry["env"] = {name: f"${{{name}}}" for name in wanted} | pairs_at(entry, "env")
+    return entry
 
 
 def _continue(given: Keys) -> Keys:
     if "uses" in given:
         raise InvalidEntry("it uses a block of Continue's hub, which this file does not contain")
-    found = _with_variables(given, _CONTINUE_VARIABLE, r"${\1}")
-    options = found.pop("requestOptions", None)
+    entry = _with_variables(given, _CONTINUE_VARIABLE, r"${\1}")
+    options = entry.pop("requestOptions", None)
     if isinstance(options, dict):
-        found["headers"] = pairs_at(options, "headers")
-    if key := text_at(found, "apiKey"):
-        found["headers"] = {"Authorization": f"Bearer {key}"} | pairs_at(found, "headers")
-    return {name: value for name, value in found.items() if name != "apiKey"}
+        entry["headers"] = pairs_at(options, "headers")
+    if key := text_at(entry, "apiKey"):
+        entry["headers"] = {"Authorization": f"Bearer {key}"} | pairs_at(entry, "headers")
+    return {name: value for name, value in entry.items() if name != "apiKey"}
 
 
 _OF_ONE_SERVER = ("command", "url", "type")

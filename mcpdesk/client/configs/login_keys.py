@@ -43,10 +43,10 @@ def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
         return text_at(values, f"{named}.{key}")
 
     def is_on(key: str) -> bool:
-        found = keys.get(key)
-        if found is not None and not isinstance(found, bool):
+        value = keys.get(key)
+        if value is not None and not isinstance(value, bool):
             raise InvalidEntry(f"{named}.{key} must be true or false")
-        return bool(found)
+        return bool(value)
 
     scopes = keys.get("scopes")
     scope = text("scopes") if isinstance(scopes, str) else " ".join(texts_at(values, f"{named}.scopes"))

@@ -56,9 +56,9 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
         elif word == "--host":
             host = value
         elif word == _CLIENT or (word == _METADATA and not value.startswith("@")):
-            if (found := _texts(value)) is None:
+            if (arguments := _texts(value)) is None:
                 return server
-            login |= {key: text for key, text in found.items() if key in _MEMBERS[word]}
+            login |= {key: text for key, text in arguments.items() if key in _MEMBERS[word]}
     if login.get("client_id") and not (host in _HOSTS and port <= LAST_PORT):
         return server  # its browser would be redirected to another address
     remark = "reached directly, without mcp-remote"
@@ -76,10 +76,10 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
 def _texts(value: str) -> dict[str, str] | None:
     """Return the string members of an option's JSON object, or None for any other value, such as a file."""
     try:
-        found = msgspec.json.decode(value, type=dict[str, object])
+        values = msgspec.json.decode(value, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    return {key: text for key, text in found.items() if isinstance(text, str)}
+    return {key: text for key, text in values.items() if isinstance(text, str)}
 
 
 def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:

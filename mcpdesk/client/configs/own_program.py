@@ -53,9 +53,9 @@ def own_command() -> tuple[str, ...]:
 def started_command(script: str = "", executable: str = "") -> tuple[str, ...]:
     """Return the command that started this program, with absolute paths."""
     script, executable = script or sys.argv[0], executable or sys.executable
-    for place in (Path(script), Path(executable).with_name(NAME)):
-        if place.name in (NAME, f"{NAME}.exe") and place.is_file() and os.access(place, os.X_OK):
-            return (str(place.absolute()),)
+    for candidate in (Path(script), Path(executable).with_name(NAME)):
+        if candidate.name in (NAME, f"{NAME}.exe") and candidate.is_file() and os.access(candidate, os.X_OK):
+            return (str(candidate.absolute()),)
     return (executable, "-m", NAME)
 
 
@@ -84,10 +84,10 @@ def lasting_command(
             TO_INSTALL,
         )
     for runner in ("uvx", "pipx"):
-        found = shutil.which(runner, path=path)
-        if found and not is_temporary(Path(found), temporary):
+        program = shutil.which(runner, path=path)
+        if program and not is_temporary(Path(program), temporary):
             flags = () if source == NAME else (_SOURCE_FLAGS[runner], source)
-            return (str(Path(found).absolute()), *_RUNNERS[runner], *flags, NAME)
+            return (str(Path(program).absolute()), *_RUNNERS[runner], *flags, NAME)
     raise DeskUserError(
         f"{NAME} runs from the temporary environment {environment}: clients could not start it later.",
         TO_INSTALL,
@@ -105,7 +105,7 @@ def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
 
 def is_temporary(path: Path, temporary: Collection[Path]) -> bool:
     """True if a file, or its link target, is in a temporary folder or a cache."""
-    return any(_is_in_cache(place, temporary) for place in {path.absolute(), path.resolve()})
+    return any(_is_in_cache(candidate, temporary) for candidate in {path.absolute(), path.resolve()})
 
 
 def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
@@ -128,10 +128,10 @@ def package_source() -> str | None:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        told = distribution(NAME).read_text("direct_url.json")
+        direct_url = distribution(NAME).read_text("direct_url.json")
     except PackageNotFoundError:
         return None
-    return source_of(told, temporary_folders(os.environ))
+    return source_of(direct_url, temporary_folders(os.environ))
 
 
 def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None:
@@ -148,8 +148,8 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
     parts = urlsplit(url)
     if parts.scheme != "file":
         return url
-    place = Path(unquote(parts.path))
-    return str(place) if place.exists() and not is_temporary(place, temporary) else None
+    path = Path(unquote(parts.path))
+    return str(path) if path.exists() and not is_temporary(path, temporary) else None
 
 
 def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
@@ -216,5 +216,7 @@ def _interpreter(script: Path) -> str:
         return ""
     if not start.startswith(b"#!"):
         return ""
-    found = [os.fsdecode(first or second) for first, second in _INTERPRETER.findall(start)]
-    return next((each for each in found if not os.path.exists(each)), found[0] if found else "")
+    interpreters = [os.fsdecode(first or second) for first, second in _INTERPRETER.findall(start)]
+    return next(
+        (each for each in interpreters if not os.path.exists(each)), interpreters[0] if interpreters else ""
+    )

@@ -37,13 +37,13 @@ class _Lookup(msgspec.Struct):
     own: Mapping[str, str] = {}
     """Variables of the entry itself, which have precedence."""
 
-    def value(self, found: re.Match[str]) -> str:
+    def value(self, match: re.Match[str]) -> str:
         """Return the value of a variable. Raises: DeskUserError for one that is unset or unknown."""
-        name, has_default, default = found["name"].partition(":-")
+        name, has_default, default = match["name"].partition(":-")
         match name.partition(":"):
             case ("input", ":", key):
                 if key not in self.inputs:
-                    raise self._unknown(found[0], f"inputs contains {', '.join(self.inputs) or 'nothing'}")
+                    raise self._unknown(match[0], f"inputs contains {', '.join(self.inputs) or 'nothing'}")
                 return self.ask(self.inputs[key])
             case ("env", ":", variable):
                 known = self.environ.get(variable, self.own.get(variable))
@@ -51,20 +51,20 @@ class _Lookup(msgspec.Struct):
             case (variable, "", ""):
                 known = self.own.get(variable, self.environ.get(variable, self._path(variable)))
                 if known is None and not has_default:
-                    raise self._unknown(found[0], "the environment variable is not set")
+                    raise self._unknown(match[0], "the environment variable is not set")
                 return default if known is None else known
             case ("workspaceFolder" | "workspaceFolderBasename" as variable, ":", self.folder.name):
                 return self._path(variable) or ""
         raise self._unknown(
-            found[0], "allowed: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:NAME} and ${workspaceFolder}"
+            match[0], "allowed: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:NAME} and ${workspaceFolder}"
         )
 
     def replaced(self, text: str) -> str:
         """Return a text with its variables expanded. Values are inserted unchanged and not expanded again."""
-        whole = VARIABLE.sub(self.value, text)
-        if len(whole) > LONGEST:
+        replaced_text = VARIABLE.sub(self.value, text)
+        if len(replaced_text) > LONGEST:
             raise DeskUserError(f"{self.server.name}: a value has more than {LONGEST:,} characters.")
-        return whole
+        return replaced_text
 
     def _path(self, variable: str) -> str | None:
         match variable:
@@ -127,15 +127,15 @@ def variables(server: ConfiguredServer) -> tuple[str, ...]:
     """
     texts = [*server.argv, server.folder, server.url, server.account, server.environment_file]
     texts += [*server.headers.values(), *server.login.texts]
-    found = _names(texts) - set(server.environment)
+    names = _names(texts) - set(server.environment)
     for name, text in server.environment.items():
         plain = {other for other, each in server.environment.items() if "${" not in each and other != name}
-        found |= _names([text]) - plain
-    return tuple(sorted({name.removeprefix("env:") for name in found}))
+        names |= _names([text]) - plain
+    return tuple(sorted({name.removeprefix("env:") for name in names}))
 
 
 def _names(texts: list[str]) -> set[str]:
-    return {found["name"].partition(":-")[0] for text in texts for found in VARIABLE.finditer(text)}
+    return {match["name"].partition(":-")[0] for text in texts for match in VARIABLE.finditer(text)}
 
 
 def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
@@ -150,7 +150,7 @@ def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
         raise DeskUserError(f"{server.name}: envFile {path} cannot be read: {error}.") from None
     if len(data) > LARGEST_ENV_FILE:
         raise DeskUserError(f"{server.name}: envFile {path} has more than {LARGEST_ENV_FILE:,} bytes.")
-    return {found["name"]: _unquoted(found["value"]) for found in _ENV_LINE.finditer(text)}
+    return {match["name"]: _unquoted(match["value"]) for match in _ENV_LINE.finditer(text)}
 
 
 def _unquoted(value: str) -> str:

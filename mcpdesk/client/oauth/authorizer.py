@@ -213,10 +213,10 @@ class Authorizer:
         grant = await asyncio.to_thread(self._store.grant, self._url)
         if grant is None:
             return False
-        found = await self._run(discover(self._url, challenge), requests)
-        if found.server.issuer != grant.issuer:
+        discovery = await self._run(discover(self._url, challenge), requests)
+        if discovery.server.issuer != grant.issuer:
             raise AuthorizationError("the server now trusts another authorization server")
-        return await self._run(revoke(found, grant), requests)
+        return await self._run(revoke(discovery, grant), requests)
 
     @property
     def _can_log_in(self) -> bool:
@@ -252,14 +252,14 @@ class Authorizer:
     ) -> OAuthGrant:
         await asyncio.to_thread(self._store.check)
         # Discovery is repeated, because the server may now trust another authorization server.
-        found = self._discovery = await self._run(discover(self._url, challenge), requests)
-        is_same = grant is not None and grant.issuer == found.server.issuer
+        discovery = self._discovery = await self._run(discover(self._url, challenge), requests)
+        is_same = grant is not None and grant.issuer == discovery.server.issuer
         earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
-        is_bound = challenge.scheme == "dpop" or found.resource.is_proof_required
+        is_bound = challenge.scheme == "dpop" or discovery.resource.is_proof_required
         key = self._key if is_bound else None
         setup = await asyncio.to_thread(self._setup.setup)
-        known = await asyncio.to_thread(self._store.client, found.server.issuer)
-        flow = authorize(found, challenge, setup, known, earlier, key)
+        known = await asyncio.to_thread(self._store.client, discovery.server.issuer)
+        flow = authorize(discovery, challenge, setup, known, earlier, key)
         if grant is not None and not is_step_up:
             if self._own is None:
                 await asyncio.to_thread(self._store.forget, self._url)

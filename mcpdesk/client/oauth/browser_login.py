@@ -40,7 +40,7 @@ class BrowserLogin:
     def __init__(
         self,
         show: Callable[[str], None],
-        patience_s: float = LOGIN_TIMEOUT_S,
+        timeout_s: float = LOGIN_TIMEOUT_S,
         port: int = 0,
         host: str = "",
         path: str = "",
@@ -52,7 +52,7 @@ class BrowserLogin:
         """
         self._host, self._path = host or LOOPBACK, path or PATH
         self._show = show
-        self._timeout_s = patience_s
+        self._timeout_s = timeout_s
         self._port = port
         self._runner: web.ServerRunner
         self._returned: asyncio.Future[str] | None = None
@@ -75,8 +75,8 @@ class BrowserLogin:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            told = f"the browser cannot be sent back to {LOOPBACK}:{self._port}: {error.strerror}"
-            raise AuthorizationError(told) from None
+            text = f"the browser cannot be sent back to {LOOPBACK}:{self._port}: {error.strerror}"
+            raise AuthorizationError(text) from None
         assert site.port is not None
         self._port = site.port
         return self
@@ -159,7 +159,7 @@ async def log_in(
     show: Callable[[str], None],
     *,
     options: LoginOptions | None = None,
-    patience_s: float = LOGIN_TIMEOUT_S,
+    timeout_s: float = LOGIN_TIMEOUT_S,
     watch: Watch = lambda request, answer: None,
     remark: Callable[[str], None] = lambda text: None,
 ) -> OAuthGrant:
@@ -185,8 +185,8 @@ async def log_in(
         if options.is_machine:
             authorizer = Authorizer(url, options, store)
             return await authorizer.log_in(watched, await requests.challenge())
-        way_back = options.callback_port, options.callback_host, options.callback_path
-        async with BrowserLogin(show, patience_s, *way_back) as browser:
+        redirect = options.callback_port, options.callback_host, options.callback_path
+        async with BrowserLogin(show, timeout_s, *redirect) as browser:
             setup = await asyncio.to_thread(options.setup, browser.redirect_uri)
             authorizer = Authorizer(url, setup, store, browser.visit)
             asked = await requests.challenge()

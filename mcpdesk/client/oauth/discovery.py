@@ -44,20 +44,20 @@ def challenge_in(values: Sequence[str]) -> Challenge | None:
 
     Return None if no known kind of token is requested.
     """
-    found: dict[str, dict[str, str]] = {}
+    schemes: dict[str, dict[str, str]] = {}
     parameters: dict[str, str] = {}
     for value in values:
-        text, place = value[:LONGEST], 0
-        while part := _PART.match(text, place):
-            place = part.end()
+        text, position = value[:LONGEST], 0
+        while part := _PART.match(text, position):
+            position = part.end()
             if part["scheme"] is not None:
-                parameters = found.setdefault(part["scheme"].lower(), {})
+                parameters = schemes.setdefault(part["scheme"].lower(), {})
             else:
                 raw = part["bare"] if part["quoted"] is None else re.sub(r"\\(.)", r"\1", part["quoted"])
                 parameters.setdefault(part["name"].lower(), raw)
     for scheme in SCHEMES:
-        if scheme in found:
-            given = found[scheme]
+        if scheme in schemes:
+            given = schemes[scheme]
             return Challenge(
                 scheme, given.get("resource_metadata", ""), given.get("scope", ""), given.get("error", "")
             )
@@ -77,10 +77,10 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
         paths = dict.fromkeys((f"{RESOURCE_PATH}{parts.path.rstrip('/')}", RESOURCE_PATH))
         places = [_at(server_url, path) for path in paths]
     fault: AuthorizationError | None = None
-    for place in places:
-        answer: Fetched = yield Fetch(what, place, may_break=True)
+    for url in places:
+        answer: Fetched = yield Fetch(what, url, may_break=True)
         if not answer.status:
-            fault = fault or _broken(what, place, answer)
+            fault = fault or _broken(what, url, answer)
         elif answer.status == 200:
             try:
                 document = answer.json(what)
@@ -91,8 +91,8 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
     if fault is not None:
         raise fault
     if challenge.metadata_url:
-        told = f"{what} is not where the server says: HTTP {answer.status} at {excerpt(places[0])}"
-        raise AuthorizationError(told, "RFC 9728, 5.1")
+        text = f"{what} is not where the server says: HTTP {answer.status} at {excerpt(places[0])}"
+        raise AuthorizationError(text, "RFC 9728, 5.1")
     return None
 
 
@@ -107,10 +107,10 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     places = [_at(issuer, form) for form in (forms if not path else [*forms, f"{path}{OPENID_PATH}"])]
     what = "the authorization server metadata"
     fault: AuthorizationError | None = None
-    for place in places:
-        answer: Fetched = yield Fetch(what, place, may_break=True)
+    for url in places:
+        answer: Fetched = yield Fetch(what, url, may_break=True)
         if not answer.status:
-            fault = fault or _broken(what, place, answer)
+            fault = fault or _broken(what, url, answer)
         elif answer.status == 200:
             try:
                 document = answer.json(what)
@@ -119,19 +119,19 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
                 continue
             server = authorization_server(document, issuer)
             if server.issuer != issuer:
-                told = f"the server names the authorization server {excerpt(issuer)}, whose metadata has the "
-                yield Deviation(f"{told}issuer {excerpt(server.issuer)}: one slash differs (RFC 8414, 3.3)")
+                text = f"the server names the authorization server {excerpt(issuer)}, whose metadata has the "
+                yield Deviation(f"{text}issuer {excerpt(server.issuer)}: one slash differs (RFC 8414, 3.3)")
             return server
         if answer.status >= 500:
-            raise AuthorizationError(f"{what}: HTTP {answer.status} at {excerpt(place)}")
+            raise AuthorizationError(f"{what}: HTTP {answer.status} at {excerpt(url)}")
     if fault is not None:
         raise fault
     raise AuthorizationError(f"{what} was not found: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
 
 
-def _broken(what: str, place: str, answer: Fetched) -> AuthorizationError:
+def _broken(what: str, url: str, answer: Fetched) -> AuthorizationError:
     """Return the error for a request whose connection broke. The body of `answer` has the reason."""
-    return AuthorizationError(f"{what} at {excerpt(place)}: {excerpt(answer.body)}")
+    return AuthorizationError(f"{what} at {excerpt(url)}: {excerpt(answer.body)}")
 
 
 def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
@@ -163,29 +163,29 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
 def _no_login(origin: str, scope: str) -> NoLogin:
     """Return the error for a server that requires tokens but does not state who issues them."""
     wanted = f"a token with the scope {excerpt(scope)}" if scope else "a token"
-    told = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
+    text = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
     advice = f"If it needs {wanted}, its operator has one: use --token-env VAR or --header."
-    return NoLogin(told, hint=advice)
+    return NoLogin(text, hint=advice)
 
 
-def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
+def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServer:
     """Return validated metadata. Its issuer may differ from `issuer` by a trailing slash.
 
     Raises: AuthorizationError for metadata of another issuer.
     """
-    own = found.get("issuer")
+    own = metadata.get("issuer")
     if not isinstance(own, str) or own.removesuffix("/") != issuer.removesuffix("/"):
         names = f"names the issuer {excerpt(repr(own))}"
         reason = f"the metadata of the authorization server {excerpt(issuer)} {names}"
         raise AuthorizationError(reason, "RFC 8414, 3.3")
 
     def endpoint(name: str) -> str:
-        return checked_endpoint(found[name], name) if found.get(name) is not None else ""
+        return checked_endpoint(metadata[name], name) if metadata.get(name) is not None else ""
 
-    if "token_endpoint" not in found:
+    if "token_endpoint" not in metadata:
         raise AuthorizationError(f"{excerpt(issuer)} has no token_endpoint", "RFC 8414, 2")
-    methods = texts(found.get("token_endpoint_auth_methods_supported"))
-    challenges = found.get("code_challenge_methods_supported")
+    methods = texts(metadata.get("token_endpoint_auth_methods_supported"))
+    challenges = metadata.get("code_challenge_methods_supported")
     return AuthorizationServer(
         own,
         token_endpoint=endpoint("token_endpoint"),
@@ -193,11 +193,11 @@ def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
         registration_endpoint=endpoint("registration_endpoint"),
         revocation_endpoint=endpoint("revocation_endpoint"),
         client_authentication=methods or ("client_secret_basic",),
-        scopes=texts(found.get("scopes_supported")),
+        scopes=texts(metadata.get("scopes_supported")),
         has_pkce=None if challenges is None else "S256" in texts(challenges),
-        sends_issuer=found.get("authorization_response_iss_parameter_supported") is True,
+        sends_issuer=metadata.get("authorization_response_iss_parameter_supported") is True,
         named_as=issuer if issuer != own else "",
-        takes_client_metadata=found.get("client_id_metadata_document_supported") is True,
+        takes_client_metadata=metadata.get("client_id_metadata_document_supported") is True,
     )
 
 
@@ -206,31 +206,35 @@ def canonical(server_url: str) -> str:
     return urlunsplit(urlsplit(server_url)._replace(query="", fragment=""))
 
 
-def _resource(found: JSONObject, server_url: str) -> ResourceMetadata:
-    resource = found.get("resource")
+def _resource(metadata: JSONObject, server_url: str) -> ResourceMetadata:
+    resource = metadata.get("resource")
     if not isinstance(resource, str) or not _contains(resource, server_url):
-        told = f"the metadata describes the resource {excerpt(repr(resource))}, not {canonical(server_url)}"
-        raise AuthorizationError(told, "RFC 9728, 3.3")
-    issuers = texts(found.get("authorization_servers"))
+        text = f"the metadata describes the resource {excerpt(repr(resource))}, not {canonical(server_url)}"
+        raise AuthorizationError(text, "RFC 9728, 3.3")
+    issuers = texts(metadata.get("authorization_servers"))
     if not issuers:
         raise AuthorizationError("the metadata names no authorization_servers", "MCP basic/authorization")
     return ResourceMetadata(
         resource,
         issuers,
-        texts(found.get("scopes_supported")),
-        found.get("dpop_bound_access_tokens_required") is True,
+        texts(metadata.get("scopes_supported")),
+        metadata.get("dpop_bound_access_tokens_required") is True,
     )
 
 
 def _contains(resource: str, server_url: str) -> bool:
     """Return True if a resource is the server, or a parent path of it."""
     try:
-        whole, part = urlsplit(resource), urlsplit(server_url)
-        same = (whole.scheme.lower(), whole.hostname, whole.port) == (part.scheme, part.hostname, part.port)
+        resource_parts, part = urlsplit(resource), urlsplit(server_url)
+        same = (resource_parts.scheme.lower(), resource_parts.hostname, resource_parts.port) == (
+            part.scheme,
+            part.hostname,
+            part.port,
+        )
     except ValueError:
         return False
-    above, below = whole.path.rstrip("/"), part.path.rstrip("/")
-    return same and not whole.fragment and (below == above or below.startswith(f"{above}/"))
+    above, below = resource_parts.path.rstrip("/"), part.path.rstrip("/")
+    return same and not resource_parts.fragment and (below == above or below.startswith(f"{above}/"))
 
 
 def _at(url: str, path: str) -> str:

@@ -140,7 +140,7 @@ def discover(server_url: str, challenge: Challenge) -> Flow[Discovery]:
 
 
 def authorize(
-    found: Discovery,
+    discovery: Discovery,
     challenge: Challenge,
     setup: ClientSetup,
     known: ClientRegistration | None,
@@ -153,33 +153,35 @@ def authorize(
     requested again. The token is bound to `key`. Raises: AuthorizationError.
     """
     scopes = tuple(setup.scope.split()) if not earlier else ()
-    scopes = scopes or _scopes(challenge, found.resource, earlier)
-    issuer, machine = found.server.issuer, setup.machine
+    scopes = scopes or _scopes(challenge, discovery.resource, earlier)
+    issuer, machine = discovery.server.issuer, setup.machine
     is_client_given = setup.client is not None or machine is not None
     if is_client_given and setup.client_issuer.rstrip("/") not in ("", issuer.rstrip("/")):
-        told = f"the client is registered at {setup.client_issuer}, but the server trusts {issuer}"
-        raise AuthorizationError(told, "MCP basic/authorization/client-registration")
+        text = f"the client is registered at {setup.client_issuer}, but the server trusts {issuer}"
+        raise AuthorizationError(text, "MCP basic/authorization/client-registration")
     match machine:
         case ClientCredentials():
-            return (yield from _by_credentials(found, machine, scopes, key))
+            return (yield from _by_credentials(discovery, machine, scopes, key))
         case SignedAssertion():
             fields = {"grant_type": BEARER_ASSERTION, "assertion": machine.token}
             return (
-                yield from _token(found, ClientRegistration("", authentication="none"), fields, scopes, key)
+                yield from _token(
+                    discovery, ClientRegistration("", authentication="none"), fields, scopes, key
+                )
             )
         case EnterpriseLogin():
-            return (yield from _by_enterprise(found, machine, scopes, key))
-    yield from _check_login(found.server, setup)
-    client = yield from _client(found.server, setup, known)
-    return (yield from _by_person(found, client, setup, scopes, key))
+            return (yield from _by_enterprise(discovery, machine, scopes, key))
+    yield from _check_login(discovery.server, setup)
+    client = yield from _client(discovery.server, setup, known)
+    return (yield from _by_person(discovery, client, setup, scopes, key))
 
 
-def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
+def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
     """Revoke the tokens of a grant. Return False if the server does not support it. Source: RFC 7009.
 
     Raises: AuthorizationError if the server refuses.
     """
-    server, what = found.server, "the revocation"
+    server, what = discovery.server, "the revocation"
     if not server.revocation_endpoint:
         return False
     tokens = {"refresh_token": grant.refresh_token, "access_token": grant.access_token}
@@ -200,10 +202,10 @@ def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
     return True
 
 
-def refresh(found: Discovery, grant: OAuthGrant, key: ProofKey | None = None) -> Flow[OAuthGrant]:
+def refresh(discovery: Discovery, grant: OAuthGrant, key: ProofKey | None = None) -> Flow[OAuthGrant]:
     """Obtain a new token with a refresh token. Raises: AuthorizationError if the server refuses."""
     fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
-    return (yield from _token(found, grant.client, fields, grant.scopes, key, grant.refresh_token))
+    return (yield from _token(discovery, grant.client, fields, grant.scopes, key, grant.refresh_token))
 
 
 def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str, ...]) -> tuple[str, ...]:
@@ -234,23 +236,23 @@ def _client(
         return known
     if server.registration_endpoint:
         return (yield from _register(server, setup))
-    told = f"{server.issuer} does not register clients automatically: register one there and use its id"
+    text = f"{server.issuer} does not register clients automatically: register one there and use its id"
     advice = "Register a client at the provider, and use its id: mcpdesk login URL --client-id ID."
-    raise AuthorizationError(told, "MCP basic/authorization/client-registration", hint=advice)
+    raise AuthorizationError(text, "MCP basic/authorization/client-registration", hint=advice)
 
 
 def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientRegistration]:
     """Register this client. Source: RFC 7591."""
-    ways = [way for way in PREFERRED if way in server.client_authentication]
-    if not ways:
-        told = f"clients of {server.issuer} authenticate by {', '.join(server.client_authentication)} only"
-        raise AuthorizationError(told, "RFC 7591, 2")
+    methods = [method for method in PREFERRED if method in server.client_authentication]
+    if not methods:
+        text = f"clients of {server.issuer} authenticate by {', '.join(server.client_authentication)} only"
+        raise AuthorizationError(text, "RFC 7591, 2")
     asked = {
         "client_name": setup.name,
         "redirect_uris": [setup.redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        "token_endpoint_auth_method": ways[0],
+        "token_endpoint_auth_method": methods[0],
         "application_type": "native",
     }
     what = "the registration"
@@ -258,23 +260,23 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     answer: Fetched = yield Fetch(what, server.registration_endpoint, "POST", headers, orjson.dumps(asked))
     if answer.status not in (200, 201):
         raise _refused(what, answer)
-    found = answer.json(what)
-    identifier, secret = found.get("client_id"), found.get("client_secret")
+    registration = answer.json(what)
+    identifier, secret = registration.get("client_id"), registration.get("client_secret")
     if not isinstance(identifier, str) or not identifier:
-        shown = f"; its keys are: {excerpt(', '.join(found)) or 'none'}"
+        shown = f"; its keys are: {excerpt(', '.join(registration)) or 'none'}"
         raise AuthorizationError(f"the registration returned no client_id{shown}", "RFC 7591, 3.2.1")
     if secret is not None and not isinstance(secret, str):
         raise AuthorizationError(
             "the registration returned a client_secret that is not text", "RFC 7591, 3.2.1"
         )
-    granted = found.get("token_endpoint_auth_method")
+    granted = registration.get("token_endpoint_auth_method")
     if not secret:
-        way = "none"
+        method = "none"
     elif isinstance(granted, str) and granted in PREFERRED:
-        way = granted
+        method = granted
     else:
-        way = "" if ways[0] == "none" else ways[0]  # a secret was issued, so it must be used
-    return ClientRegistration(identifier, secret or "", way, setup.redirect_uri)
+        method = "" if methods[0] == "none" else methods[0]  # a secret was issued, so it must be used
+    return ClientRegistration(identifier, secret or "", method, setup.redirect_uri)
 
 
 def _check_login(server: AuthorizationServer, setup: ClientSetup) -> Flow[None]:
@@ -284,22 +286,22 @@ def _check_login(server: AuthorizationServer, setup: ClientSetup) -> Flow[None]:
     if server.has_pkce is None and setup.assumes_pkce:
         yield Deviation(f"the metadata of {server.issuer} does not mention PKCE; it is used as you asked")
     elif not server.has_pkce:
-        told = f"the metadata of {server.issuer} does not say that it supports PKCE with S256"
+        text = f"the metadata of {server.issuer} does not say that it supports PKCE with S256"
         advice = "If the provider documents PKCE (Entra and Cognito do), log in with --assume-pkce."
         raise AuthorizationError(
-            told, "MCP basic/authorization", hint=advice if server.has_pkce is None else ""
+            text, "MCP basic/authorization", hint=advice if server.has_pkce is None else ""
         )
 
 
 def _by_person(
-    found: Discovery,
+    discovery: Discovery,
     client: ClientRegistration,
     setup: ClientSetup,
     scopes: tuple[str, ...],
     key: ProofKey | None,
 ) -> Flow[OAuthGrant]:
     """Obtain a token by a person's login, with an authorization code and PKCE. Source: OAuth 2.1, 4.1."""
-    server, redirect_uri = found.server, setup.redirect_uri
+    server, redirect_uri = discovery.server, setup.redirect_uri
     verifier, state = secrets.token_urlsafe(64), secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode()).digest()
     asked = {
@@ -309,7 +311,7 @@ def _by_person(
         "state": state,
         "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
         "code_challenge_method": "S256",
-        "resource": found.resource.resource,
+        "resource": discovery.resource.resource,
     }
     if scopes:
         asked["scope"] = " ".join(scopes)
@@ -321,7 +323,7 @@ def _by_person(
         "redirect_uri": redirect_uri,
         "code_verifier": verifier,
     }
-    return (yield from _token(found, client, fields, scopes, key))
+    return (yield from _token(discovery, client, fields, scopes, key))
 
 
 def _code(returned: str, state: str, server: AuthorizationServer) -> str:
@@ -338,33 +340,37 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
             "the browser came back without iss, which the metadata announced", "RFC 9207, 2.4"
         )
     if issuer is not None and issuer not in (server.issuer, server.named_as or server.issuer):
-        told = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
-        raise AuthorizationError(told, "RFC 9207, 2.4")
+        text = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
+        raise AuthorizationError(text, "RFC 9207, 2.4")
     if "error" in given:
-        said = given.get("error_description", "")
-        raise AuthorizationError(f"the login was refused: {excerpt(given['error'])} {excerpt(said)}".rstrip())
+        description = given.get("error_description", "")
+        raise AuthorizationError(
+            f"the login was refused: {excerpt(given['error'])} {excerpt(description)}".rstrip()
+        )
     if "code" not in given:
         raise AuthorizationError("the browser came back without a code", "OAuth 2.1, 4.1.2")
     return given["code"]
 
 
 def _by_credentials(
-    found: Discovery, machine: ClientCredentials, scopes: tuple[str, ...], key: ProofKey | None
+    discovery: Discovery, machine: ClientCredentials, scopes: tuple[str, ...], key: ProofKey | None
 ) -> Flow[OAuthGrant]:
     fields = {"grant_type": "client_credentials"}
     if not machine.private_key_pem:
         client = ClientRegistration(machine.client_id, machine.client_secret)
-        return (yield from _token(found, client, fields, scopes, key))
+        return (yield from _token(discovery, client, fields, scopes, key))
     fields |= {
         "client_assertion_type": CLIENT_ASSERTION,
-        "client_assertion": signed_assertion(machine.client_id, found.server.issuer, machine.private_key_pem),
+        "client_assertion": signed_assertion(
+            machine.client_id, discovery.server.issuer, machine.private_key_pem
+        ),
     }
     client = ClientRegistration(machine.client_id, authentication="none")
-    return (yield from _token(found, client, fields, scopes, key))
+    return (yield from _token(discovery, client, fields, scopes, key))
 
 
 def _by_enterprise(
-    found: Discovery, machine: EnterpriseLogin, scopes: tuple[str, ...], key: ProofKey | None
+    discovery: Discovery, machine: EnterpriseLogin, scopes: tuple[str, ...], key: ProofKey | None
 ) -> Flow[OAuthGrant]:
     """Obtain a token with an assertion that an identity provider issues for this authorization server."""
     asked = {
@@ -372,8 +378,8 @@ def _by_enterprise(
         "requested_token_type": ID_JAG,
         "subject_token": machine.id_token,
         "subject_token_type": ID_TOKEN,
-        "audience": found.server.issuer,
-        "resource": found.resource.resource,
+        "audience": discovery.server.issuer,
+        "resource": discovery.resource.resource,
         "client_id": machine.provider_client_id,
     }
     what = "the exchange at the identity provider"
@@ -389,11 +395,11 @@ def _by_enterprise(
         raise AuthorizationError(f"{what} returned no access_token", "RFC 8693, 2.2.1")
     client = ClientRegistration(machine.client_id, machine.client_secret, "client_secret_basic")
     fields = {"grant_type": BEARER_ASSERTION, "assertion": assertion}
-    return (yield from _token(found, client, fields, scopes, key))
+    return (yield from _token(discovery, client, fields, scopes, key))
 
 
 def _token(
-    found: Discovery,
+    discovery: Discovery,
     client: ClientRegistration,
     fields: dict[str, str],
     scopes: tuple[str, ...],
@@ -401,8 +407,8 @@ def _token(
     refresh_token: str = "",
 ) -> Flow[OAuthGrant]:
     """Request a token from the token endpoint with these fields. Raises: AuthorizationError."""
-    server, what = found.server, "the token request"
-    asked = fields | {"resource": found.resource.resource}
+    server, what = discovery.server, "the token request"
+    asked = fields | {"resource": discovery.resource.resource}
     if scopes and fields["grant_type"] == "client_credentials":
         asked["scope"] = " ".join(scopes)
     headers = {"Content-Type": FORM, "Accept": "application/json"}
@@ -425,7 +431,7 @@ def _token(
     scope, renewed = given.get("scope"), given.get("refresh_token")
     return OAuthGrant(
         server.issuer,
-        found.resource.resource,
+        discovery.resource.resource,
         client,
         token,
         tuple(scope.split()) if isinstance(scope, str) else scopes,
@@ -500,8 +506,8 @@ def _authentication(client: ClientRegistration, server: AuthorizationServer) -> 
     """Authentication method of a client at the token endpoint."""
     if client.authentication or not client.secret:
         return client.authentication or "none"
-    ways = [way for way in server.client_authentication if way in PREFERRED[1:]]
-    return ways[0] if ways else "client_secret_basic"
+    methods = [method for method in server.client_authentication if method in PREFERRED[1:]]
+    return methods[0] if methods else "client_secret_basic"
 
 
 def _refused(what: str, answer: Fetched) -> AuthorizationError:
@@ -509,5 +515,5 @@ def _refused(what: str, answer: Fetched) -> AuthorizationError:
         given = _token_fields(what, answer)
     except AuthorizationError as error:
         return error
-    said = " ".join(str(given[name]) for name in ("error", "error_description") if name in given)
-    return AuthorizationError(f"{what} was refused: HTTP {answer.status} {excerpt(said)}".rstrip())
+    description = " ".join(str(given[name]) for name in ("error", "error_description") if name in given)
+    return AuthorizationError(f"{what} was refused: HTTP {answer.status} {excerpt(description)}".rstrip())

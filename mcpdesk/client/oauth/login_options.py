@@ -41,15 +41,15 @@ class Secret(Struct, frozen=True):
         try:
             with Path(self.file).open("rb") as file:
                 data = file.read(MOST_BYTES + 1)
-            found = data.decode().strip()
+            secret = data.decode().strip()
         except OSError as error:
             raise AuthorizationError(f"{self.file} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise AuthorizationError(f"{self.file} is not UTF-8 text") from None
-        if not found or len(data) > MOST_BYTES:
-            reason = "is empty" if not found else f"has more than {MOST_BYTES:,} bytes"
+        if not secret or len(data) > MOST_BYTES:
+            reason = "is empty" if not secret else f"has more than {MOST_BYTES:,} bytes"
             raise AuthorizationError(f"{self.file} {reason}")
-        return found
+        return secret
 
 
 NO_SECRET = Secret()
@@ -116,19 +116,19 @@ class LoginOptions(Struct, frozen=True):
 
     def filled_in(self, filled: Callable[[str], str], folder: Path) -> LoginOptions:
         """Return the options with `filled` applied to each text; file names become relative to `folder`."""
-        found = self
+        options = self
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, Secret) and value:
                 file = str(folder / Path(filled(value.file)).expanduser()) if value.file else ""
-                found = replace(found, **{name: Secret(filled(value.text), file)})
+                options = replace(options, **{name: Secret(filled(value.text), file)})
             elif isinstance(value, str) and value:
-                found = replace(found, **{name: filled(value)})
-        return found
+                options = replace(options, **{name: filled(value)})
+        return options
 
     def problem(self) -> str:
         """Reason why these options cannot be combined, as a sentence without full stop, or an empty text."""
-        ways = [
+        methods = [
             name
             for name, is_given in (
                 ("client credentials", self.uses_credentials or bool(self.client_key)),
@@ -137,8 +137,8 @@ class LoginOptions(Struct, frozen=True):
             )
             if is_given
         ]
-        if len(ways) > 1:
-            return f"{' and '.join(ways)} cannot be used together"
+        if len(methods) > 1:
+            return f"{' and '.join(methods)} cannot be used together"
         if self.assertion and self.client_id:
             return "an assertion already names the client, so it cannot be used with a client id"
         if self.client_secret and not self.client_id:
@@ -147,7 +147,7 @@ class LoginOptions(Struct, frozen=True):
             return "a client key needs the client's id, and no secret"
         if self.uses_credentials and not (self.client_id and (self.client_secret or self.client_key)):
             return "client credentials need the client's id, and its secret or key"
-        if ways == ["an identity provider"]:
+        if methods == ["an identity provider"]:
             if not (self.provider_url and self.provider_client_id and self.id_token):
                 return "an identity provider needs its token URL, the client's id there, and an ID token"
             if not (self.client_id and self.client_secret):

@@ -106,11 +106,11 @@ class ServerAddresses:
         """Check a URL that a browser will open. Raises: AuthorizationError if its host is not permitted."""
         self.check_name(what, url)
         parts = urlsplit(url)
-        found: list[Any] = []
+        addresses: list[Any] = []
         with suppress(OSError, UnicodeError):  # an unknown name is harmless
             loop = asyncio.get_running_loop()
-            found = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
-        for each in found:
+            addresses = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
+        for each in addresses:
             if not self.permits(str(each[4][0])):
                 raise refusal(what, url, str(each[4][0]))
 
@@ -118,10 +118,10 @@ class ServerAddresses:
 def refusal(what: str, url: str, address: str) -> AuthorizationError:
     """Return the error for a URL with an address that the server may not name."""
     host = excerpt(urlsplit(url).netloc.rpartition("@")[2])
-    told = (
+    reason = (
         f"{what} is at {host} ({excerpt(address)}), which this server must not name: only a server on this "
     )
-    return AuthorizationError(f"{told}machine or in its network may lead there", CLAUSE)
+    return AuthorizationError(f"{reason}machine or in its network may lead there", CLAUSE)
 
 
 def _is_private_name(host: str) -> bool:

@@ -101,15 +101,15 @@ class StoredGrants:
             last = time.monotonic() + LOCK_S
             while True:
                 try:
-                    lock = private_files.locked(path, patience_s=0)
+                    lock = private_files.locked(path, timeout_s=0)
                     await asyncio.to_thread(held.enter_context, lock)
                     break
                 except TimeoutError as error:
                     if time.monotonic() > last:
                         raise AuthorizationError(f"the token cannot be renewed: {error.strerror}") from None
                 except OSError as error:
-                    told = f"the token cannot be renewed: {path}: {error.strerror}"
-                    raise AuthorizationError(told) from None
+                    text = f"the token cannot be renewed: {path}: {error.strerror}"
+                    raise AuthorizationError(text) from None
                 await asyncio.sleep(LOCK_RETRY_S)
             yield
 
@@ -230,8 +230,8 @@ class Keyring:
         import keyring
 
         with suppress(keyring.errors.KeyringError):
-            found: str | None = keyring.get_password(SERVICE, name)
-            return found
+            secret: str | None = keyring.get_password(SERVICE, name)
+            return secret
         return None
 
     def write(self, name: str, text: str) -> None:

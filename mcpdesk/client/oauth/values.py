@@ -45,14 +45,14 @@ class Fetched(Struct, frozen=True):
     def json(self, what: str) -> JSONObject:
         """Return the body as a JSON object. Raises: AuthorizationError, which mentions `what`."""
         try:
-            found = orjson.loads(self.body)
+            value = orjson.loads(self.body)
         except orjson.JSONDecodeError:
-            found = None
-        if not isinstance(found, dict):
+            value = None
+        if not isinstance(value, dict):
             raise AuthorizationError(
                 f"{what}: HTTP {self.status} without a JSON object: {excerpt(self.body)}"
             )
-        return found
+        return value
 
 
 class Deviation(Struct, frozen=True):

@@ -262,9 +262,9 @@ def _page_files(static: Path) -> dict[str, Path]:
 def _static_folder() -> Path:
     """Return the folder with the terminal's script. Raises: DeskUserError if it is not installed."""
     try:
-        found = find_spec("textual_serve")
+        spec = find_spec("textual_serve")
     except ImportError:
-        found = None
-    if found is None or found.origin is None:
+        spec = None
+    if spec is None or spec.origin is None:
         raise DeskUserError("--web: textual-serve is not installed.", f"Install it: {INSTALL}")
-    return Path(found.origin).parent / "static"
+    return Path(spec.origin).parent / "static"

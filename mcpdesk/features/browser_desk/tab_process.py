@@ -71,8 +71,10 @@ class TabProcess:
             await asyncio.wait({relay, left}, return_when=asyncio.FIRST_COMPLETED)
             await self._end()
             if relay.done() and not relay.exception() and not relay.result():
-                told = (await complaints).decode("utf-8", "replace").strip() or "It ended without a message."
-                await show(f"The desk cannot be shown.\n{told}\n".replace("\n", "\r\n").encode())
+                reason = (await complaints).decode(
+                    "utf-8", "replace"
+                ).strip() or "It ended without a message."
+                await show(f"The desk cannot be shown.\n{reason}\n".replace("\n", "\r\n").encode())
         finally:
             for task in (complaints, relay, left):
                 task.cancel()
@@ -103,11 +105,11 @@ class TabProcess:
                 if kind == b"D":
                     await show(payload)
                 elif kind == b"M":
-                    said = json.loads(payload)
-                    if said.get("type") == "exit":
+                    frame = json.loads(payload)
+                    if frame.get("type") == "exit":
                         break
-                    url = said.get("url")
-                    if said.get("type") == "open_url" and str(url).startswith(("http://", "https://")):
+                    url = frame.get("url")
+                    if frame.get("type") == "open_url" and str(url).startswith(("http://", "https://")):
                         await open_url(url)
         return True
 
@@ -149,7 +151,7 @@ async def _is_ready(stdout: asyncio.StreamReader) -> bool:
 
 
 async def _tail(stderr: asyncio.StreamReader) -> bytes:
-    kept = b""
+    tail = b""
     while data := await stderr.read(4096):
-        kept = (kept + data)[-KEPT:]
-    return kept
+        tail = (tail + data)[-KEPT:]
+    return tail

@@ -189,11 +189,11 @@ class _Report:
         case = result.case
         name = f"{case.name} over {self.transport}" if self.transport else case.name
         mark = "failed" if result.failures else "passed"
-        told = f"  {name}  {result.duration_ms:.0f} ms"
+        line_text = f"  {name}  {result.duration_ms:.0f} ms"
         details = [f"    {line}" for each in result.failures for line in each.splitlines()]
         if result.failures:
             self.failed += 1
-            told += f"  {case.location}"
+            line_text += f"  {case.location}"
             if result.logged:
                 details += [
                     "    it logged:",
@@ -201,7 +201,7 @@ class _Report:
                 ]
         if not self.as_json:
             is_coloured = shows_colour(self.output_fd)
-            print_line(_coloured(mark, is_coloured) + clean(told, newlines=False), self.output_fd)
+            print_line(_coloured(mark, is_coloured) + clean(line_text, newlines=False), self.output_fd)
             for line in details:
                 print_line(_coloured(clean(line, newlines=False), is_coloured), self.output_fd)
         failure = "\n".join(line.strip() for line in details) if result.failures else ""
@@ -217,8 +217,8 @@ class _Report:
         """Return the numbers of passed and failed cases."""
         seconds, count = time.monotonic() - self._began, len(self.junit)
         failed = f", {self.failed} failed" if self.failed else ""
-        told = f"{count} case{'s' * (count != 1)}: {count - self.failed} passed{failed} in {seconds:.1f} s"
-        return _coloured(told, shows_colour(1), "red" if self.failed else "green")
+        line = f"{count} case{'s' * (count != 1)}: {count - self.failed} passed{failed} in {seconds:.1f} s"
+        return _coloured(line, shows_colour(1), "red" if self.failed else "green")
 
     def facts(self) -> dict[str, Any]:
         """Return all results as a JSON value."""

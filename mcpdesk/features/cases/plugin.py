@@ -215,15 +215,15 @@ def desk_snapshot(request: pytest.FixtureRequest) -> Callable[..., None]:
     def compare(value: Any, name: str = "") -> None:
         words = "-".join(part for part in (request.node.name, name) if part)
         stem = re.sub(r"[^\w.-]+", "-", words)
-        place = request.path.parent / SNAPSHOTS / request.path.stem / f"{stem}.json"
+        path = request.path.parent / SNAPSHOTS / request.path.stem / f"{stem}.json"
         plain = msgspec.to_builtins(value)
         text = json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         if request.config.getoption("--desk-update"):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, "utf-8")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
             return
-        if not place.exists():
-            pytest.fail(f"{place} does not exist; --desk-update writes it", pytrace=False)
-        assert json.loads(text) == json.loads(place.read_text("utf-8"))
+        if not path.exists():
+            pytest.fail(f"{path} does not exist; --desk-update writes it", pytrace=False)
+        assert json.loads(text) == json.loads(path.read_text("utf-8"))
 
     return compare

@@ -50,19 +50,19 @@ def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call
     Of several calls with the same request, only the last is used, because it shows what the code does now.
     `answered` returns answers that did not pass over the connection of the call.
     """
-    found: dict[bytes, bytes] = {}
+    case_lines: dict[bytes, bytes] = {}
     for number in recordable(index, numbers):
         if case := _case(index, index.exchange(number), answered):
             asked = codec.dumps({key: case[key] for key in case if key != "expect"})
-            found.pop(asked, None)  # keep the position of the last one, because later calls may need it
-            found[asked] = json_escaped(codec.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
-    return list(found.values())
+            case_lines.pop(asked, None)  # keep the position of the last one, because later calls may need it
+            case_lines[asked] = json_escaped(codec.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
+    return list(case_lines.values())
 
 
-def case_file(found: Iterable[bytes]) -> Iterator[bytes]:
+def case_file(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a file with cases, in pieces."""
     yield b"[\n"
-    yield b",\n".join(found)
+    yield b",\n".join(lines)
     yield b"\n]\n"
 
 
@@ -124,8 +124,8 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
 
 def _words(text: str, known: Set[str]) -> Any:
     """Return the longest part of a text that does not vary. True if it is too short."""
-    found = longest_part(pattern_of(text[:_LONGEST], known))
-    return found if len(found) >= _FEWEST or found == text else True
+    words = longest_part(pattern_of(text[:_LONGEST], known))
+    return words if len(words) >= _FEWEST or words == text else True
 
 
 def _text(result: Mapping[str, Any]) -> str:
@@ -136,15 +136,15 @@ def _text(result: Mapping[str, Any]) -> str:
     return "\n".join(str(each["text"]) for each in blocks if isinstance(each, dict) and "text" in each)
 
 
-def _answers(index: Index, whole: Exchange) -> Iterator[dict[str, Any]]:
+def _answers(index: Index, operation: Exchange) -> Iterator[dict[str, Any]]:
     """Yield the answers that a client gave during a call: to requests of the server, or in later rounds."""
-    asked = _questions(_read(index, whole, whole.response))
-    for part in map(index.exchange, whole.parts):
+    asked = _questions(_read(index, operation, operation.response))
+    for part in map(index.exchange, operation.parts):
         if part.direction is Direction.OUT:
             response = _read(index, part, part.response)
             if "result" in response:
                 yield from _answer(part.method, _member(response, "result"))
-        elif is_round(part, whole):
+        elif is_round(part, operation):
             given = _member(_member(_read(index, part, part.request), "params"), "inputResponses")
             for key, method in asked.items():
                 if key in given:
@@ -175,5 +175,5 @@ def _read(index: Index, exchange: Exchange, frame: int | None) -> Mapping[str, A
 
 
 def _member(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+    member = value.get(name)
+    return member if isinstance(member, dict) else {}

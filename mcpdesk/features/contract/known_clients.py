@@ -112,9 +112,9 @@ class ClientFinding(NamedTuple):
     def finding(self) -> Finding:
         """Convert it to a general finding."""
         item = self.fact.item
-        told = f"{self.fact.text}; {self.claim.client}: {self.effect}"
+        message = f"{self.fact.text}; {self.claim.client}: {self.effect}"
         subject = f"{item.kind} {item.name}" if item else ""
-        return Finding(self.claim.level, told, item.location if item else "", subject)
+        return Finding(self.claim.level, message, item.location if item else "", subject)
 
 
 @cache
@@ -128,31 +128,31 @@ def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[Cli
 
     `clients` limits the result to these clients. All are checked if it is empty.
     """
-    found = [
+    findings = [
         ClientFinding(claim, fact)
         for claim in claims()
         if not clients or claim.client in clients
         for fact in CHECKS[claim.check](claim.rule, offering)
     ]
-    return sorted(found, key=lambda each: list(Level).index(each.claim.level))
+    return sorted(findings, key=lambda each: list(Level).index(each.claim.level))
 
 
 def asked_of_clients(folder: Path) -> dict[str, str]:
     """Return the client features that a folder's code uses, each with its first use, such as
     `tools/a.py:3`.
     """
-    found = dict[str, str]()
+    requests = dict[str, str]()
     for path in sorted(folder.rglob("*.py")):
-        place = path.relative_to(folder)
-        if any(part.startswith((".", "_")) for part in place.parts[:-1]) or path.stat().st_size > LARGEST:
+        relative = path.relative_to(folder)
+        if any(part.startswith((".", "_")) for part in relative.parts[:-1]) or path.stat().st_size > LARGEST:
             continue
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, RecursionError):
             continue  # the loader reports it
         for feature, line in _asked_in(tree):
-            found.setdefault(feature, f"{place.as_posix()}:{line}")
-    return found
+            requests.setdefault(feature, f"{relative.as_posix()}:{line}")
+    return requests
 
 
 def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -172,8 +172,8 @@ def _called(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
         called = rule.form.format(server=offering.server, tool=tool.name)
         if len(called) > rule.most:
-            said = f"with its server it is {called}," if called != tool.name else "its name has"
-            yield Fact(f"{said} {len(called)} characters", tool)
+            subject = f"with its server it is {called}," if called != tool.name else "its name has"
+            yield Fact(f"{subject} {len(called)} characters", tool)
 
 
 def _tool_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -266,11 +266,11 @@ def _lacks(rule: Rule, offering: Offering) -> Iterator[Fact]:
         "resources": _counted(len(offering.of("resource", "template")), "resource"),
         "prompts": _counted(len(offering.of("prompt")), "prompt"),
         "tasks": f"tools that can be tasks: {_named(tasks)}" if tasks else "",
-        **{feature: f"{feature} is used in {place}" for feature, place in offering.asks.items()},
+        **{feature: f"{feature} is used in {location}" for feature, location in offering.asks.items()},
     }
     for feature in rule.features:
-        if told := there.get(feature, ""):
-            yield Fact(told, feature=feature)
+        if lack := there.get(feature, ""):
+            yield Fact(lack, feature=feature)
 
 
 CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
@@ -314,8 +314,8 @@ def _parts(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, 
 
 
 def _is_of(schema: Mapping[str, Any], kind: str) -> bool:
-    said = schema.get("type")
-    return said == kind or (isinstance(said, list) and kind in said)
+    type_name = schema.get("type")
+    return type_name == kind or (isinstance(type_name, list) and kind in type_name)
 
 
 def _counted(count: int, word: str) -> str:

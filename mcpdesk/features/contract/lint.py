@@ -48,7 +48,7 @@ def lint(
     server: Server, manifest: Manifest, warnings: tuple[str, ...], environment: Mapping[str, str]
 ) -> list[Finding]:
     """Return all findings about a hosted server, errors first. `warnings` come from the host."""
-    found = [
+    remarks = [
         *load_errors(server, warnings),
         *(from_text(Level.NOTE, text) for text in server.helpers),
         *_unavailable(server),
@@ -72,7 +72,7 @@ def lint(
             for each in _hidden(_texts(prompt), f"prompt {prompt.name}", prompt.source)
         ),
     ]
-    return sorted(found, key=lambda each: list(Level).index(each.level))
+    return sorted(remarks, key=lambda each: list(Level).index(each.level))
 
 
 def _texts(item: Tool | Prompt) -> JSONObject:
@@ -110,30 +110,32 @@ def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, 
 
 def _unavailable(server: Server) -> Iterator[Finding]:
     for skill in server.skills.unavailable:
-        told = f"is not published to clients: {skill.reason}"
-        yield Finding(Level.WARNING, told, skill.source, f"skill {skill.name}")
+        message = f"is not published to clients: {skill.reason}"
+        yield Finding(Level.WARNING, message, skill.source, f"skill {skill.name}")
     for registry in registries(server):
         for each in registry.unavailable:
             if each.is_fit:
-                told = f"is not offered: {each.reason}"
-                yield Finding(Level.NOTE, told, each.source, f"{registry.kind} {each.name}")
+                message = f"is not offered: {each.reason}"
+                yield Finding(Level.NOTE, message, each.source, f"{registry.kind} {each.name}")
 
 
 def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
     if not any(len(each) or each.unavailable for each in registries(server)):
-        told = "no items: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
-        yield Finding(Level.WARNING, told)
+        message = "no items: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
+        yield Finding(Level.WARNING, message)
     yield from _extent(server.instructions, len(server.tools), manifest.source("instructions"))
 
 
 def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding]:
     size = len(instructions.encode("utf-8", "replace"))
     if size > CUT_BYTES:
-        told = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"
-        yield Finding(Level.WARNING, told, source)
+        message = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"
+        yield Finding(Level.WARNING, message, source)
     if tools > MANY_TOOLS:
-        told = f"{tools} tools; Cursor takes {MANY_TOOLS} of all servers together. Use modes to offer fewer"
-        yield Finding(Level.WARNING, told)
+        message = (
+            f"{tools} tools; Cursor takes {MANY_TOOLS} of all servers together. Use modes to offer fewer"
+        )
+        yield Finding(Level.WARNING, message)
 
 
 def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -142,18 +144,18 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
     if jwt is None:
         return
     if jwt.secret_env and not environment.get(jwt.secret_env):
-        told = f"auth.jwt.secret_env: {jwt.secret_env} is not set here, so no token is accepted"
-        yield Finding(Level.NOTE, told, manifest.source("auth", "jwt", "secret_env"))
+        message = f"auth.jwt.secret_env: {jwt.secret_env} is not set here, so no token is accepted"
+        yield Finding(Level.NOTE, message, manifest.source("auth", "jwt", "secret_env"))
     if jwt.jwks_file and not (manifest.folder / jwt.jwks_file).is_file():
-        told = f"auth.jwt.jwks_file: file {jwt.jwks_file} does not exist, so no token is accepted"
-        yield Finding(Level.WARNING, told, manifest.source("auth", "jwt", "jwks_file"))
+        message = f"auth.jwt.jwks_file: file {jwt.jwks_file} does not exist, so no token is accepted"
+        yield Finding(Level.WARNING, message, manifest.source("auth", "jwt", "jwks_file"))
 
 
 def _libraries(manifest: Manifest) -> Iterator[Finding]:
     """Yield notes on built-in tools that need libraries of an optional extra."""
     for name in manifest.builtins:
-        if told := missing_libraries(name):
-            yield Finding(Level.NOTE, told, manifest.source("builtins"), f"tool {name}")
+        if lack := missing_libraries(name):
+            yield Finding(Level.NOTE, lack, manifest.source("builtins"), f"tool {name}")
 
 
 def _token_needs(server: Server, manifest: Manifest) -> Iterator[Finding]:
@@ -162,15 +164,15 @@ def _token_needs(server: Server, manifest: Manifest) -> Iterator[Finding]:
     A stdio client can have a token only in its environment at the start.
     """
     if server.requires_jwt:
-        told = (
+        message = (
             f"auth.requires_jwt: over stdio nothing is listed unless {TOKEN_VARIABLE} has the client's token"
         )
-        yield Finding(Level.NOTE, told, manifest.source("auth", "requires_jwt"))
+        yield Finding(Level.NOTE, message, manifest.source("auth", "requires_jwt"))
         return
     for tool in server.tools:
         if tool.requires_jwt:
-            told = f"needs a token: over stdio it is not listed unless {TOKEN_VARIABLE} has one"
-            yield Finding(Level.NOTE, told, tool.source, f"tool {tool.name}")
+            message = f"needs a token: over stdio it is not listed unless {TOKEN_VARIABLE} has one"
+            yield Finding(Level.NOTE, message, tool.source, f"tool {tool.name}")
 
 
 def _tool(tool: Tool, server: str) -> Iterator[Finding]:
@@ -214,8 +216,8 @@ def _prompt_findings(
     if not description.strip():
         yield Finding(Level.WARNING, "has no description", source, subject)
     if undescribed:
-        told = f"argument{'s' * (len(undescribed) > 1)} without a description: {', '.join(undescribed)}"
-        yield Finding(Level.WARNING, told, source, subject)
+        message = f"argument{'s' * (len(undescribed) > 1)} without a description: {', '.join(undescribed)}"
+        yield Finding(Level.WARNING, message, source, subject)
 
 
 def _template(template: ResourceTemplate) -> Iterator[Finding]:
@@ -228,8 +230,8 @@ def _template(template: ResourceTemplate) -> Iterator[Finding]:
 def _resources(server: Server) -> Iterator[Finding]:
     for resource in server.resources:
         if (resource.size or 0) > LARGE_RESOURCE:
-            told = f"holds {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which clients read at once"
-            yield Finding(Level.NOTE, told, resource.source, f"resource {resource.uri}")
+            message = f"holds {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which clients read at once"
+            yield Finding(Level.NOTE, message, resource.source, f"resource {resource.uri}")
 
 
 def lint_offers(
@@ -239,7 +241,7 @@ def lint_offers(
 
     `problems` are errors that concern whole lists instead of single items.
     """
-    found = [
+    remarks = [
         *(from_text(Level.ERROR, text) for text in problems),
         *_extent(instructions, sum(offer.kind == "tool" for offer in offers)),
         *(finding for offer in offers for finding in _offer(server, offer)),
@@ -251,14 +253,14 @@ def lint_offers(
         *_hidden({"instructions": instructions}, "server"),
     ]
     if not offers:
-        found.append(Finding(Level.WARNING, "no items"))
-    return sorted(found, key=lambda each: list(Level).index(each.level))
+        remarks.append(Finding(Level.WARNING, "no items"))
+    return sorted(remarks, key=lambda each: list(Level).index(each.level))
 
 
 def _offer(server: str, offer: Offer) -> Iterator[Finding]:
     subject, definition = f"{offer.kind} {offer.name}", offer.definition
-    for told in _malformed(offer):
-        yield Finding(Level.ERROR, told, subject=subject)
+    for fault in _malformed(offer):
+        yield Finding(Level.ERROR, fault, subject=subject)
     if offer.kind == "tool":
         _, usable = schema_faults(definition["inputSchema"])
         yield from _tool_findings(offer.name, offer.description, usable, server)
@@ -303,20 +305,20 @@ NAMED = 8
 
 def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of an input schema: unclear to models, or the reason why clients reject the tool."""
-    found = dict(_parameters(schema))
+    parameters = dict(_parameters(schema))
     yield from _parameter_remarks(
-        "without a description", [name for name, part in found.items() if not _described(part)]
+        "without a description", [name for name, part in parameters.items() if not _described(part)]
     )
     yield from _parameter_remarks(
-        "without a type", [name for name, part in found.items() if not _says_what(part)]
+        "without a type", [name for name, part in parameters.items() if not _says_what(part)]
     )
-    odd = [name for name in found if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))]
+    odd = [name for name in parameters if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))]
     yield from _parameter_remarks("with a name that model APIs reject", odd)
     for key in ALTERNATIVES:
         if key in schema:
             yield f"{key} is at the top of the input schema, where model APIs reject it"
     yield from _required(schema)
-    yield from _defaults(found, schema)
+    yield from _defaults(parameters, schema)
 
 
 def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -354,9 +356,9 @@ def _required(schema: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{name!r} is required, but is not a property: no call can be valid"
 
 
-def _defaults(found: Mapping[str, Mapping[str, Any]], schema: Mapping[str, Any]) -> Iterator[str]:
+def _defaults(parameters: Mapping[str, Mapping[str, Any]], schema: Mapping[str, Any]) -> Iterator[str]:
     shared = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
-    for name, part in found.items():
+    for name, part in parameters.items():
         for key in ("default", "examples"):
             given = part.get(key, [])
             values = (

@@ -61,45 +61,45 @@ def lock_file_path(
             f"Write it with `{_command(target, 'NAME.lock.json', packages)}`, and compare without --update.",
         )
     own = server_folder(target) / LOCK_NAME if is_folder else None
-    place = Path(file).expanduser() if file else own
-    assert place is not None
-    if not update and not place.exists():
-        told = f"No lock {place}, so nothing was compared."
+    path = Path(file).expanduser() if file else own
+    assert path is not None
+    if not update and not path.exists():
+        message = f"No lock {path}, so nothing was compared."
         raise DeskUserError(
-            told, f"Write it with `{_command(target, file or '', packages)}`, and keep it with the source."
+            message, f"Write it with `{_command(target, file or '', packages)}`, and keep it with the source."
         )
-    return LockPlace(place, update, own is not None and place.resolve() == own)
+    return LockPlace(path, update, own is not None and path.resolve() == own)
 
 
-def differences(place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Remark]:
+def differences(lock_place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Remark]:
     """Compare a contract with the lock, and write the lock if requested.
 
     Raises: DeskUserError if the lock file cannot be read or written, or belongs to another server.
     """
-    kept = Lock(now.server, now.definitions) if not place.file.exists() else _read(place.file)
-    is_other = bool(kept.server and now.server and kept.server != now.server)
-    if is_other and not (place.is_written and place.is_own):
+    lock = Lock(now.server, now.definitions) if not lock_place.file.exists() else _read(lock_place.file)
+    is_other = bool(lock.server and now.server and lock.server != now.server)
+    if is_other and not (lock_place.is_written and lock_place.is_own):
         raise DeskUserError(
-            f"{place.file} is the lock of the server {kept.server!r}, and this is {now.server!r}.",
+            f"{lock_place.file} is the lock of the server {lock.server!r}, and this is {now.server!r}.",
             "Name another file with --lock FILE"
-            + (", or remove this one first." if place.is_written else "."),
+            + (", or remove this one first." if lock_place.is_written else "."),
         )
-    found = [
+    lines = [
         Remark(
             change.verdict,
             change.description,
-            now.sources.get((change.kind, change.name)) or place.file.name,
+            now.sources.get((change.kind, change.name)) or lock_place.file.name,
             f"{change.kind} {change.name}",
-            change.is_breaking and not place.is_written,
+            change.is_breaking and not lock_place.is_written,
         )
-        for change in contract_changes(kept.definitions, now.definitions)
+        for change in contract_changes(lock.definitions, now.definitions)
     ]
-    if place.is_written and is_faulty:
-        print_message(f"mcpdesk: {place.file} is not written until the errors are fixed.")
-    elif place.is_written:
-        write_report(place.file, lock_text(now.definitions, now.server))
-        print_message(f"mcpdesk: wrote {place.file}; keep it with the source")
-    return found
+    if lock_place.is_written and is_faulty:
+        print_message(f"mcpdesk: {lock_place.file} is not written until the errors are fixed.")
+    elif lock_place.is_written:
+        write_report(lock_place.file, lock_text(now.definitions, now.server))
+        print_message(f"mcpdesk: wrote {lock_place.file}; keep it with the source")
+    return lines
 
 
 def _read(file: Path) -> Lock:

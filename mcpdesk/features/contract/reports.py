@@ -47,9 +47,9 @@ def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
     cases = list[JUnitCase]()
     for subject in subjects:
         kind, _, name = subject.partition(" ")
-        told = [each for each in remarks if each.subject == subject]
+        own_remarks = [each for each in remarks if each.subject == subject]
         mistakes, others = (
-            "\n".join(str(each) for each in told if each.is_mistake is bad) for bad in (True, False)
+            "\n".join(str(each) for each in own_remarks if each.is_mistake is bad) for bad in (True, False)
         )
         cases.append(JUnitCase(kind, name or "server", mistakes, output=others))
     return junit_report("mcpdesk check", cases)
@@ -86,10 +86,10 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
     fallback = next((each for each in (*_named_files(target), *_known_files()) if each.is_file()), report)
     results = []
     for remark in remarks:
-        place, line = _file_and_line(remark, folder, lock) if folder.is_dir() else (lock, 1)
-        if place is None or not place.is_file():
-            place, line = (_any_file(folder) or fallback) if folder.is_dir() else fallback, 1
-        results.append(_sarif_result(remark, place, line))
+        path, line = _file_and_line(remark, folder, lock) if folder.is_dir() else (lock, 1)
+        if path is None or not path.is_file():
+            path, line = (_any_file(folder) or fallback) if folder.is_dir() else fallback, 1
+        results.append(_sarif_result(remark, path, line))
     run = {"tool": {"driver": driver}, "results": results}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
@@ -131,24 +131,24 @@ def _known_files() -> Iterator[Path]:
 def _sarif_rule(rule: str, remark: Remark) -> dict[str, Any]:
     """Return the description of a rule, with the members that GitHub code scanning requires."""
     origin = remark.origin
-    told = f"{origin['client']}: {origin['effect']}" if origin else _SARIF_RULES[remark.word]
+    message = f"{origin['client']}: {origin['effect']}" if origin else _SARIF_RULES[remark.word]
     help_text = (
         f"Known since {origin['date']}: {origin['source']}" if origin else f"See mcpdesk check, {HOME}."
     )
-    texts = {"shortDescription": told, "fullDescription": f"{told}.", "help": help_text}
+    texts = {"shortDescription": message, "fullDescription": f"{message}.", "help": help_text}
     described = {"id": rule, **{member: {"text": text} for member, text in texts.items()}}
     return described | ({"helpUri": origin["source"]} if origin else {})
 
 
-def _sarif_result(remark: Remark, place: Path, line: int) -> dict[str, Any]:
-    told = ": ".join(part for part in (remark.subject, remark.message) if part)
+def _sarif_result(remark: Remark, path: Path, line: int) -> dict[str, Any]:
+    message = ": ".join(part for part in (remark.subject, remark.message) if part)
     where = {
-        "artifactLocation": {"uri": quote(Path(os.path.relpath(place)).as_posix())},
+        "artifactLocation": {"uri": quote(Path(os.path.relpath(path)).as_posix())},
         "region": {"startLine": line},
     }
     return {
         "ruleId": remark.rule or remark.word,
         "level": _SARIF_LEVELS.get(remark.word, "note"),
-        "message": {"text": told},
+        "message": {"text": message},
         "locations": [{"physicalLocation": where}],
     }

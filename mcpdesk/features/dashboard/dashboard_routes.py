@@ -233,10 +233,10 @@ class DashboardRoutes:
     async def _exchange(self, request: web.BaseRequest) -> web.StreamResponse:
         number = _number(request, "number")
         updates = await self._running()
-        found = await updates.on_thread(updates.board.exchange, number)
-        if found is None:
+        exchange = await updates.on_thread(updates.board.exchange, number)
+        if exchange is None:
             return plain_error(404, f"exchange {number} does not exist")
-        return json_answer(200, encode(found))
+        return json_answer(200, encode(exchange))
 
     async def _older(self, request: web.BaseRequest) -> web.StreamResponse:
         updates = await self._running()

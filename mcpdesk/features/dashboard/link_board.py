@@ -138,20 +138,22 @@ def _side(index: Index, exchange: Exchange, frame: int | None, schema: Any) -> M
     value, problem = message(index, exchange, frame, schema)
     text = _text(value)
     cut = len(text) - MOST_TEXT
-    said = http(index, exchange, frame)
+    http_note = http(index, exchange, frame)
     return {
         "text": text[:MOST_TEXT],
         "problem": problem or (f"{cut:,} more characters are not shown" if cut > 0 else ""),
-        "http": None if said is None else {"line": said[0], "headers": [list(pair) for pair in said[1]]},
+        "http": None
+        if http_note is None
+        else {"line": http_note[0], "headers": [list(pair) for pair in http_note[1]]},
     }
 
 
 def _event(index: Index, exchange: Exchange, frame: int) -> Mapping[str, Any]:
-    kept = index.frame(frame)
+    stored_frame = index.frame(frame)
     value = message(index, exchange, frame).value
     is_object = isinstance(value, dict)
     return {
-        "after_s": None if kept is None else kept.time - exchange.started,
+        "after_s": None if stored_frame is None else stored_frame.time - exchange.started,
         "method": str(value.get("method", "")) if is_object else "",
         "text": _text(value.get("params") if is_object else value)[:2000],
     }
@@ -246,10 +248,10 @@ def _item(item: CatalogueItem) -> Json:
 
 
 def _client(client: ClientView) -> Json:
-    told = _fields(
+    fields = _fields(
         client, "connection connections server name transport opened calls errors p50_s p95_s tools mode"
     )
-    return told | _fields(client, "caller seen left replica") | {"revision": with_era(client.revision)}
+    return fields | _fields(client, "caller seen left replica") | {"revision": with_era(client.revision)}
 
 
 def _job(job: JobView) -> Json:
@@ -279,8 +281,8 @@ def _line(line: LogLine) -> Json:
 
 
 def _question(question: Question) -> Json:
-    told = _fields(question, "id kind server replica asker tool asked deadline may_cancel")
-    return told | {"pages": [_page(page) for page in question.pages]}
+    fields = _fields(question, "id kind server replica asker tool asked deadline may_cancel")
+    return fields | {"pages": [_page(page) for page in question.pages]}
 
 
 def _page(page: Page) -> Json:
@@ -453,10 +455,10 @@ class LinkBoard:
 
     def _made(self, name: str, key: object, make: Callable[[], Any]) -> Any:
         """Return the cached value if `key` is unchanged, else create a new one."""
-        kept = self._cache.get(name)
-        if kept is None or kept[0] != key:
-            kept = self._cache[name] = (key, make())
-        return kept[1]
+        cached = self._cache.get(name)
+        if cached is None or cached[0] != key:
+            cached = self._cache[name] = (key, make())
+        return cached[1]
 
     def _logs(self) -> Any:
         """Return log lines, which may be `LOG_S` seconds old."""
@@ -471,9 +473,9 @@ class LinkBoard:
 
     def _statistics(self) -> Any:
         """Return statistics, computed at most once in `COUNT_S` seconds because every call changes them."""
-        counted, kept, now = self._link.traffic.statistics, self._cache.get("statistics"), monotonic()
-        if kept is not None and now < self._counted + COUNT_S:
-            return kept[1]
+        counted, cached, now = self._link.traffic.statistics, self._cache.get("statistics"), monotonic()
+        if cached is not None and now < self._counted + COUNT_S:
+            return cached[1]
         self._counted = now
         key = counted.version, self._costs.version
         return self._made("statistics", key, lambda: statistics_json(counted, self._costs.now()))
@@ -495,8 +497,8 @@ class LinkBoard:
         if server not in {each.name for each in self._link.view().servers}:
             return None
         items = self._link.catalogue(server).items
-        found = (item for item in items if item.kind is ItemKind.TOOL and item.name == tool)
-        return next((item.definition.get("inputSchema") for item in found), None)
+        tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == tool)
+        return next((item.definition.get("inputSchema") for item in tools), None)
 
 
 Verdict: TypeAlias = tuple[int, Mapping[str, Any]]
@@ -623,10 +625,10 @@ class Acts:
 
     def _callback(self, given: Any, do: Callable[[str, int], None]) -> Verdict:
         wanted = _read(given, OfCallback)
-        found = (
+        matches = (
             one for one in self._link.callbacks() if (one.server, one.id) == (wanted.server, wanted.callback)
         )
-        callback = next(found, None)
+        callback = next(matches, None)
         if callback is None:
             return 404, {"error": "the callback no longer exists"}
         if callback.due is None:

@@ -33,16 +33,16 @@ def curl(
     if frame is None:
         return ""
     body = message(index, exchange, frame, schema).value
-    said = http(index, exchange, frame)
-    if said is None:
+    http_note = http(index, exchange, frame)
+    if http_note is None:
         pairs = {**_headers(exchange, body), **(headers or {})}
         return _command("POST", url or "http://127.0.0.1:3333/mcp", pairs.items(), body)
-    line, given = said
+    line, given = http_note
     method, _, rest = line.partition(" ")
     path = rest.rpartition(" ")[0] or rest
     host = next((value for name, value in given if name.lower() == "host"), "127.0.0.1:3333")
-    kept = [pair for pair in given if pair[0].lower() not in _OWN_HEADERS]
-    return _command(method, f"http://{host}{path}", kept, body)
+    shown_headers = [pair for pair in given if pair[0].lower() not in _OWN_HEADERS]
+    return _command(method, f"http://{host}{path}", shown_headers, body)
 
 
 def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
@@ -50,8 +50,8 @@ def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     for number in numbers:
         one = index.exchange(number)
         if one.kind is ExchangeKind.REQUEST and one.direction is Direction.IN and one.request is not None:
-            told = clean(" ".join(heading(one).split()), newlines=False)
-            yield f"# {number}. {told}\n{curl(index, number)}\n\n".encode("utf-8", "replace")
+            title = clean(" ".join(heading(one).split()), newlines=False)
+            yield f"# {number}. {title}\n{curl(index, number)}\n\n".encode("utf-8", "replace")
 
 
 def _headers(exchange: Exchange, body: Any) -> dict[str, str]:

@@ -112,9 +112,9 @@ def export_command(
                 recorder = next(filter(None, (each.case_recorder() for each in offering("case_recorder"))))
                 numbers = recorder.recordable(index, numbers)
                 _tell_of_servers({index.exchange(number).server for number in numbers})
-                found = recorder.cases(index, numbers)
-                _write(recorder.case_file(found), output)
-                return print_message(f"{len(found):,} test cases of {len(numbers):,} calls")
+                lines = recorder.cases(index, numbers)
+                _write(recorder.case_file(lines), output)
+                return print_message(f"{len(lines):,} test cases of {len(numbers):,} calls")
             if ending == "capture":
                 pieces = redacted(index, archive.call_logs, _redactor(), numbers if query else None)
             elif ending in printers:
@@ -131,8 +131,8 @@ def export_command(
 
 def _tell_of_servers(names: set[str]) -> None:
     if len(names) > 1:
-        told = ", ".join(sorted(names))
-        print_message(f"These are calls of {told}; --filter server:NAME selects one server.")
+        listed = ", ".join(sorted(names))
+        print_message(f"These are calls of {listed}; --filter server:NAME selects one server.")
 
 
 @contextmanager

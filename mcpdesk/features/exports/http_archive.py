@@ -41,8 +41,8 @@ def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
 
 
 def _har_entry(index: Index, exchange: Exchange) -> dict[str, Any]:
-    kept = None if exchange.response is None else index.frame(exchange.response)
-    ended = kept.time if kept else exchange.ended
+    response_frame = None if exchange.response is None else index.frame(exchange.response)
+    ended = response_frame.time if response_frame else exchange.ended
     took_ms = 0.0 if ended is None else max(0.0, round((ended - exchange.started) * 1000, 3))
     return {
         "startedDateTime": moment_of(exchange),
@@ -65,12 +65,12 @@ def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
     line, headers = http(index, exchange, exchange.request) or ("", ())
     method, _, rest = line.partition(" ")
     path, _, version = rest.rpartition(" ")
-    body, said = _har_body(index, exchange, exchange.request)
+    body, text = _har_body(index, exchange, exchange.request)
     return {
         "method": method,
         "url": f"http://{_header(headers, 'host') or 'localhost'}{path}",
         "httpVersion": version,
-        **_har_common(headers, body, said),
+        **_har_common(headers, body, text),
         "queryString": [{"name": name, "value": value} for name, value in parse_qsl(_query(path), True)],
         "postData": {"mimeType": _header(headers, "content-type"), "text": body},
     }
@@ -82,13 +82,13 @@ def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
     line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
     version, _, rest = line.partition(" ")
     status, _, words = rest.partition(" ")
-    body, said = ("", "") if frame is None else _har_body(index, exchange, frame)
+    body, text = ("", "") if frame is None else _har_body(index, exchange, frame)
     content = {"size": len(body.encode("utf-8", "replace")), "text": body}
     return {
         "status": int(status) if len(status) == 3 and status.isdecimal() else 0,
         "statusText": words,
         "httpVersion": version,
-        **_har_common(headers, body, said),
+        **_har_common(headers, body, text),
         "content": {**content, "mimeType": _header(headers, "content-type") or "application/json"},
         "redirectURL": "",
     }

@@ -87,8 +87,8 @@ def _side(index: Index, exchange: Exchange, frame: int) -> dict[str, Any]:
     side: dict[str, Any] = {"message": value}
     if problem:
         side["problem"] = problem
-    if said := http(index, exchange, frame):
-        side["http"] = {"line": said[0], "headers": said[1]}
+    if http_note := http(index, exchange, frame):
+        side["http"] = {"line": http_note[0], "headers": http_note[1]}
     return side
 
 

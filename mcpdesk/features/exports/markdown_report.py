@@ -66,14 +66,14 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
     """Yield counts and names, then the most frequent errors and the slowest calls."""
     failures: dict[tuple[str, str], _Failure] = {}
     times: dict[tuple[str, str], list[tuple[float, int]]] = {}
-    peers, servers, whole = dict[str, None](), dict[str, None](), 0
+    peers, servers, count = dict[str, None](), dict[str, None](), 0
     began, ended = inf, 0.0
     for one in map(index.exchange, numbers):
         peers[one.peer], servers[one.server] = None, None
         began, ended = min(began, one.started), max(ended, one.ended or one.started)
         if one.part_of is not None:
             continue
-        whole += 1
+        count += 1
         title = title_of(one)
         if one.kind is ExchangeKind.REQUEST and one.ended is not None:
             seconds = one.elapsed(0) if one.response is None else index.table.pace[one.number]
@@ -85,16 +85,22 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
     if not numbers:
         return
     failed = sum(one.count for one in failures.values())
-    counts = f"{whole:,} exchange{'' if whole == 1 else 's'}, {failed:,} failed"
+    counts = f"{count:,} exchange{'' if count == 1 else 's'}, {failed:,} failed"
     yield f"{counts}, from {time_text(began)} to {time_text(ended)}. "
     yield f"Clients: {_plain(_some(peers))}. Servers: {_plain(_some(servers))}.\n\n"
     if failures:
         yield "## Errors\n\n| message | error | count | first # | clients |\n"
         yield "| --- | --- | --: | --- | --- |\n"
         ranked = sorted(failures.items(), key=lambda item: -item[1].count)
-        for (title, _), found in ranked[:_MOST_ROWS]:
-            first = f"{found.first.number} at {moment_of(found.first)}"
-            cells = [title, _shortened(found.message), f"{found.count:,}", first, _some(found.peers)]
+        for (title, _), group_calls in ranked[:_MOST_ROWS]:
+            first = f"{group_calls.first.number} at {moment_of(group_calls.first)}"
+            cells = [
+                title,
+                _shortened(group_calls.message),
+                f"{group_calls.count:,}",
+                first,
+                _some(group_calls.peers),
+            ]
             yield _cells(cells)
         yield _left_out(len(ranked))
     if times:
@@ -159,8 +165,10 @@ def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[st
 def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterator[str]:
     value, problem = message(index, exchange, frame)
     yield f"\n{title}{f' ({_plain(problem)})' if problem else ''}:\n\n"
-    if said := http(index, exchange, frame):
-        lines = "\n".join(clean(line) for line in (said[0], *(f"{name}: {value}" for name, value in said[1])))
+    if http_note := http(index, exchange, frame):
+        lines = "\n".join(
+            clean(line) for line in (http_note[0], *(f"{name}: {value}" for name, value in http_note[1]))
+        )
         fence = _fence(lines)
         yield f"{fence}http\n{lines}\n{fence}\n\n"
     yield _fenced(value)
@@ -185,13 +193,13 @@ def _gap_row(gap: Gap) -> str:
 
 def _row(index: Index, exchange: Exchange) -> str:
     took = "" if exchange.ended is None else _ms(exchange.elapsed(0))
-    said = summary(index, exchange)
-    answered = f"→ {_shortened(said.answered)}" if said.answered else ""
+    texts = summary(index, exchange)
+    answered = f"→ {_shortened(texts.answered)}" if texts.answered else ""
     cells = [
         str(exchange.number),
         moment_of(exchange),
         exchange.peer,
-        " ".join(filter(None, (title_of(exchange), _shortened(said.asked), answered))),
+        " ".join(filter(None, (title_of(exchange), _shortened(texts.asked), answered))),
         "" if exchange.id is None else str(exchange.id),
         exchange.status.value,
         took,

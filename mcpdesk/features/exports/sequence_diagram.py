@@ -26,8 +26,8 @@ _ASKS_A_PERSON = "elicitation/create"
 def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     """Yield a diagram of the first `MOST_EXCHANGES` exchanges, with messages in the order of their times."""
     chosen = [one for one in map(index.exchange, numbers) if one.kind is not ExchangeKind.MALFORMED]
-    told = {frame for one in chosen for frame in one.notifications}
-    chosen = [one for one in chosen if one.request is None or one.request not in told]
+    frames = {frame for one in chosen for frame in one.notifications}
+    chosen = [one for one in chosen if one.request is None or one.request not in frames]
     shown = chosen[:MOST_EXCHANGES]
     names = _Participants()
     lines = [line for one in shown for line in _lines(index, one, names)]
@@ -90,12 +90,12 @@ def _lines(index: Index, one: Exchange, names: _Participants) -> Iterator[tuple[
         words = "no answer" if one.ended is None else f"{one.status}, no answer"
         yield one.ended or one.started, f"Note over {client},{server}: {title}: {words}"
         return
-    said = summary(index, one)
-    has_failed = one.status in (Status.ERROR, Status.TOOL_ERROR) or said.has_failed
+    texts = summary(index, one)
+    has_failed = one.status in (Status.ERROR, Status.TOOL_ERROR) or texts.has_failed
     took = f"{one.elapsed(0) * 1000:.1f} ms"
     answer = f"{one.status if has_failed or one.status is not Status.OK else 'ok'}, {took}"
     if has_failed or person:
-        answer += f": {said.answered}"
+        answer += f": {texts.answered}"
     if person:
         yield one.ended, f"{person}-->>{asked}: {_plain(answer)}"
     yield one.ended, f"{asked}{'--x' if has_failed else '-->>'}{asks}: {_plain(answer)}"

@@ -76,12 +76,12 @@ def load_command(
 
     for way in transports_of(over, is_folder):
 
-        async def run(server: ConnectedServer, way: str = way) -> None:
+        async def run(server: ConnectedServer, transport: str = way) -> None:
             tools = server.connection.tools
             schema = tools.get(tool, {}).get("inputSchema", {})
             plan = LoadPlan(tool, fitted(given, texts, schema), rate, seconds)
             result = await run_load(server.connection, plan)
-            found[way] = as_facts(result, {} if server.host is None else mean_phases(server.host, tool))
+            found[transport] = as_facts(result, {} if server.host is None else mean_phases(server.host, tool))
 
         with started_server(way, target, reach) as (opening, _):
             connect_and_run(opening, run)
@@ -135,13 +135,13 @@ class _LastRuns:
 
     def replace(self, key: str, facts: dict[str, Any]) -> dict[str, Any] | None:
         """Store a run as the latest of its kind. Return the previous one, or None."""
-        kept = dict[str, Any]()
+        results = dict[str, Any]()
         with suppress(OSError, ValueError):
-            found = json.loads(self._path.read_bytes())
-            kept = found if isinstance(found, dict) else {}
-        before = kept.pop(key, None)
-        kept[key] = facts
-        newest = dict(list(kept.items())[-self.MOST :])
+            stored = json.loads(self._path.read_bytes())
+            results = stored if isinstance(stored, dict) else {}
+        before = results.pop(key, None)
+        results[key] = facts
+        newest = dict(list(results.items())[-self.MOST :])
         with suppress(OSError):
             private_files.write(self._path, json.dumps(newest).encode())
         return before if isinstance(before, dict) and before.keys() == facts.keys() else None

@@ -116,7 +116,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
     """
     root = _content(file)
     reader = _Reader(root)
-    found, left_out = list[Operation](), list[str]()
+    readable, left_out = list[Operation](), list[str]()
     asked = set(tags) | set(operations)
     known_tags, known_ids = dict[str, int](), dict[str, None]()
     for path, method, item, raw in reader.raw_operations():
@@ -130,7 +130,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
             left_out.append(f"{id_} is deprecated")
             continue
         try:
-            found.append(reader.operation(id_, method, path, tag, item, raw))
+            readable.append(reader.operation(id_, method, path, tag, item, raw))
         except NotUsable as reason:
             left_out.append(f"{id_} {reason}")
     left_out = [*reader.left_out, *left_out]
@@ -139,7 +139,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
             raise DeskUserError(
                 f"{file} has no {what} {missing[0]!r}.", f"It has: {_few([each for each in known if each])}."
             )
-    if not found:
+    if not readable:
         raise DeskUserError(
             f"{file} has no operation that can be a tool.",
             "; ".join(left_out[:LISTED]) or "Its paths are empty.",
@@ -155,7 +155,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
             for each in map(_mapping, _list(root.get("tags")))
         },
         keys=reader.keys(),
-        operations=tuple(found),
+        operations=tuple(readable),
         left_out=tuple(left_out),
         resolve=reader.resolve,
     )
@@ -198,12 +198,12 @@ def _content(file: Path) -> Mapping[str, Any]:
         raise DeskUserError(f"{file}: invalid JSON: {str(error).partition(chr(10))[0]}.") from None
     version = content.get("openapi") if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
-        said = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
-        told = said or (f"openapi is {version!r}" if version else "it has no member openapi")
+        format_fault = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
+        message = format_fault or (f"openapi is {version!r}" if version else "it has no member openapi")
         hint = (
             "Use a document of OpenAPI 3.0 or 3.1; converters for Swagger 2.0 exist, such as swagger2openapi."
         )
-        raise DeskUserError(f"{file} is not an OpenAPI 3.0 or 3.1 document: {told}.", hint)
+        raise DeskUserError(f"{file} is not an OpenAPI 3.0 or 3.1 document: {message}.", hint)
     return content
 
 
@@ -227,13 +227,13 @@ class _Reader:
     def _at(self, reference: str) -> Any:
         if not reference.startswith("#/"):
             raise NotUsable(f"refers to another file: {_text(reference)[:80]}")
-        found: Any = self._root
+        value: Any = self._root
         for part in reference[2:].split("/"):
             name = unquote(part).replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, Mapping) else None
-        if found is None:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if value is None:
             raise NotUsable(f"refers to a missing definition: {_text(reference)[:80]}")
-        return found
+        return value
 
     def raw_operations(self) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
         """Yield path, method, path item and operation of every operation in the document."""
@@ -256,7 +256,9 @@ class _Reader:
             parameter = self._parameter(_mapping(self.resolve(each)))
             if parameter.location != "header" or parameter.name.lower() not in IGNORED_HEADERS:
                 given[parameter.location, parameter.name] = parameter
-        missing = set(re.findall(r"\{([^{}]+)\}", path)) - {name for place, name in given if place == "path"}
+        missing = set(re.findall(r"\{([^{}]+)\}", path)) - {
+            name for location, name in given if location == "path"
+        }
         if missing:
             raise NotUsable(f"does not describe {{{min(missing)}}} of its path")
         return Operation(
@@ -272,22 +274,22 @@ class _Reader:
         )
 
     def _parameter(self, raw: Mapping[str, Any]) -> ApiParameter:
-        name, place = str(raw.get("name", "")), str(raw.get("in", ""))
-        if place not in ("path", "query", "header", "cookie"):
-            raise NotUsable(f"has a parameter in {_text(place)!r}")
-        if place in ("header", "cookie") and not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise NotUsable(f"has a {place} called {_text(name)!r}")
+        name, location = str(raw.get("name", "")), str(raw.get("in", ""))
+        if location not in ("path", "query", "header", "cookie"):
+            raise NotUsable(f"has a parameter in {_text(location)!r}")
+        if location in ("header", "cookie") and not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise NotUsable(f"has a {location} called {_text(name)!r}")
         content = next(iter(_mapping(raw.get("content")).items()), None)
         if content is not None and not JSON_TYPE.fullmatch(str(content[0])):
             raise NotUsable(f"has a parameter of {_text(content[0])}")
         schema = self._schema(_mapping(content[1]).get("schema") if content else raw.get("schema"))
-        style = str(raw.get("style") or ("form" if place in ("query", "cookie") else "simple"))
+        style = str(raw.get("style") or ("form" if location in ("query", "cookie") else "simple"))
         return ApiParameter(
             name=name,
-            location=place,
+            location=location,
             schema=schema,
             description=_text(raw.get("description") or schema.get("description")),
-            is_required=place == "path" or raw.get("required") is True,
+            is_required=location == "path" or raw.get("required") is True,
             style=style,
             explode=bool(raw.get("explode", style == "form")),
             is_json=content is not None,
@@ -316,20 +318,20 @@ class _Reader:
     def keys(self) -> dict[str, ApiKey]:
         """Return the keys of the document, without those of an unknown kind."""
         schemes = _mapping(_mapping(self._root.get("components")).get("securitySchemes"))
-        found = dict[str, ApiKey]()
+        api_keys = dict[str, ApiKey]()
         for name, raw in schemes.items():
             try:
                 scheme = _mapping(self.resolve(raw))
             except NotUsable:
                 continue
-            kind, way = str(scheme.get("type")), str(scheme.get("scheme", "")).lower()
+            kind, http_scheme = str(scheme.get("type")), str(scheme.get("scheme", "")).lower()
             if kind == "apiKey" and scheme.get("in") in ("header", "query", "cookie"):
-                found[str(name)] = ApiKey(str(name), str(scheme["in"]), str(scheme.get("name", "")))
-            elif kind in ("oauth2", "openIdConnect") or (kind == "http" and way == "bearer"):
-                found[str(name)] = ApiKey(str(name), "bearer")
-            elif kind == "http" and way == "basic":
-                found[str(name)] = ApiKey(str(name), "basic")
-        return found
+                api_keys[str(name)] = ApiKey(str(name), str(scheme["in"]), str(scheme.get("name", "")))
+            elif kind in ("oauth2", "openIdConnect") or (kind == "http" and http_scheme == "bearer"):
+                api_keys[str(name)] = ApiKey(str(name), "bearer")
+            elif kind == "http" and http_scheme == "basic":
+                api_keys[str(name)] = ApiKey(str(name), "basic")
+        return api_keys
 
     def _needed_keys(self, raw: Any) -> tuple[str, ...]:
         """Return the first alternative with known keys; empty if no key is required or keys are optional."""

@@ -77,10 +77,10 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
     variables = {key: _variable(prefix, key, document) for key in document.keys}
     needs_url = () if document.url else (f"{prefix}_URL",)
     modules = dict[str, _ToolModule]()
-    taken, tools, left_out = set(RESERVED), list[str](), list(document.left_out)
+    used_names, tools, left_out = set(RESERVED), list[str](), list(document.left_out)
     for operation in document.operations:
         stem = _stem(operation.tag)
-        function = _function_name(operation, taken, max(8, LONGEST_CALLED - len(name)))
+        function = _function_name(operation, used_names, max(8, LONGEST_CALLED - len(name)))
         try:
             text, imports, case = _function(
                 function, operation, types, [*needs_url, *_of(variables, operation)]
@@ -88,7 +88,7 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
         except NotUsable as reason:
             left_out.append(f"{operation.id} {reason}")
             continue
-        taken.add(function)
+        used_names.add(function)
         tools.append(dashed(function))
         module = modules.setdefault(stem, _ToolModule(operation.tag, document.tags.get(operation.tag, "")))
         module.functions.append(text)
@@ -151,19 +151,19 @@ def _readable_id(operation: Operation) -> str:
     return f"{verb or operation.method.lower()} {path}"
 
 
-def _function_name(operation: Operation, taken: set[str], longest: int) -> str:
+def _function_name(operation: Operation, used_names: set[str], longest: int) -> str:
     """Return an unused name. `list` becomes `list_`, but the tool is still called `list`."""
     name = snake(_readable_id(operation), "call")
-    if name in RESERVED and f"{name}_" not in taken:
+    if name in RESERVED and f"{name}_" not in used_names:
         return f"{name}_"
-    return unique(name, taken, longest)
+    return unique(name, used_names, longest)
 
 
 def _stem(tag: str) -> str:
     """Return the file name for a tag, different from other modules of the folder and of Python."""
-    found = snake(tag, "operations")[:40].strip("_")
-    taken = {SERVICE, MODELS, "context", "aiohttp", "mcpdesk"}
-    return f"{found}_tools" if found in taken or found in sys.stdlib_module_names else found
+    stem = snake(tag, "operations")[:40].strip("_")
+    used_names = {SERVICE, MODELS, "context", "aiohttp", "mcpdesk"}
+    return f"{stem}_tools" if stem in used_names or stem in sys.stdlib_module_names else stem
 
 
 def _function(
@@ -179,19 +179,19 @@ def _function(
     signature = ["ctx: Context"]
     signature += [f"{each.name}: {each.hint.full}" for each in required]
     signature += [f"{each.name}: {_optional(each)} = {each.default or 'None'}" for each in optional]
-    told = {each.name: each.description for each in (*required, *optional)}
-    said = operation.description or operation.summary or f"Call {operation.method} {operation.path}"
+    descriptions = {each.name: each.description for each in (*required, *optional)}
+    description = operation.description or operation.summary or f"Call {operation.method} {operation.path}"
     decorator = _fitted("@tool", _decoration(operation, variables))
     head = _fitted(f"async def {function}", signature, " -> Any:")
     call = _fitted("    return await call", _call(operation, parameters))
-    text = f"{decorator}\n{head}\n{docstring(said, told, 'Args')}\n{call}\n"
+    text = f"{decorator}\n{head}\n{docstring(description, descriptions, 'Args')}\n{call}\n"
     return text, imports, [] if variables else _case(function, required)
 
 
 def _optional(parameter: ToolParameter) -> str:
-    whole = parameter.hint.full
+    full = parameter.hint.full
     is_bare = parameter.default or parameter.hint.is_nullable or parameter.hint.kind == "any"
-    return whole if is_bare else f"{whole} | None"
+    return full if is_bare else f"{full} | None"
 
 
 def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
@@ -215,23 +215,23 @@ def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
 
 def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParameter]:
     """Yield the parameters of a tool, each with a unique name. Raises: NotUsable."""
-    taken = {"ctx", "context", "call", "dumps"}
+    used_names = {"ctx", "context", "call", "dumps"}
     for each in operation.parameters:
         name = snake(each.name, "value")
-        name = unique(f"{name}_in_{each.location}", taken) if name in taken else name
-        taken.add(name)
+        name = unique(f"{name}_in_{each.location}", used_names) if name in used_names else name
+        used_names.add(name)
         yield _of_request(each, name, types)
     body = operation.body
     if body is None:
         return
-    fields = list(_fields(operation, body, types, set(taken)))
+    fields = list(_fields(operation, body, types, set(used_names)))
     if fields:
         yield from fields
         return
     hint = Hint("str", "str") if body.kind == "text" else types.hint(body.schema, f"{operation.id}_body")
-    name = unique("body", taken)
-    told = body.description or "Request body."
-    yield ToolParameter(name, "", "body", hint, body.is_required, told)
+    name = unique("body", used_names)
+    description = body.description or "Request body."
+    yield ToolParameter(name, "", "body", hint, body.is_required, description)
 
 
 def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolParameter:
@@ -248,10 +248,12 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
     elif hint.kind == "list" and not (parameter.location == "query" and parameter.explode):
         between = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
         value = _if_given(name, f'"{between}".join(f"{{each}}" for each in {name})', parameter.is_required)
-    told = parameter.description or _DEFAULT_DESCRIPTIONS[parameter.location].format(one_line(parameter.name))
+    description = parameter.description or _DEFAULT_DESCRIPTIONS[parameter.location].format(
+        one_line(parameter.name)
+    )
     default = "" if parameter.is_required else _default(parameter.schema, hint, types)
     return ToolParameter(
-        name, parameter.name, parameter.location, hint, parameter.is_required, told, default, value
+        name, parameter.name, parameter.location, hint, parameter.is_required, description, default, value
     )
 
 
@@ -269,7 +271,7 @@ def _if_given(name: str, value: str, is_required: bool) -> str:
 
 
 def _fields(
-    operation: Operation, body: ApiBody, types: TypeWriter, taken: set[str]
+    operation: Operation, body: ApiBody, types: TypeWriter, used_names: set[str]
 ) -> Iterator[ToolParameter]:
     """Yield the members of a body as separate parameters.
 
@@ -285,17 +287,17 @@ def _fields(
     if any(hints[key].is_nullable for key in means_null):
         return
     for key, hint in hints.items():
-        name = unique(snake(key, "value"), taken)
-        taken.add(name)
+        name = unique(snake(key, "value"), used_names)
+        used_names.add(name)
         schema = members.properties[key]
         resolved = types.resolved(schema)
-        told = str(
+        description = str(
             schema.get("description")
             or resolved.get("description")
             or f"`{one_line(key)}` of the request body."
         )
         is_required = body.is_required and key in members.required
-        yield ToolParameter(name, key, "field", hint, is_required, told)
+        yield ToolParameter(name, key, "field", hint, is_required, description)
 
 
 def _default(schema: Mapping[str, object], hint: Hint, types: TypeWriter) -> str:
@@ -339,7 +341,7 @@ _BODY_KEYWORDS = {"json": "body", "form": "form", "text": "text"}
 def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str]:
     """Return the arguments of `call`."""
     given = ["ctx", quoted(operation.method), quoted(operation.path)]
-    for place, keyword in (
+    for location, keyword in (
         ("path", "values"),
         ("query", "query"),
         ("header", "headers"),
@@ -351,7 +353,7 @@ def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str
             if each.value.startswith("**")
             else f"{quoted(each.wire_name)}: {each.value or each.name}"
             for each in parameters
-            if each.location == place
+            if each.location == location
         ]
         if items:
             given.append(_fitted(f"{keyword}=", items, "", "{}", 8))

@@ -143,8 +143,8 @@ class TypeWriter:
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
         """Return a schema, or the one it refers to; empty if it is not an object. Raises: NotUsable."""
-        found = self._resolve(schema)
-        return found if isinstance(found, Mapping) else {}
+        schema_found = self._resolve(schema)
+        return schema_found if isinstance(schema_found, Mapping) else {}
 
     def _is_read_only(self, schema: Any) -> bool:
         return self.resolved(schema).get("readOnly") is True
@@ -154,25 +154,25 @@ class TypeWriter:
         is_nullable = schema.get("nullable") is True or "null" in types
         values = _listed(schema, "enum") or ([schema["const"]] if "const" in schema else [])
         if values:
-            found = _literal(values, types)
-            return _nullable(found, is_nullable or None in values)
+            hint = _literal(values, types)
+            return _nullable(hint, is_nullable or None in values)
         members = self.members(schema)
         options = _listed(schema, "oneOf") or _listed(schema, "anyOf")
         if members is not None and (members.properties or not options):
-            found = self._object(members, name, reference, depth)
+            hint = self._object(members, name, reference, depth)
         elif options:
-            found = self._union([self.hint(each, name, depth + 1) for each in options if not _is_null(each)])
+            hint = self._union([self.hint(each, name, depth + 1) for each in options if not _is_null(each)])
             is_nullable = is_nullable or any(map(_is_null, options))
         elif len(alone := _listed(schema, "allOf")) == 1:
-            found = self.hint(alone[0], name, depth + 1)
+            hint = self.hint(alone[0], name, depth + 1)
         elif "array" in types:
             inner = self.hint(schema.get("items", {}), name, depth + 1)
             bounds = _bounds(schema, "list")
-            found = Hint(f"list[{inner.full}]", "list", inner.imports, bounds=bounds)
+            hint = Hint(f"list[{inner.full}]", "list", inner.imports, bounds=bounds)
         else:
             kinds = [_SCALARS[each] for each in types if each in _SCALARS]
-            found = self._union([Hint(kind, kind, bounds=_bounds(schema, kind)) for kind in kinds])
-        return _nullable(found, is_nullable or found.is_nullable)
+            hint = self._union([Hint(kind, kind, bounds=_bounds(schema, kind)) for kind in kinds])
+        return _nullable(hint, is_nullable or hint.is_nullable)
 
     def _object(self, members: ObjectMembers, name: str, reference: str, depth: int) -> Hint:
         if not members.properties:
@@ -199,7 +199,7 @@ class TypeWriter:
         hints = {
             key: self.hint(each, f"{class_name}_{key}", depth + 1) for key, each in members.properties.items()
         }
-        told = {key: self._description(each) for key, each in members.properties.items()}
+        descriptions = {key: self._description(each) for key, each in members.properties.items()}
         for hint in hints.values():
             self._imports |= {each for each in hint.imports if not each.startswith(f"{MODELS}.")}
         self._imports.add("typing.TypedDict")
@@ -211,12 +211,12 @@ class TypeWriter:
         }
         doc = members.description or f"Members of `{class_name}`."
         if all(map(_is_member, hints)):
-            body = "\n".join(f"    {key}: {whole}" for key, whole in wholes.items())
-            return f"class {class_name}(TypedDict):\n{docstring(doc, told, 'Attributes')}\n\n{body}\n"
+            body = "\n".join(f"    {key}: {full}" for key, full in wholes.items())
+            return f"class {class_name}(TypedDict):\n{docstring(doc, descriptions, 'Attributes')}\n\n{body}\n"
         self._imports.add("typing.Annotated")
         lines = [
-            f"        {quoted(key)}: {_annotated(hints[key].full, told[key], key in members.required)},"
-            for key in hints
+            f"        {quoted(key)}: {_annotated(hint.full, descriptions[key], key in members.required)},"
+            for key, hint in hints.items()
         ]
         comment = textwrap.indent(textwrap.fill(one_line(doc)[:LONGEST_DOC], WIDTH - 2), "# ")
         return "\n".join(
@@ -240,8 +240,8 @@ class TypeWriter:
         if key not in self._class_names:
             wanted = "".join(part[:1].upper() + part[1:] for part in words(name)) or "Value"
             wanted = f"Value{wanted}" if wanted[0].isdigit() else wanted
-            taken = _TAKEN | set(self._class_names.values())
-            self._class_names[key] = unique(wanted, taken | set(keyword.kwlist))
+            used_names = _TAKEN | set(self._class_names.values())
+            self._class_names[key] = unique(wanted, used_names | set(keyword.kwlist))
         return self._class_names[key]
 
     def _union(self, hints: Sequence[Hint]) -> Hint:
@@ -332,8 +332,10 @@ def _compiles(pattern: str) -> bool:
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:
-    said = schema.get("type")
-    return [str(each) for each in (said if isinstance(said, list) else [said]) if each is not None]
+    type_name = schema.get("type")
+    return [
+        str(each) for each in (type_name if isinstance(type_name, list) else [type_name]) if each is not None
+    ]
 
 
 def _is_null(schema: Any) -> bool:
@@ -352,8 +354,8 @@ def _is_member(name: str) -> bool:
     )
 
 
-def _annotated(hint: str, told: str, is_required: bool) -> str:
-    text = f"Annotated[{hint}, {quoted(one_line(told)[:LONGEST_DOC])}]" if told else hint
+def _annotated(hint: str, description: str, is_required: bool) -> str:
+    text = f"Annotated[{hint}, {quoted(one_line(description)[:LONGEST_DOC])}]" if description else hint
     return text if is_required else f"NotRequired[{text}]"
 
 
@@ -365,15 +367,17 @@ def words(name: str) -> list[str]:
 
 def snake(name: str, otherwise: str) -> str:
     """Return a name in the style of Python variables; `otherwise` if no characters remain."""
-    found = "_".join(words(name)).lower() or otherwise
-    found = f"{otherwise}_{found}" if found[0].isdigit() else found
-    return f"{found}_" if keyword.iskeyword(found) or keyword.issoftkeyword(found) else found
+    identifier = "_".join(words(name)).lower() or otherwise
+    identifier = f"{otherwise}_{identifier}" if identifier[0].isdigit() else identifier
+    return (
+        f"{identifier}_" if keyword.iskeyword(identifier) or keyword.issoftkeyword(identifier) else identifier
+    )
 
 
-def unique(name: str, taken: set[str], longest: int = 80) -> str:
+def unique(name: str, used_names: set[str], longest: int = 80) -> str:
     """Return the name, with a number if it is in use."""
     wanted, count = name if len(name) <= longest else name[:longest].rstrip("_"), 1
-    while wanted in taken:
+    while wanted in used_names:
         count += 1
         end = f"_{count}"
         wanted = name[: longest - len(end)].rstrip("_") + end
@@ -406,7 +410,7 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
     parts = [first, *others]
     lines = [
         textwrap.fill(
-            f"{name}: {one_line(told)}".replace("\\", "\\\\")
+            f"{name}: {one_line(description)}".replace("\\", "\\\\")
             .replace('"""', "'''")[:LONGEST_DOC]
             .rstrip("\\"),
             room,
@@ -414,13 +418,13 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
             subsequent_indent="        ",
             break_long_words=False,
         )
-        for name, told in described.items()
-        if one_line(told)
+        for name, description in described.items()
+        if one_line(description)
     ]
     if lines:
         parts.append(f"{section}:\n" + "\n".join(lines))
-    whole = "\n\n".join(parts)
-    body = f'"""{whole}\n"""' if "\n" in whole else f'"""{whole}"""'
+    full = "\n\n".join(parts)
+    body = f'"""{full}\n"""' if "\n" in full else f'"""{full}"""'
     return textwrap.indent(body, indent)
 
 

@@ -18,7 +18,7 @@ MOST_OPERATIONS = 80
 """Limit of tools, because Cursor warns of more."""
 
 
-def make_folder(place: Path, name: str, parts: str, options: Mapping[str, Any]) -> int | None:
+def make_folder(folder: Path, name: str, parts: str, options: Mapping[str, Any]) -> int | None:
     """Make a folder whose tools call a service, and print the next steps. Return the exit code.
 
     Return None if no document was given. Raises: DeskUserError.
@@ -34,10 +34,10 @@ def make_folder(place: Path, name: str, parts: str, options: Mapping[str, Any]) 
         raise DeskUserError(
             "--with selects example files; it cannot be used with --from-openapi.", "Omit it."
         )
-    return _make(place, name, file, _words(options["tags"]), _words(options["operations"]))
+    return _make(folder, name, file, _words(options["tags"]), _words(options["operations"]))
 
 
-def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[str]) -> int:
+def _make(new_folder: Path, name: str, file: Path, tags: list[str], operations: list[str]) -> int:
     from mcpdesk.features.openapi.api_document import read_document, tag_counts
     from mcpdesk.features.openapi.api_folder import make_api_folder
 
@@ -47,8 +47,8 @@ def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[
             f"{count:,} operations are more than the {MOST_OPERATIONS} tools that a model can choose from.",
             f"Choose with --tags or --operations. Tags: {tag_counts(document)}.",
         )
-    folder = make_api_folder(document, place.name)
-    write_folder(place, {path: text.encode() for path, text in folder.files.items()})
+    folder = make_api_folder(document, new_folder.name)
+    write_folder(new_folder, {path: text.encode() for path, text in folder.files.items()})
     shown = shlex.quote(as_argument(name))
     lines = [shown, *(f"  {path}" for path in folder.files), ""]
     count = len(folder.tools)
@@ -59,7 +59,7 @@ def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[
     lines += [f"  mcpdesk test {shown}"] if has_command("test") else []
     lines += [f"  mcpdesk {shown}"]
     print_text("\n".join(lines))
-    errors = folder_errors(place)
+    errors = folder_errors(new_folder)
     for each in errors:
         print_message(f"mcpdesk: {each}")
     if errors:

@@ -84,27 +84,27 @@ class FolderFiles(NamedTuple):
 
 def folder_files(folder: Path) -> FolderFiles:
     """Select the files. Raises: DeskUserError for a folder that is too large."""
-    found = FolderFiles({}, [], [])
+    files = FolderFiles({}, [], [])
     total = 0
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
+    for directory, folders, names in os.walk(folder):
+        here = Path(directory)
         for name in sorted(folders):
             if reason := _why_no_folder(here / name, folder):
                 folders.remove(name)
-                found.left_out.append((f"{(here / name).relative_to(folder).as_posix()}/", reason))
+                files.left_out.append((f"{(here / name).relative_to(folder).as_posix()}/", reason))
         folders.sort()
         for name in sorted(names):
-            path, told = here / name, (here / name).relative_to(folder).as_posix()
+            path, relative = here / name, (here / name).relative_to(folder).as_posix()
             if reason := _why_no_file(path, folder):
-                found.left_out.append((told, reason))
+                files.left_out.append((relative, reason))
                 continue
-            found.files[told] = path
+            files.files[relative] = path
             total += path.stat().st_size
-            if len(found.files) > MOST_FILES or total > MOST_BYTES:
-                raise _too_large(found.files)
+            if len(files.files) > MOST_FILES or total > MOST_BYTES:
+                raise _too_large(files.files)
             if path.stat().st_size <= LOOKED_AT and holds_token(path.read_bytes().decode("latin-1")):
-                found.secrets.append(told)
-    return found
+                files.secrets.append(relative)
+    return files
 
 
 def pack(
@@ -127,9 +127,9 @@ def pack(
         _add(archive, ENTRY, _MAIN.format(name=name).encode())
         _add(archive, "pyproject.toml", _project(name, version, [program, *requires]).encode())
         _add(archive, WHEEL, runtime_wheel())
-        for place, path in sorted(files.items()):
+        for entry_name, path in sorted(files.items()):
             is_program = bool(path.stat().st_mode & stat.S_IXUSR)
-            _add(archive, f"servers/{name}/{place}", path.read_bytes(), is_program)
+            _add(archive, f"servers/{name}/{entry_name}", path.read_bytes(), is_program)
     return written.getvalue()
 
 
@@ -137,11 +137,11 @@ def _project(name: str, version: str, requires: Iterable[str]) -> str:
     from packaging.version import InvalidVersion, Version
 
     try:
-        told = str(Version(version))
+        version_text = str(Version(version))
     except InvalidVersion:
-        told = "0"
+        version_text = "0"
     needed = json.dumps(list(dict.fromkeys(requires)))
-    return _PROJECT.format(name=name, version=told, dependencies=needed, program=NAME, wheel=WHEEL)
+    return _PROJECT.format(name=name, version=version_text, dependencies=needed, program=NAME, wheel=WHEEL)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = False) -> None:
@@ -197,7 +197,7 @@ def _is_left_out(path: Path, folder: Path) -> bool:
 
 
 def _too_large(files: Mapping[str, Path]) -> DeskUserError:
-    sizes = sorted(((path.stat().st_size, place) for place, path in files.items()), reverse=True)
-    told = ", ".join(f"{place} ({size} bytes)" for size, place in sizes[:3])
+    sizes = sorted(((path.stat().st_size, name) for name, path in files.items()), reverse=True)
+    listed = ", ".join(f"{name} ({size} bytes)" for size, name in sizes[:3])
     most = f"{MOST_FILES} files with {MOST_BYTES >> 20} MiB together"
-    return DeskUserError(f"The folder is too large: a bundle has at most {most}.", f"The largest: {told}.")
+    return DeskUserError(f"The folder is too large: a bundle has at most {most}.", f"The largest: {listed}.")

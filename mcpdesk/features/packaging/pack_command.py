@@ -53,9 +53,9 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     from mcpdesk.protocol.catalogue.publication import LOCAL, bundle_manifest, download_url, registry_entry
     from mcpdesk.settings import BY_NAME, SettingKind
 
-    place = server_folder(folder)
-    manifest = read_manifest(place)
-    with loaded(place) as host:
+    folder_path = server_folder(folder)
+    manifest = read_manifest(folder_path)
+    with loaded(folder_path) as host:
         hosted = host.folders[manifest.name]
         server = hosted.server
         mistakes = load_errors(server, hosted.warnings)
@@ -67,15 +67,15 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
         tools += [(each.name, "") for each in server.tools.unavailable if each.is_fit]
         has_prompts, publication = len(server.prompts) > 0, server.publication
     chosen = folder_files(manifest.folder)
-    told = [str(each) for each in mistakes]
-    told += [f"{each}: error: holds what looks like a token or a private key" for each in chosen.secrets]
-    told += [
+    problems = [str(each) for each in mistakes]
+    problems += [f"{each}: error: holds what looks like a token or a private key" for each in chosen.secrets]
+    problems += [
         f"{manifest.source('settings', name)}: error: settings.{name}: a bundle must not contain a secret"
         for name in manifest.settings
         if BY_NAME[name].kind is SettingKind.SECRET
     ]
-    if told:
-        print_text("\n".join(told))
+    if problems:
+        print_text("\n".join(problems))
         return TOOL_ERROR
     file = out or Path(f"{manifest.name}-{re.sub(r'[^A-Za-z0-9._+-]', '-', manifest.version)}.mcpb")
     publish = manifest.publish

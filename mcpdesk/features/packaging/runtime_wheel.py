@@ -58,9 +58,9 @@ def runtime_wheel() -> bytes:
 
 def _package_files(package: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(package.rglob("*")):
-        place = path.relative_to(package)
-        if path.is_file() and "__pycache__" not in place.parts and place.parts[0] not in LEFT_OUT:
-            yield f"{NAME}/{place.as_posix()}", path.read_bytes()
+        relative = path.relative_to(package)
+        if path.is_file() and "__pycache__" not in relative.parts and relative.parts[0] not in LEFT_OUT:
+            yield f"{NAME}/{relative.as_posix()}", path.read_bytes()
 
 
 def _metadata() -> str:

@@ -70,8 +70,8 @@ class PictureFacts:
     is_animated: bool = False
 
     def __str__(self) -> str:
-        told = f"{self.width} x {self.height} {self.format}"
-        return f"{told}, the first frame of an animation" if self.is_animated else told
+        text = f"{self.width} x {self.height} {self.format}"
+        return f"{text}, the first frame of an animation" if self.is_animated else text
 
 
 def unpacked(encoded: str) -> bytes:
@@ -451,9 +451,9 @@ class PictureView(Widget):
         """Return True if a large picture moved a moment ago; it is drawn when it stays in place."""
         if sum(map(len, drawing.sixels)) < HEAVY:
             return False
-        place = (self.region, crop)
-        if place != self._regions:
-            self._regions = place
+        regions = (self.region, crop)
+        if regions != self._regions:
+            self._regions = regions
             if self._moving is not None:
                 self._moving.stop()
             self._moving = self.set_timer(STILL_S, self._stop_scrolling)

@@ -39,10 +39,10 @@ class HeldTap:
     """Decides about the lines that the gate of a tap reports."""
 
     def __init__(
-        self, recording: Recording, tell: Callable[[str], object], on_view: Callable[[], object]
+        self, recording: Recording, report: Callable[[str], object], on_view: Callable[[], object]
     ) -> None:
-        """`tell` and `on_view` have the meaning they have in `Holds`."""
-        self.holds = Holds(recording, tell, self.hold, on_view=on_view)
+        """`report` and `on_view` have the meaning they have in `Holds`."""
+        self.holds = Holds(recording, report, self.hold, on_view=on_view)
         self._reader = asyncio.StreamReader()
         self._words: asyncio.WriteTransport | None = None
         self._is_asked = False
@@ -61,11 +61,11 @@ class HeldTap:
         """
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def connect(self, told: int, words: int) -> None:
-        """Open the pipes to and from the gate. `told` and `words` are file descriptors."""
+    async def connect(self, reports: int, words: int) -> None:
+        """Open the pipes to and from the gate. `reports` and `words` are file descriptors."""
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(told, "rb", 0)
+            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(reports, "rb", 0)
         )
         self._words, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(words, "wb", 0))
 
@@ -112,8 +112,8 @@ class HeldTap:
 
     def _on_line(self, is_from_client: bool, number: int, line: bytes) -> None:
         """Add one line, and decide about the messages that it completes."""
-        if (patience := self._timers.pop(is_from_client, None)) is not None:
-            patience.cancel()
+        if (timer := self._timers.pop(is_from_client, None)) is not None:
+            timer.cancel()
         lines = self._lines[is_from_client]
         for group in lines.feed(number, line):
             self._judge(is_from_client, *group)
@@ -129,8 +129,8 @@ class HeldTap:
 
     def _forget_lines(self) -> None:
         """Discard incomplete messages. The gate itself passes on the lines that it still holds."""
-        for patience in self._timers.values():
-            patience.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
         self._timers.clear()
         for lines in self._lines.values():
             lines.give_up()
@@ -229,11 +229,11 @@ class HeldTap:
         if before is not None and not before.done():
             await asyncio.wait({before})
         data = given.rstrip()
-        kept = await self.holds.hold_sent(TAPPED, data, self._answer_for_client, about)
-        if kept is None or kept is data:
-            self._let(numbers, message, None if kept is None else message)
+        passed = await self.holds.hold_sent(TAPPED, data, self._answer_for_client, about)
+        if passed is None or passed is data:
+            self._let(numbers, message, None if passed is None else message)
         else:
-            self._say_of(numbers, relay.REPLACE, kept + b"\n")
+            self._say_of(numbers, relay.REPLACE, passed + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
         self._send(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
@@ -248,17 +248,17 @@ class HeldTap:
         if (before := self._last.get(identifier)) is not None and not before.done():
             await asyncio.wait({before})
         try:
-            kept = await self.holds.hold_answer(TAPPED, *asked, message)
+            passed = await self.holds.hold_answer(TAPPED, *asked, message)
         except AnswerCut:
             self._say_of(numbers, relay.CUT, data[: len(data) // 2])
             return
-        self._let(numbers, message, kept)
+        self._let(numbers, message, passed)
 
-    def _let(self, numbers: Numbers, message: JSONObject, kept: JSONObject | None) -> None:
-        """Pass a message on, in its original or changed form. `kept` is None to drop it."""
-        if kept is None:
+    def _let(self, numbers: Numbers, message: JSONObject, passed: JSONObject | None) -> None:
+        """Pass a message on, in its original or changed form. `passed` is None to drop it."""
+        if passed is None:
             self._say_of(numbers, relay.DROP)
-        elif kept is message:
+        elif passed is message:
             self._say_of(numbers, relay.PASS)
         else:
-            self._say_of(numbers, relay.REPLACE, codec.encode(kept) + b"\n")
+            self._say_of(numbers, relay.REPLACE, codec.encode(passed) + b"\n")

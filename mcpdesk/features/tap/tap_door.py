@@ -22,12 +22,14 @@ GATHER_S = 0.05
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
-async def serve_screens(listener: socket, first: socket, recording: Recording, told: int, words: int) -> None:
+async def serve_screens(
+    listener: socket, first: socket, recording: Recording, reports: int, words: int
+) -> None:
     """Serve `first` and further screens until the tap ends.
 
-    `told` and `words` are file descriptors of the pipes from and to the tap's gate.
+    `reports` and `words` are file descriptors of the pipes from and to the tap's gate.
     """
-    await TapDoor(recording, told, words).serve(listener, first)
+    await TapDoor(recording, reports, words).serve(listener, first)
 
 
 class TapDoor:
@@ -36,9 +38,9 @@ class TapDoor:
     When the last screen disconnects, all held messages are released.
     """
 
-    def __init__(self, recording: Recording, told: int, words: int) -> None:
+    def __init__(self, recording: Recording, reports: int, words: int) -> None:
         self._tap = HeldTap(recording, self._notify, self._view_changed)
-        self._pipes = told, words
+        self._pipes = reports, words
         self._screens: set[asyncio.StreamWriter] = set()
         self._timer: asyncio.TimerHandle | None = None
         """Timer for the next message to the screens, or None."""
@@ -74,8 +76,8 @@ class TapDoor:
         reader, writer = await asyncio.open_unix_connection(sock=visitor)
         try:
             while True:
-                said = await reader.readexactly(length(await reader.readexactly(HEAD)))
-                asked = _of_screen.decode(said)
+                data = await reader.readexactly(length(await reader.readexactly(HEAD)))
+                asked = _of_screen.decode(data)
                 if isinstance(asked, Ask):
                     self._send(writer, await self._do(asked))
                 else:

@@ -45,9 +45,9 @@ def link_to_tap(archive: Archive, first_notice: str) -> TapLink | None:
 class TapLink(CaptureLink):
     """Link to the capture of a tap, and to its `TapDoor`, where messages are held."""
 
-    def __init__(self, archive: Archive, door: socket, told: str = "") -> None:
-        """Create a link. `told` is the text of the first notice. Empty for none."""
-        super().__init__(archive, told)
+    def __init__(self, archive: Archive, door: socket, message: str = "") -> None:
+        """Create a link. `message` is the text of the first notice. Empty for none."""
+        super().__init__(archive, message)
         self._door = door
         self._is_open = True
         self._held = HoldView()
@@ -83,9 +83,9 @@ class TapLink(CaptureLink):
         """Return the hold rule and the held messages."""
         return self._held
 
-    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
+    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
         """Hold messages that match a traffic filter."""
-        return self._ask("hold", rule, ways)
+        return self._ask("hold", rule, directions)
 
     def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
         """Release a held message, or drop it."""

@@ -24,9 +24,9 @@ class TappedMessages:
 
     LARGEST = DEFAULT_LIMIT
 
-    def __init__(self, kept: int) -> None:
-        """`kept` is the number of bytes to record of each message."""
-        self._limit = kept + MOST_OF_A_CHARACTER  # the recording cuts between two characters
+    def __init__(self, limit: int) -> None:
+        """`limit` is the number of bytes to record of each message."""
+        self._limit = limit + MOST_OF_A_CHARACTER  # the recording cuts between two characters
         self._framer = MessageFramer(self.LARGEST)
         self._long_line = _Line(self._limit)
 
@@ -72,8 +72,8 @@ class TappedMessages:
 class _Line:
     """Beginning and end of a line that arrives in pieces."""
 
-    def __init__(self, kept: int) -> None:
-        self._limit = kept
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._begun = bytearray()
         self._end = b""
         self.size = 0

@@ -60,14 +60,14 @@ class RunningTap(msgspec.Struct, frozen=True):
 
 def running_taps(state: Path) -> list[RunningTap]:
     """Return running taps, newest first. Registrations of killed taps are removed."""
-    found: list[RunningTap] = []
+    taps: list[RunningTap] = []
     for path in _folder(state).glob("*.json"):
         with suppress(OSError, msgspec.DecodeError):
             if private_files.is_held(path):
-                found.append(msgspec.json.decode(path.read_bytes(), type=RunningTap))
+                taps.append(msgspec.json.decode(path.read_bytes(), type=RunningTap))
             else:
                 path.unlink()
-    return sorted(found, key=lambda tap: tap.started, reverse=True)
+    return sorted(taps, key=lambda tap: tap.started, reverse=True)
 
 
 def tap_of(capture: Path) -> RunningTap | None:
@@ -135,23 +135,23 @@ def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
 
     Yield the socket's path, or an empty one on failure.
     """
-    place: rendezvous.MeetingSocket | None = None
+    meeting_socket: rendezvous.MeetingSocket | None = None
     with suppress(OSError):
         runtime = rendezvous.private_folder()
         rendezvous.sweep(runtime)
-        place = rendezvous.listen(f"{runtime}/{traffic.relay}{rendezvous.state_mark('')}.tap")
-    if place is None:
+        meeting_socket = rendezvous.listen(f"{runtime}/{traffic.relay}{rendezvous.state_mark('')}.tap")
+    if meeting_socket is None:
         yield ""
         return
-    arguments = (place.listener, recording, traffic.reports, traffic.commands)
+    arguments = (meeting_socket.listener, recording, traffic.reports, traffic.commands)
     threading.Thread(target=_wait_for_screens, args=arguments, name="door", daemon=True).start()
     try:
-        yield place.path
+        yield meeting_socket.path
     finally:
-        place.withdraw()
+        meeting_socket.withdraw()
 
 
-def _wait_for_screens(listener: socket, recording: Recording, told: int, words: int) -> None:
+def _wait_for_screens(listener: socket, recording: Recording, reports: int, words: int) -> None:
     """Serve screens. Modules for them are imported when the first one connects."""
     from socket import (
         MSG_DONTWAIT,
@@ -169,7 +169,7 @@ def _wait_for_screens(listener: socket, recording: Recording, told: int, words: 
 
     from mcpdesk.features.tap.tap_door import serve_screens
 
-    asyncio.run(serve_screens(listener, visitor, recording, told, words))
+    asyncio.run(serve_screens(listener, visitor, recording, reports, words))
 
 
 @contextmanager
@@ -206,12 +206,12 @@ class TapConversation:
         self._looked = dict.fromkeys(Direction, 0)
         recording.connect(info)
 
-    def follow(self, traffic: Iterable[Passed], kept: int) -> None:
+    def follow(self, traffic: Iterable[Passed], limit: int) -> None:
         """Record the traffic until it ends.
 
-        Of longer messages, the first `kept` bytes and the end are recorded.
+        Of longer messages, the first `limit` bytes and the end are recorded.
         """
-        messages = {direction: TappedMessages(kept) for direction in Direction}
+        messages = {direction: TappedMessages(limit) for direction in Direction}
         for passed in traffic:
             direction = Direction.IN if passed.is_from_client else Direction.OUT
             for message in messages[direction].feed(passed.data, passed.size):
@@ -232,10 +232,10 @@ class TapConversation:
     def _look(self, data: bytes) -> None:
         """Determine the client's name and the revision."""
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            said = msgspec.json.decode(data, type=_Said)
-            if (client := said.params.client) is not None:
+            message = msgspec.json.decode(data, type=_Said)
+            if (client := message.params.client) is not None:
                 self._update(replace(self._info, peer=f"{client.name} {client.version}".strip()))
-            if revision := said.result.protocolVersion:
+            if revision := message.result.protocolVersion:
                 self._update(replace(self._info, revision=revision))
 
     def _update(self, info: ConnectionInfo) -> None:

@@ -101,8 +101,8 @@ def _without_tap(ours: Sequence[str], body: _Body) -> str:
     """Return a server's table without the tap, or unchanged if its form is not that of `wrapped`."""
     text, command, args = body.text, body.command, body.args
     start = ", ".join(map(_quoted, ours))
-    place = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
-    inside = place.match(text, args) if args is not None else None
+    pattern = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
+    inside = pattern.match(text, args) if args is not None else None
     if command is None or args is None or inside is None:
         return text
     new = f"{body.new_args}["
@@ -150,8 +150,8 @@ def server_names(text: str) -> list[str]:
 
 def _servers(text: str) -> list[tuple[str, dict[str, Any]]]:
     section = tomllib.loads(text.removeprefix("\ufeff")).get(SECTION)
-    found = section.items() if isinstance(section, dict) else ()
-    return [(name, server) for name, server in found if isinstance(server, dict)]
+    servers = section.items() if isinstance(section, dict) else ()
+    return [(name, server) for name, server in servers if isinstance(server, dict)]
 
 
 def _reason(server: dict[str, Any]) -> str:

@@ -129,12 +129,12 @@ def server_names(text: str) -> list[str]:
 
 
 def _servers(text: str) -> list[_Server]:
-    found: list[_Server] = []
+    servers: list[_Server] = []
     for section in sections(from_yaml(text)):
         for number, (name, entry) in enumerate(section.entries):
             key = number if section.format.is_list else name
-            found.append(_Server(name, (*section.keys, key), entry if isinstance(entry, dict) else {}))
-    return found
+            servers.append(_Server(name, (*section.keys, key), entry if isinstance(entry, dict) else {}))
+    return servers
 
 
 def _reason(server: _Server) -> str:
@@ -254,8 +254,8 @@ def _node_at(text: str, keys: Sequence[str | int]) -> Any:
 
 def _pair(node: Any, key: str) -> Any:
     """Return the nodes of a key and its value, or None. The last one of repeated keys is used."""
-    found = (pair for pair in reversed(node.value) if pair[0].id == "scalar" and pair[0].value == key)
-    return next(found, None)
+    pairs = (pair for pair in reversed(node.value) if pair[0].id == "scalar" and pair[0].value == key)
+    return next(pairs, None)
 
 
 def _is_one_line(node: Any, text: str) -> bool:

@@ -129,19 +129,19 @@ class OtlpSender:
         self._failed += delivery.spans
         if is_new:
             self._failing.add(signal)
-            told = "rejected data is dropped and counted in /metrics"
+            message = "rejected data is dropped and counted in /metrics"
             if self._endpoint.rstrip("/").endswith(GRPC_PORT):
-                told += f"; {GRPC_PORT[1:]} is for gRPC, OTLP over HTTP has 4318 as a rule"
-            self._log(f"{self._endpoint} rejects {signal} ({delivery.reason}): {told}")
+                message += f"; {GRPC_PORT[1:]} is for gRPC, OTLP over HTTP has 4318 as a rule"
+            self._log(f"{self._endpoint} rejects {signal} ({delivery.reason}): {message}")
 
-    def _give_up(self, told: str) -> None:
+    def _give_up(self, message: str) -> None:
         self._is_off = True
         self._failed += sum(record.spans for record in self._waiting)
         self._waiting.clear()
-        self._log(told)
+        self._log(message)
 
-    def _log(self, told: str, level: str = "warning") -> None:
-        self._journal.log(level, SOURCE, told)
+    def _log(self, message: str, level: str = "warning") -> None:
+        self._journal.log(level, SOURCE, message)
 
 
 def _missing(error: ImportError) -> str:

@@ -142,8 +142,8 @@ class Collector:
         now = time_ns()
         metrics = [each for figure in figures if (each := metric_of(figure, self._began, now)) is not None]
         scope = InstrumentationScope("mcpdesk", __version__)
-        found = ScopeMetrics(scope, [*metrics, *self._durations.metrics(self._began, now)], "")
-        data = MetricsData([ResourceMetrics(self._resource, [found], "")])
+        scope_metrics = ScopeMetrics(scope, [*metrics, *self._durations.metrics(self._began, now)], "")
+        data = MetricsData([ResourceMetrics(self._resource, [scope_metrics], "")])
         self._reasons.listen()
         result = self._metrics.export(data)
         is_taken = result is MetricExportResult.SUCCESS
@@ -185,9 +185,9 @@ class _Reasons(logging.Filter):
 
 def reason_of(text: str) -> str:
     """Return the reason why a batch was not sent, from an exporter's log message."""
-    for pattern, told in REASONS:
-        if found := re.search(pattern, text):
-            return told.format(*found.groups())[:LONGEST_REASON]
+    for pattern, reason in REASONS:
+        if match := re.search(pattern, text):
+            return reason.format(*match.groups())[:LONGEST_REASON]
     return text[:LONGEST_REASON]
 
 
@@ -482,10 +482,10 @@ class Durations:
                     each.most_s,
                 )
             )
-        told = "Time of requests, from arrival to answer."
+        description = "Time of requests, from arrival to answer."
         return [
-            Metric(name, told, "s", Histogram(found, AggregationTemporality.CUMULATIVE))
-            for name, found in points.items()
+            Metric(name, description, "s", Histogram(point, AggregationTemporality.CUMULATIVE))
+            for name, point in points.items()
         ]
 
 

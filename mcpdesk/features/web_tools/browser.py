@@ -62,9 +62,9 @@ class Drawn:
 
 def find_browser() -> str | None:
     """Return the path of a suitable browser, or None."""
-    found = (shutil.which(name) for name in NAMES)
-    return next((each for each in found if each), None) or next(
-        (place for place in PLACES if Path(place).exists()), None
+    programs = (shutil.which(name) for name in NAMES)
+    return next((each for each in programs if each), None) or next(
+        (candidate for candidate in PLACES if Path(candidate).exists()), None
     )
 
 
@@ -77,18 +77,18 @@ async def draw(
 
     Raises: BrowserError.
     """
-    way = "playwright" if find_spec("playwright") else "chromium"
+    method = "playwright" if find_spec("playwright") else "chromium"
     try:
         async with (
             asyncio.timeout(TIMEOUT_S + wait_ms / 1000),
             guarding_proxy(private=private, local=local) as proxy,
         ):
-            html, is_loading = await METHODS[way](program, url, wait_ms, proxy, environment)
+            html, is_loading = await METHODS[method](program, url, wait_ms, proxy, environment)
     except TimeoutError:
         raise BrowserError(f"the browser took longer than {TIMEOUT_S:g} s") from None
     if NO_PAGE in html:
         raise BrowserError("the browser was redirected to an address that does not exist or is not allowed")
-    return Drawn(html, way, is_loading)
+    return Drawn(html, method, is_loading)
 
 
 def _switches(proxy: str, profile: str) -> list[str]:
@@ -247,9 +247,9 @@ class Proxy:
         method, _, target = line.decode("latin-1").partition(" ")
         target = target.rpartition(" ")[0]
         is_tunnel = method == "CONNECT"
-        place = urlsplit(f"//{target}" if is_tunnel else target)
+        authority = urlsplit(f"//{target}" if is_tunnel else target)
         try:
-            host, port = place.hostname or "", place.port or (443 if is_tunnel else 80)
+            host, port = authority.hostname or "", authority.port or (443 if is_tunnel else 80)
             addresses = await resolve(host, port, private=self._private, local=self._local)
         except (HandlerError, ValueError):
             writer.write(REFUSED)
@@ -270,7 +270,7 @@ class Proxy:
                 writer.write(CONNECTED)
             else:
                 asked()
-                far_writer.write(_passed_on(method, place.path, place.query, rest))
+                far_writer.write(_passed_on(method, authority.path, authority.query, rest))
             await asyncio.gather(
                 self._pass(reader, far_writer, asked if is_tunnel else None, left),
                 self._pass(far_reader, writer, answered if is_tunnel else None, answered),

@@ -110,14 +110,14 @@ def _is_text(fetched: FetchedPage) -> bool:
 
 async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
     check_libraries("ReadDocs")
-    html, way, note = await _html(fetched, wait_ms, ctx)
+    html, method, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format, fetched.url)
     if not page.text.strip():
-        note = "; ".join(filter(None, (NO_TEXT if way == "fetch" else f"{NO_TEXT}{LATER}", note)))
+        note = "; ".join(filter(None, (NO_TEXT if method == "fetch" else f"{NO_TEXT}{LATER}", note)))
     document = replace(
         _document(fetched, format),
         title=page.title[:500],
-        way=way,
+        way=method,
         note=note,
         truncated=page.is_cut or fetched.is_cut,
     )
@@ -181,9 +181,9 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
         body, kind = (await converted("heic", body, ctx.environment, what)).data, "image/png"
     if kind in PICTURES and len(body) <= MOST_PICTURE_BYTES:
         note = f"{fetched.content_type or kind}, {size:,} bytes: a picture"
-        told = content.text(f"{fetched.url}\n[{note}]")
+        heading = content.text(f"{fetched.url}\n[{note}]")
         document = replace(_document(fetched, "none"), note=note)
-        return ToolResult((told, content.image(body, kind)), document)
+        return ToolResult((heading, content.image(body, kind)), document)
     told_how = "download it and use a program for files of that kind"
     raise HandlerError(f"{what} is not text but {kind} ({size:,} bytes); {told_how}")
 

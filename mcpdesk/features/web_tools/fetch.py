@@ -182,10 +182,10 @@ async def resolve(host: str, port: int, *, private: bool, local: bool = True) ->
     Raises: HandlerError for an unknown host, or if one of its addresses is not allowed.
     """
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise HandlerError(f"url: the host {host[:200]!r} cannot be found") from error
-    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in infos))
     for address in () if private else addresses:
         if not local and is_local(address):
             raise HandlerError(f"url: {host} is this machine, which a page of the internet must not open")

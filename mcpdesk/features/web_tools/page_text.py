@@ -80,11 +80,11 @@ def _absolute(soup: Any, url: str) -> bool:
         for each in soup.find_all(attrs={attribute: True}):
             link = str(each[attribute]).strip()
             try:
-                whole = "" if link.startswith("data:") else urljoin(base, link)
+                absolute = "" if link.startswith("data:") else urljoin(base, link)
             except ValueError:  # `http://[` and similar invalid links
                 continue
-            if whole != each[attribute]:
-                each[attribute], changed = whole, True
+            if absolute != each[attribute]:
+                each[attribute], changed = absolute, True
     return changed
 
 
@@ -114,23 +114,23 @@ def _article(soup: Any) -> Any:
     for each in soup.select("[hidden], [aria-hidden=true]"):
         each.decompose()
     for selector in ARTICLES:
-        found = max(
+        article = max(
             _outermost(soup.select(selector, limit=MOST_ARTICLES)),
             key=lambda each: len(each.get_text()),
             default=None,
         )
-        if found is not None and len(found.get_text(strip=True)) >= LEAST:
-            return found
+        if article is not None and len(article.get_text(strip=True)) >= LEAST:
+            return article
     return soup.body or soup
 
 
 def _outermost(elements: list[Any]) -> list[Any]:
     """Return the elements, given in document order, that are not inside another one."""
-    found: list[Any] = []
+    outermost: list[Any] = []
     for each in elements:
-        if not found or all(found[-1] is not parent for parent in each.parents):
-            found.append(each)
-    return found
+        if not outermost or all(outermost[-1] is not parent for parent in each.parents):
+            outermost.append(each)
+    return outermost
 
 
 def _title(soup: Any) -> str:

@@ -176,8 +176,8 @@ def canonical(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host:
         return ""
     query = [(key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True) if _counts(key)]
-    place = host if port in (None, 80, 443) else f"{host}:{port}"
-    return urlunsplit(("https", place, parts.path.rstrip("/"), urlencode(sorted(query)), ""))
+    authority = host if port in (None, 80, 443) else f"{host}:{port}"
+    return urlunsplit(("https", authority, parts.path.rstrip("/"), urlencode(sorted(query)), ""))
 
 
 def _counts(key: str) -> bool:
@@ -381,12 +381,12 @@ def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
     engine = _class(name)(timeout=max(1, round(timeout_s)))
     engine.base = base
     try:
-        found = engine.search(query) or []
+        raw_hits = engine.search(query) or []
     except TimeoutException:
         raise TimeoutError from None
     except DDGSException as error:
         raise EngineError(f"it cannot be reached: {str(error)[:200]}") from error
-    hits = [Hit(each.title, each.href, each.body) for each in found if each.href]
+    hits = [Hit(each.title, each.href, each.body) for each in raw_hits if each.href]
     check_page(engine.page, hits)
     return hits
 

@@ -48,16 +48,16 @@ def parse_template(text: str) -> Template:
     """
     parts: list[str | Placeholder] = []
     plain, end = "", 0
-    for found in _PARTS.finditer(text):
-        plain += text[end : found.start()]
-        end = found.end()
-        if found[1]:
-            parts += [plain, Placeholder(found[1])] if plain else [Placeholder(found[1])]
+    for match in _PARTS.finditer(text):
+        plain += text[end : match.start()]
+        end = match.end()
+        if match[1]:
+            parts += [plain, Placeholder(match[1])] if plain else [Placeholder(match[1])]
             plain = ""
-        elif found[0] in ("{{", "}}"):
-            plain += found[0][0]
+        elif match[0] in ("{{", "}}"):
+            plain += match[0][0]
         else:
-            raise ValueError(f"{text!r} has a {found[0]!r} that is not a placeholder; write it twice")
+            raise ValueError(f"{text!r} has a {match[0]!r} that is not a placeholder; write it twice")
     plain += text[end:]
     return (*parts, plain) if plain else tuple(parts)
 

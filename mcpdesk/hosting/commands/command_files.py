@@ -65,29 +65,29 @@ def output_names(produces: Sequence[Template]) -> frozenset[str]:
     return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
 
-def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
+def resolve_path(name: str, value: Any, folders: OutputPlace) -> Any:
     """Resolve a path, or a list of paths, that a client chose.
 
     Raises: BadArgument for a path outside the allowed folders; the message lists them.
     """
     if isinstance(value, list):
-        return [resolve_path(name, each, place) for each in value]
+        return [resolve_path(name, each, folders) for each in value]
     if not isinstance(value, str):
         return value
     (text,) = texts_of(name, value)
     if not Path(text).name or text.endswith("/") or Path(text).name == "..":
         raise BadArgument(name, f"{text!r} is not a file name")
-    _check_length(name, place.output / text)
+    _check_length(name, folders.output / text)
     if Path(text).is_absolute():
-        return str(_allowed(name, Path(text), place))
-    target = Path(os.path.normpath(place.output / text))
-    if not (target.is_relative_to(place.output) and _is_below(target, place.output)):
-        raise _outside_error(name, text, place)
+        return str(_allowed(name, Path(text), folders))
+    target = Path(os.path.normpath(folders.output / text))
+    if not (target.is_relative_to(folders.output) and _is_below(target, folders.output)):
+        raise _outside_error(name, text, folders)
     return str(target)
 
 
 def expected_files(
-    produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: OutputPlace
+    produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], folders: OutputPlace
 ) -> list[ExpectedFile]:
     """Return the files that one call should make.
 
@@ -96,7 +96,7 @@ def expected_files(
 
     Raises: BadArgument for a value that cannot be part of a file name or is too long.
     """
-    found: list[ExpectedFile] = []
+    files: list[ExpectedFile] = []
     for template in produces:
         chosen = template[0] if is_own(template) else None
         given = [name for name in names_in(template) if name not in fixed]
@@ -106,33 +106,33 @@ def expected_files(
         for text, pattern in _filled(template, values, fixed):
             if ".." in text.split("/"):
                 raise BadArgument(names_in(template)[0], f"{text!r} leaves its folder")
-            each = place.folder / text
+            each = folders.folder / text
             if given:
                 _check_length(given[0], each)
-            if not _is_outside(each, place):
+            if not _is_outside(each, folders):
                 each.parent.mkdir(parents=True, exist_ok=True)
-            folder = glob.escape(str(place.folder))
+            folder = glob.escape(str(folders.folder))
             argument = chosen.name if isinstance(chosen, Placeholder) else ""
-            found.append(ExpectedFile(each, os.path.join(folder, pattern) if pattern else "", argument))
-    return found
+            files.append(ExpectedFile(each, os.path.join(folder, pattern) if pattern else "", argument))
+    return files
 
 
-def claim_files(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
+def claim_files(asked: Sequence[ExpectedFile], folders: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
     """Reserve the files below `output_dirs`, and create folders for them.
 
     Raises: BadArgument if a path belongs to a file that this program did not make.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for each in asked:
-        if not _is_outside(each.path, place):
+        if not _is_outside(each.path, folders):
             continue
         try:
-            found += made.claim([each.path, *matching_files(each)], place.allowed)
+            files += made.claim([each.path, *matching_files(each)], folders.allowed)
         except (NotMadeHere, OSError) as error:
-            made.release(found)
+            made.release(files)
             why = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
             raise BadArgument(each.argument, f"{why}; choose another name") from None
-    return tuple(found)
+    return tuple(files)
 
 
 def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
@@ -146,9 +146,9 @@ def matching_files(asked: ExpectedFile) -> list[Path]:
     return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MOST]] if asked.pattern else []
 
 
-def made_files(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[Path], list[str]]:
+def made_files(asked: Sequence[ExpectedFile], folders: OutputPlace) -> tuple[list[Path], list[str]]:
     """Return the files that exist, and remarks on files that are missing or in a forbidden folder."""
-    roots = [each.resolve() for each in (place.folder, place.output, *place.allowed)]
+    roots = [each.resolve() for each in (folders.folder, folders.output, *folders.allowed)]
     files: dict[Path, None] = {}
     remarks = []
     for each in asked:
@@ -169,38 +169,38 @@ def _check_part(name: str, value: Any) -> None:
 
 
 def _check_length(name: str, path: Path) -> None:
-    whole = str(path).encode(errors="surrogateescape")
-    if len(whole) > LONGEST_PATH or max(map(len, whole.split(b"/"))) > LONGEST_NAME:
-        told = f"a file's name has at most {LONGEST_NAME} bytes, and a path {LONGEST_PATH}"
-        raise BadArgument(name, f"it makes a path that is too long: {told}")
+    encoded = str(path).encode(errors="surrogateescape")
+    if len(encoded) > LONGEST_PATH or max(map(len, encoded.split(b"/"))) > LONGEST_NAME:
+        message = f"a file's name has at most {LONGEST_NAME} bytes, and a path {LONGEST_PATH}"
+        raise BadArgument(name, f"it makes a path that is too long: {message}")
 
 
-def _is_outside(path: Path, place: OutputPlace) -> bool:
-    return not any(path.is_relative_to(root) for root in (place.output, place.folder))
+def _is_outside(path: Path, folders: OutputPlace) -> bool:
+    return not any(path.is_relative_to(root) for root in (folders.output, folders.folder))
 
 
-def _allowed(name: str, path: Path, place: OutputPlace) -> Path:
+def _allowed(name: str, path: Path, folders: OutputPlace) -> Path:
     target = Path(os.path.normpath(path))
-    if _is_below(target, place.output):
+    if _is_below(target, folders.output):
         return target
-    if place.server is not None and _is_below(target, place.server):
-        raise _outside_error(name, str(path), place)
-    for root in place.allowed:
+    if folders.server is not None and _is_below(target, folders.server):
+        raise _outside_error(name, str(path), folders)
+    for root in folders.allowed:
         # An allowed folder may itself be a symbolic link, but no path below it may lead out of it.
         is_inside = target != root and target.is_relative_to(root) and _is_below(target, root)
         if is_inside and not target.is_symlink():
             return target
-    raise _outside_error(name, str(path), place)
+    raise _outside_error(name, str(path), folders)
 
 
 def _is_below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _outside_error(name: str, text: str, place: OutputPlace) -> BadArgument:
-    below = f", or below {', '.join(map(str, place.allowed))} (output_dirs)" if place.allowed else ""
-    told = "allowed: a relative path, which is in the folder of this call"
-    return BadArgument(name, f"no file may be written at {text!r}; {told}{below}")
+def _outside_error(name: str, text: str, folders: OutputPlace) -> BadArgument:
+    below = f", or below {', '.join(map(str, folders.allowed))} (output_dirs)" if folders.allowed else ""
+    message = "allowed: a relative path, which is in the folder of this call"
+    return BadArgument(name, f"no file may be written at {text!r}; {message}{below}")
 
 
 def _filled(

@@ -204,8 +204,8 @@ class CommandEntry:
             raise self._mistake(f"the tool's name has more than {LONGEST_NAME} characters", "command")
         for hint, value in command.annotations.items():
             if hint not in (*HINTS, "title") or not isinstance(value, str if hint == "title" else bool):
-                told = f"{hint!r} cannot be {value!r}; allowed: true or false for {', '.join(HINTS)}"
-                raise self._mistake(told, "annotations", hint)
+                message = f"{hint!r} cannot be {value!r}; allowed: true or false for {', '.join(HINTS)}"
+                raise self._mistake(message, "annotations", hint)
         if not command.run:
             raise self._mistake("is empty; its first element is the program", "run")
         if command.timeout_ms is not None and not 1 <= command.timeout_ms <= MAX_MS:
@@ -222,8 +222,8 @@ class CommandEntry:
             raise self._mistake("must be an object", "parameters", "properties")
         for name in properties:
             if name in OURS:
-                told = f"{name!r} is a built-in placeholder; rename the parameter"
-                raise self._mistake(told, "parameters", "properties", name)
+                message = f"{name!r} is a built-in placeholder; rename the parameter"
+                raise self._mistake(message, "parameters", "properties", name)
         # Unknown arguments are rejected, because without a placeholder they could not reach the program.
         schema = {"type": "object", "properties": properties, "additionalProperties": False} | given
         if given:
@@ -249,8 +249,8 @@ class CommandEntry:
         for name in names_in(template):
             if name not in known and name not in OURS:
                 there = f"parameters: {', '.join(sorted(known)) or 'none'}"
-                told = f"no parameter {name!r}{suggestion(name, sorted(known | OURS), there)}"
-                raise self._mistake(f"{text!r}: {told}", key, number)
+                message = f"no parameter {name!r}{suggestion(name, sorted(known | OURS), there)}"
+                raise self._mistake(f"{text!r}: {message}", key, number)
         return template
 
     def _check_produced(self, template: Template, number: int) -> None:
@@ -261,8 +261,8 @@ class CommandEntry:
             raise self._mistake("paths are already relative to the working folder", "produces", number)
         literal = "".join("x" if isinstance(part, Placeholder) else part for part in template)
         if not is_own(template) and (os.path.isabs(literal) or ".." in literal.split("/")):
-            told = "must lie in the working folder, or begin with a placeholder"
-            raise self._mistake(told, "produces", number)
+            message = "must lie in the working folder, or begin with a placeholder"
+            raise self._mistake(message, "produces", number)
 
     def _program(self, template: Template, folder: Path) -> str:
         first, rest = template[:1], template[1:]
@@ -273,8 +273,8 @@ class CommandEntry:
         if first == (Placeholder(FOLDER),) and rest and str(rest[0]).startswith("/"):
             template = (str(folder), *rest)
         if names_in(template):
-            told = "the program itself cannot be an argument; only {python} and {folder}/... are filled in"
-            raise self._mistake(told, "run", 0)
+            message = "the program itself cannot be an argument; only {python} and {folder}/... are filled in"
+            raise self._mistake(message, "run", 0)
         if not template:
             raise self._mistake("the program has no name", "run", 0)
         return self._program_path("".join(map(str, template)), folder)
@@ -289,14 +289,14 @@ class CommandEntry:
                     f"needs the program {text}, which does not exist", self.source("run")
                 )
             if not os.access(path, os.X_OK):
-                told = f"needs the program {text}, which is not executable (use chmod +x)"
-                raise MissingPrecondition(told, self.source("run"))
+                message = f"needs the program {text}, which is not executable (use chmod +x)"
+                raise MissingPrecondition(message, self.source("run"))
             return str(path)
-        found = shutil.which(text, path=self._environment.get("PATH"))
-        if found is None:
-            told = f"needs the program {text}, which is not installed or not in PATH"
-            raise MissingPrecondition(told, self.source("run"))
-        return found
+        program = shutil.which(text, path=self._environment.get("PATH"))
+        if program is None:
+            message = f"needs the program {text}, which is not installed or not in PATH"
+            raise MissingPrecondition(message, self.source("run"))
+        return program
 
     def _attempt(self, function: Any, value: Any, *trail: Step) -> Any:
         try:
@@ -371,25 +371,27 @@ class CommandRun:
 
         Raises: BadArgument for unusable arguments; HandlerError if the program cannot start.
         """
-        async with self._call_folders(context) as place:
-            argv, files = await asyncio.to_thread(self._prepare, arguments, place)
-            if not place.allowed:
-                return await self._run(argv, files, place, context)
+        async with self._call_folders(context) as folders:
+            argv, files = await asyncio.to_thread(self._prepare, arguments, folders)
+            if not folders.allowed:
+                return await self._run(argv, files, folders, context)
             made = context.hosted.made_files
             async with _held(
-                lambda: claim_files(files, place, made),
+                lambda: claim_files(files, folders, made),
                 lambda own: release_files(files, own, made),
             ):
-                return await self._run(argv, files, place, context)
+                return await self._run(argv, files, folders, context)
 
-    def _prepare(self, arguments: dict[str, Any], place: OutputPlace) -> tuple[list[str], list[ExpectedFile]]:
+    def _prepare(
+        self, arguments: dict[str, Any], folders: OutputPlace
+    ) -> tuple[list[str], list[ExpectedFile]]:
         """Return the command line of the program and the files it should make. Reads the disk."""
         values = self._defaults | arguments
         for name in self._outputs:
-            values[name] = resolve_path(name, values.get(name), place)
-        fixed = {"python": sys.executable, "folder": str(place.folder), OUTPUT_DIR: str(place.output)}
+            values[name] = resolve_path(name, values.get(name), folders)
+        fixed = {"python": sys.executable, "folder": str(folders.folder), OUTPUT_DIR: str(folders.output)}
         argv = [self._ready.program, *build(self._ready.run, values, fixed)]
-        return argv, expected_files(self._ready.produces, values, fixed, place)
+        return argv, expected_files(self._ready.produces, values, fixed, folders)
 
     @contextlib.asynccontextmanager
     async def _call_folders(self, context: Context) -> AsyncIterator[OutputPlace]:
@@ -403,14 +405,14 @@ class CommandRun:
             try:
                 return folders.begin()
             except OSError as error:
-                told = f"no folder for its files can be made in {folders.root}: {error.strerror}"
-                raise HandlerError(told) from error
+                message = f"no folder for its files can be made in {folders.root}: {error.strerror}"
+                raise HandlerError(message) from error
 
         async with _held(begin, folders.end) as output:
             yield OutputPlace(self._ready.folder, output, server.limits.output_dirs, server.folder)
 
     async def _run(
-        self, argv: list[str], files: list[ExpectedFile], place: OutputPlace, context: Context
+        self, argv: list[str], files: list[ExpectedFile], folders: OutputPlace, context: Context
     ) -> ToolResult[dict[str, Any]]:
         reporter = _Reporter(context)
         form = self._ready.command.progress or ""
@@ -423,15 +425,15 @@ class CommandRun:
                 with context.own_limit():
                     ended = await run(
                         argv,
-                        folder=place.folder,
+                        folder=folders.folder,
                         environment=self._environment(context),
                         output=output,
                         timeout_s=limit_s,
                     )
         except OSError as error:
-            told = f"{argv[0]} could not be started in {place.folder}: {error.strerror}"
-            raise HandlerError(told) from error
-        made, notes = await asyncio.to_thread(made_files, files, place)
+            message = f"{argv[0]} could not be started in {folders.folder}: {error.strerror}"
+            raise HandlerError(message) from error
+        made, notes = await asyncio.to_thread(made_files, files, folders)
         if context.feed is not None:
             for path in made:
                 context.feed.produced(path)
@@ -524,31 +526,31 @@ async def _held(acquire: Callable[[], T], release: Callable[[T], None]) -> Async
 
 def _pictures(made: list[Path]) -> list[content.Block]:
     """Return the pictures to include in a result."""
-    found: list[content.Block] = []
+    pictures: list[content.Block] = []
     for path in made:
         with contextlib.suppress(OSError):
-            if len(found) < MOST_PICTURES and path.stat().st_size <= PICTURE_BYTES:
+            if len(pictures) < MOST_PICTURES and path.stat().st_size <= PICTURE_BYTES:
                 data = path.read_bytes()
                 kind = next((kind for magic, kind in PICTURES.items() if data.startswith(magic)), "")
-                found += [content.image(data, kind)] if kind else []
-    return found
+                pictures += [content.image(data, kind)] if kind else []
+    return pictures
 
 
 def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
     """Read the commands of a manifest. Commands that cannot be used are listed with line and reason."""
-    found = FileItems()
+    items = FileItems()
     for index in range(len(manifest.commands)):
         entry = CommandEntry(manifest, index, environment)
         try:
             ready = entry.ready()
         except RegistrationError as error:
-            found.refuse("tool", entry.name, error)
+            items.refuse("tool", entry.name, error)
             continue
-        found.items.append(_tool(ready, entry.source()))
+        items.items.append(_tool(ready, entry.source()))
         for name in ready.unused:
-            place = entry.source("parameters", "properties", name)
-            found.remarks.append(f"{place}: {ready.name}: no placeholder takes the parameter {name!r}")
-    return found
+            source = entry.source("parameters", "properties", name)
+            items.remarks.append(f"{source}: {ready.name}: no placeholder takes the parameter {name!r}")
+    return items
 
 
 def _tool(ready: ReadyCommand, source: str) -> Tool:

@@ -53,15 +53,19 @@ class FileItems(Struct):
         would lack the same precondition.
         """
         earlier = {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
-        kept: list[Item] = []
+        previous_items: list[Item] = []
         broken: list[tuple[str, Unavailable]] = []
         for kind, each in self.broken:
             item = None if each.is_fit else earlier.get((kind, each.name))
             if item is not None:
-                kept.append(item)
+                previous_items.append(item)
             broken.append((kind, replace(each, serving=item is not None)))
         return FileItems(
-            [*self.items, *kept], broken, self.remarks, self.may_be_helper and not kept, self.asked
+            [*self.items, *previous_items],
+            broken,
+            self.remarks,
+            self.may_be_helper and not previous_items,
+            self.asked,
         )
 
 
@@ -113,19 +117,19 @@ def name_of(item: Item) -> str:
 
 def without_duplicates(files: Iterable[FileItems]) -> FileItems:
     """Join the items of all files. Of two items with one name, the later is left out, with both places."""
-    whole = FileItems()
+    merged = FileItems()
     seen: dict[tuple[str, str], Item] = {}
-    for found in files:
-        whole.broken += found.broken
-        whole.remarks += found.remarks
-        for item in found.items:
+    for file in files:
+        merged.broken += file.broken
+        merged.remarks += file.remarks
+        for item in file.items:
             key = kind_of(item), name_of(item)
             first = seen.setdefault(key, item)
             if first is item:
-                whole.items.append(item)
+                merged.items.append(item)
                 continue
             reason = (
                 f"the {key[0]} {key[1]!r} is defined twice: in {first.source} (serving) and in {item.source}"
             )
-            whole.refuse(*key, RegistrationError(reason, item.source))
-    return whole
+            merged.refuse(*key, RegistrationError(reason, item.source))
+    return merged

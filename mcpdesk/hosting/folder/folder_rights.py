@@ -102,16 +102,16 @@ def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
     """
     for name, value in manifest.settings.items():
         given = GivenValue(BY_NAME[name], value, FILE)
-        if told := _refusal(given):
-            yield f"{manifest.source('settings', name)}: settings.{name}: {told}"
+        if refusal := _refusal(given):
+            yield f"{manifest.source('settings', name)}: settings.{name}: {refusal}"
     for given in env_file_settings(folder):
-        if told := _refusal(given):
-            place, _, variable = given.origin.partition(" ")
-            yield f"{place}: {variable}: {told}"
-    for name, _, place in read_env_files(folder):
+        if refusal := _refusal(given):
+            location, _, variable = given.origin.partition(" ")
+            yield f"{location}: {variable}: {refusal}"
+    for name, _, location in read_env_files(folder):
         if not is_setting(name) and not may_set_variable(name):
-            told = "is ignored: a server folder may not set it. Set it in the environment of mcpdesk."
-            yield f"{place}: {name}: {told}"
+            refusal = "is ignored: a server folder may not set it. Set it in the environment of mcpdesk."
+            yield f"{location}: {name}: {refusal}"
 
 
 def _refusal(given: GivenValue) -> str:

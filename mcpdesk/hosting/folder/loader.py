@@ -113,7 +113,7 @@ def load_folder(
     namespace = previous.namespace if previous else Namespace(manifest.folder)
     loaded = LoadedFolder(manifest, namespace)
     reading = _Reading(loaded, previous or loaded, environment)
-    namespace.refresh(path for path, found in reading.before.files.items() if found.is_outdated(environment))
+    namespace.refresh(path for path, items in reading.before.files.items() if items.is_outdated(environment))
     try:
         remarks = reading.read_files()
         if manifest.commands:
@@ -122,7 +122,7 @@ def load_folder(
     finally:
         namespace.restore_unchanged()
     used = _helper_files(loaded)
-    whole = without_duplicates(found for path, found in loaded.files.items() if path not in used)
+    offered = without_duplicates(items for path, items in loaded.files.items() if path not in used)
     loaded.helpers = tuple(_helpers_warning(loaded, path, user) for path, user in used.items())
     shelves: dict[type, list[Any]] = {
         Tool: loaded.tools,
@@ -130,15 +130,15 @@ def load_folder(
         ResourceTemplate: loaded.templates,
         Prompt: loaded.prompts,
     }
-    for item in whole.items:
+    for item in offered.items:
         shelves[type(item)].append(item)
-    loaded.unavailable = whole.broken
+    loaded.unavailable = offered.broken
     if manifest.requires:
         from mcpdesk.hosting.folder.requirements import lack  # rarely needed
 
-        told = lack(manifest.requires)
-        context_problems += [f"{manifest.source('requires')}: {told}"] if told else []
-    loaded.problems = (*context_problems, *remarks, *whole.remarks)
+        missing = lack(manifest.requires)
+        context_problems += [f"{manifest.source('requires')}: {missing}"] if missing else []
+    loaded.problems = (*context_problems, *remarks, *offered.remarks)
     return loaded
 
 
@@ -149,17 +149,17 @@ def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
     """
     users = {path: each.path for each in loaded.namespace.sources.values() for path in each.depends}
     return {
-        path: users[path] for path, found in loaded.files.items() if found.may_be_helper and path in users
+        path: users[path] for path, items in loaded.files.items() if items.may_be_helper and path in users
     }
 
 
 def _helpers_warning(loaded: LoadedFolder, path: Path, user: Path) -> str:
-    folder, found = loaded.manifest.folder, loaded.files[path]
-    names = [name_of(each) for each in found.items] + [each.name for _, each in found.broken]
-    place = found.items[0].source if found.items else path.relative_to(folder).as_posix()
-    told = f"{', '.join(names) or 'what it has'} {'is' if len(names) == 1 else 'are'} not offered"
+    folder, items = loaded.manifest.folder, loaded.files[path]
+    names = [name_of(each) for each in items.items] + [each.name for _, each in items.broken]
+    location = items.items[0].source if items.items else path.relative_to(folder).as_posix()
+    message = f"{', '.join(names) or 'what it has'} {'is' if len(names) == 1 else 'are'} not offered"
     why = f"{user.relative_to(folder).as_posix()} imports the file, so its plain functions are helpers"
-    return f"{place}: {told}: {why}; decorate one with @tool to offer it"
+    return f"{location}: {message}: {why}; decorate one with @tool to offer it"
 
 
 class _Reading(Struct):
@@ -190,8 +190,8 @@ class _Reading(Struct):
         from mcpdesk.hosting.commands.command_tools import read_commands
 
         path = self.loaded.manifest.folder / FILE
-        found = read_commands(self.loaded.manifest, self.environment)
-        self.loaded.files[path] = found.or_previous(self.before.files.get(path))
+        items = read_commands(self.loaded.manifest, self.environment)
+        self.loaded.files[path] = items.or_previous(self.before.files.get(path))
 
     def read_context(self) -> list[str]:
         """Load the hooks of `context.py`, and return problems."""
@@ -200,15 +200,15 @@ class _Reading(Struct):
         path = next((each for each in places if each.is_file()), None)
         if path is None:
             return []
-        place = path.relative_to(folder).as_posix()
+        relative = path.relative_to(folder).as_posix()
         try:
-            self._take_hooks(loaded.namespace.load(path), place)
+            self._take_hooks(loaded.namespace.load(path), relative)
             return []
         except WHAT_IMPORTS_RAISE as error:
-            source, reason = blame(error, folder, place)
+            source, reason = blame(error, folder, relative)
             problem = f"{source}: {reason}"
             if not any(each.startswith(problem) for each in self.before.problems):
-                _log_lines(error, folder, place, source, reason)
+                _log_lines(error, folder, relative, source, reason)
         before = self.before
         if before.create_context or before.lifespan or before.around_call:
             loaded.create_context, loaded.around_call = before.create_context, before.around_call
@@ -217,56 +217,58 @@ class _Reading(Struct):
         loaded.create_context = _refusing(problem)
         return [problem]
 
-    def _take_hooks(self, module: Any, place: str) -> None:
+    def _take_hooks(self, module: Any, location: str) -> None:
         """Store the hooks. Raises: RegistrationError if the file defines none, or one in the wrong form."""
-        found = {name: getattr(module, name, None) for name in HOOKS}
-        if not any(found.values()):
-            raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", place)
-        for name, function in found.items():
+        hooks = {name: getattr(module, name, None) for name in HOOKS}
+        if not any(hooks.values()):
+            raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", location)
+        for name, function in hooks.items():
             if function is not None and not inspect.isfunction(function):
-                raise RegistrationError(f"{name} must be a function: write {HOOKS[name]}", place)
-        create, lifespan, around = found.values()
-        loaded, kept = self.loaded, self.before.lifespan
+                raise RegistrationError(f"{name} must be a function: write {HOOKS[name]}", location)
+        create, lifespan, around = hooks.values()
+        loaded, previous_lifespan = self.loaded, self.before.lifespan
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
             lifespan = inspect.unwrap(lifespan)  # may have @asynccontextmanager
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
-            where = f"{place}:{lifespan.__code__.co_firstlineno}"
+            where = f"{location}:{lifespan.__code__.co_firstlineno}"
             raise RegistrationError("lifespan is an `async def` with one `yield`", where)
         if around is not None and not inspect.iscoroutinefunction(around):
             raise RegistrationError(
-                "around_call is an `async def`", f"{place}:{around.__code__.co_firstlineno}"
+                "around_call is an `async def`", f"{location}:{around.__code__.co_firstlineno}"
             )
-        loaded.create_context = None if create is None else _create_context(create, place)
+        loaded.create_context = None if create is None else _create_context(create, location)
         loaded.around_call = around
         if lifespan is not None:
-            is_same = kept is not None and kept.function is lifespan
-            loaded.lifespan = kept if is_same else Lifespan(lifespan, place, loaded.manifest.folder)
+            is_same = previous_lifespan is not None and previous_lifespan.function is lifespan
+            loaded.lifespan = (
+                previous_lifespan if is_same else Lifespan(lifespan, location, loaded.manifest.folder)
+            )
 
     def _read_file(self, kind: str, path: Path, base: Path) -> FileItems:
         folder = self.loaded.manifest.folder
         before = self.before.files.get(path, FileItems())
-        place = path.relative_to(folder).as_posix()
+        relative = path.relative_to(folder).as_posix()
         name = path.relative_to(base).with_suffix("").as_posix()
         if reason := why_unreadable(path, folder):
-            return unreadable_file(FileItems(), kind, dashed(name), reason, place)
+            return unreadable_file(FileItems(), kind, dashed(name), reason, relative)
         try:
             if path.suffix == ".py":
-                return self._read_python(kind, path, place)
+                return self._read_python(kind, path, relative)
             from mcpdesk.hosting.folder.text_items import read_prompt_file, read_resource_file
 
             read = read_resource_file if kind == "resource" else read_prompt_file
             return read(path, folder, name).or_previous(before)
         except WHAT_IMPORTS_RAISE as error:
-            source, reason = blame(error, folder, place)
+            source, reason = blame(error, folder, relative)
             if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
-                _log_lines(error, folder, place, source, reason)
+                _log_lines(error, folder, relative, source, reason)
             is_logged = not isinstance(error, RegistrationError)
             return unreadable_file(before, kind, dashed(name), reason, source, is_logged=is_logged)
 
-    def _read_python(self, kind: str, path: Path, place: str) -> FileItems:
+    def _read_python(self, kind: str, path: Path, location: str) -> FileItems:
         namespace = self.loaded.namespace
         if "." in path.stem:
-            raise RegistrationError("the file name must not contain a dot before .py", place)
+            raise RegistrationError("the file name must not contain a dot before .py", location)
         module = namespace.load(path)
         is_unchanged = self.before.modules.get(path) is module
         self.loaded.modules[path] = module
@@ -275,7 +277,7 @@ class _Reading(Struct):
             return before
         source = namespace.sources[module.__name__]
         helpers = tuple(each.tree for each in namespace.users(path))
-        file = ModuleFile(module, place, source.tree, helpers, self.environment)
+        file = ModuleFile(module, location, source.tree, helpers, self.environment)
         return read_module(file, kind).or_previous(before)
 
 
@@ -295,11 +297,11 @@ def _is_item(kind: str, path: Path, base: Path) -> bool:
     return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
 
 
-def _create_context(function: Any, place: str) -> CreateContext:
+def _create_context(function: Any, location: str) -> CreateContext:
     try:
         return awaitable(function)
     except RegistrationError as error:
-        error.source = f"{place}:{function.__code__.co_firstlineno}"
+        error.source = f"{location}:{function.__code__.co_firstlineno}"
         raise
 
 
@@ -310,7 +312,7 @@ def _refusing(problem: str) -> CreateContext:
     return create_context
 
 
-def _log_lines(error: BaseException, folder: Path, place: str, source: str, reason: str) -> None:
+def _log_lines(error: BaseException, folder: Path, location: str, source: str, reason: str) -> None:
     """Log the lines of a traceback that belong to the author's code.
 
     A RegistrationError is not logged, because its message already names the source line.
@@ -319,10 +321,10 @@ def _log_lines(error: BaseException, folder: Path, place: str, source: str, reas
         from mcpdesk.server.calls.outcomes import read_author_lines
 
         lines = read_author_lines(error, folder)[0]
-        _log.error("%s cannot be read: %s\n%s", place, reason, lines, extra={"where": source})
+        _log.error("%s cannot be read: %s\n%s", location, reason, lines, extra={"where": source})
 
 
-def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
+def blame(error: BaseException, folder: Path, location: str) -> tuple[str, str]:
     """Return the source line in the folder where an error was raised, as `file:line`, and the message."""
     if isinstance(error, RegistrationError):
         return error.source, error.message
@@ -335,7 +337,7 @@ def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
             each for each in traceback.extract_tb(error.__traceback__) if _is_below(each.filename, folder)
         ]
         if not frames:
-            return place, described(error)
+            return location, described(error)
         file, line, text = frames[-1].filename, frames[-1].lineno or 1, error_text(error)
     return f"{Path(file).relative_to(folder).as_posix()}:{line}", f"{type(error).__name__}: {text}"
 
@@ -350,26 +352,26 @@ def read_module(file: ModuleFile, kind: str) -> FileItems:
     `kind` is `tool`, `prompt` or `resource`. Public functions without a decorator become items of this kind,
     except resources, which need the decorator.
     """
-    found = FileItems()
+    items = FileItems()
     offered = list(_offered(file.module, kind))
     functions = [function for function, _ in offered]
     for (function, note), fingerprint in zip(offered, file.fingerprints(functions), strict=True):
         name = _name(note, function, file)
         try:
             needed = _needed(note, file)
-            found.asked |= {variable: mark_of(file.environment.get(variable, "")) for variable in needed}
+            items.asked |= {variable: mark_of(file.environment.get(variable, "")) for variable in needed}
             _check_needed(needed, file)
             item = _builder(note.kind)(file, function, note, name)
             _check_extras(item)
-            found.items.append(replace(item, fingerprint=fingerprint))
+            items.items.append(replace(item, fingerprint=fingerprint))
         except RegistrationError as error:
             error.source = error.source or file.location(function)
-            found.refuse(_kind(note), name, error)
-    found.remarks += _remarks(file, kind, functions)
-    found.may_be_helper = not any(
+            items.refuse(_kind(note), name, error)
+    items.remarks += _remarks(file, kind, functions)
+    items.may_be_helper = not any(
         note_of(each) or _is_async(each) or each.__name__ == "handler" for each in functions
     )
-    return found
+    return items
 
 
 def _is_async(function: Function) -> bool:
@@ -388,14 +390,14 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
         if not _is_own(each, file.module) or each.__name__.startswith("_") or note_of(each) is not None:
             continue
         if each in offered:
-            told = (
+            message = (
                 f"is a {kind} without a decorator, while others in the file have one; write @{kind} above it"
             )
-            told += f", or name it _{each.__name__} if it is a helper"
-            yield f"{file.location(each)}: {each.__name__} {told}"
+            message += f", or name it _{each.__name__} if it is a helper"
+            yield f"{file.location(each)}: {each.__name__} {message}"
         elif inspect.iscoroutinefunction(each):
-            told = "is not offered: others in the file have a decorator"
-            yield f"{file.location(each)}: {each.__name__} {told}"
+            message = "is not offered: others in the file have a decorator"
+            yield f"{file.location(each)}: {each.__name__} {message}"
 
 
 def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
@@ -416,8 +418,8 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
         if _is_async(each) or inspect.getdoc(each) or name == "handler" or not (has_async or name in called):
             continue
         why = f" that {called[name]} calls" if name in called else ""
-        told = f"is a {kind}, though a plain function without docstring and decorator{why}"
-        yield f"{file.location(each)}: {name} {told}; name it _{name} if it is a helper, else add a docstring"
+        text = f"is a {kind}, though a plain function without docstring and decorator{why}"
+        yield f"{file.location(each)}: {name} {text}; name it _{name} if it is a helper, else add a docstring"
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
@@ -464,8 +466,8 @@ def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
     given = vars(file.module).get("REQUIRES_ENV", ())
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        place = f"{file.path}:{file.line_of('REQUIRES_ENV')}"
-        raise RegistrationError(f"REQUIRES_ENV must be a name or a list of names, not {given!r}", place)
+        location = f"{file.path}:{file.line_of('REQUIRES_ENV')}"
+        raise RegistrationError(f"REQUIRES_ENV must be a name or a list of names, not {given!r}", location)
     return tuple(names)
 
 

@@ -180,10 +180,10 @@ def placeholder_manifest(folder: Path) -> Manifest:
     """
     folder = _existing(folder)
     try:
-        found = re.search(rf'"name"\s*:\s*"({NAME})"', _text(folder / FILE))
+        match = re.search(rf'"name"\s*:\s*"({NAME})"', _text(folder / FILE))
     except (ManifestError, FileNotFoundError):
-        found = None
-    return Manifest(folder=folder, name=found[1] if found else _name_of(folder))
+        match = None
+    return Manifest(folder=folder, name=match[1] if match else _name_of(folder))
 
 
 def certain_settings(folder: Path) -> dict[str, Any] | None:
@@ -247,12 +247,12 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     import json
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        for key in found if len(found) < len(pairs) else ():
+        members = dict(pairs)
+        for key in members if len(members) < len(pairs) else ():
             if sum(each == key for each, _ in pairs) > 1:
                 line, column = _last_position(text, key)
                 raise ManifestError(f"the key {key!r} is given twice", str(path), key, line, column)
-        return found
+        return members
 
     try:
         data = json.loads(text, object_pairs_hook=unique)
@@ -278,17 +278,17 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
         file = msgspec.convert(data, ManifestFile)
     except msgspec.ValidationError as error:
         message, where = complaint_and_path(error)
-        way = _path_of(data, where)
-        choices = next((CHOICES[step] for step in way if step in CHOICES), "")
-        raise refuse(in_plain_words(message, choices), *way) from error
+        steps = _path_of(data, where)
+        choices = next((CHOICES[step] for step in steps if step in CHOICES), "")
+        raise refuse(in_plain_words(message, choices), *steps) from error
     if file.name and not re.fullmatch(NAME, file.name):
         raise refuse(f"{file.name!r} is not allowed; allowed: {NAME_RULE}", "name")
     for name, value in file.settings.items():
         try:
             converted(GivenValue(settings.BY_NAME[name], value, FILE))
         except DeskUserError as error:
-            told = f"{error.message} {error.hint}".removeprefix(f"{name}: ")
-            raise refuse(told, "settings", name) from error
+            detail = f"{error.message} {error.hint}".removeprefix(f"{name}: ")
+            raise refuse(detail, "settings", name) from error
     for name in file.modes:
         if not re.fullmatch(NAME, name):
             raise refuse(f"this name is not allowed; allowed: {NAME_RULE}", "modes", name)
@@ -303,26 +303,26 @@ def _checked(data: dict[str, Any], text: str, path: Path) -> ManifestFile:
 
 def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError:
     key = next((step for step in reversed(trail) if isinstance(step, str)), "")
-    told = f"{path_text(trail)}: {message}" if trail else message
-    return ManifestError(told, str(path), key, *position_of(text, *trail))
+    detail = f"{path_text(trail)}: {message}" if trail else message
+    return ManifestError(detail, str(path), key, *position_of(text, *trail))
 
 
 def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
     """Return the path of a value in an error message of msgspec, which writes `[...]` for keys."""
     before, unknown, behind = trail.partition("[...]")
-    way = path_steps(before)
+    steps = path_steps(before)
     if not unknown:
-        return way
+        return steps
     parent: Any = data
-    for step in way:
+    for step in steps:
         parent = parent[step]
     return next(
-        ((*way, key, *path_steps(behind)) for key in parent if _is_wrong(way, {key: parent[key]})), way
+        ((*steps, key, *path_steps(behind)) for key in parent if _is_wrong(steps, {key: parent[key]})), steps
     )
 
 
-def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
-    for step in reversed(way):
+def _is_wrong(steps: tuple[Step, ...], part: Any) -> bool:
+    for step in reversed(steps):
         part = {step: part}
     try:
         msgspec.convert(part, ManifestFile)
@@ -370,10 +370,10 @@ def _last_position(text: str, key: str) -> tuple[int | None, int | None]:
     """Return line and column (from 1) of the last occurrence of a key in a text that cannot be parsed."""
     import json
 
-    found = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
-    if not found:
+    matches = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
+    if not matches:
         return None, None
-    start = found[-1].start()
+    start = matches[-1].start()
     return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
 
@@ -399,8 +399,8 @@ def _check_requirements(requires: list[str], refuse: Refuse) -> None:
 
 def _check_publish(publish: Publish, refuse: Refuse) -> None:
     if publish.name and not (len(publish.name) <= LONGEST_NAME and re.fullmatch(PUBLIC_NAME, publish.name)):
-        told = f"{publish.name[:80]!r} is not allowed; write one like io.github.ada/profiles"
-        raise refuse(told, "publish", "name")
+        message = f"{publish.name[:80]!r} is not allowed; write one like io.github.ada/profiles"
+        raise refuse(message, "publish", "name")
     for key in ("repository", "bundle"):
         if (url := getattr(publish, key)) and not _is_web(url):
             raise refuse(f"{url[:80]!r} is not allowed; {_WEB}", "publish", key)
@@ -432,27 +432,27 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
         raise refuse(f"needs exactly one of {', '.join(SOURCES)}", "auth", "jwt")
     unfit = [name for name in jwt.algorithms if (name in HMAC) != bool(jwt.secret_env)]
     unknown = next((name for name in jwt.algorithms if name not in ALGORITHMS), None)
-    told = ""
+    fault = ""
     if not jwt.algorithms or "none" in (each.lower() for each in jwt.algorithms):
-        told = 'needs at least one, like "HS256", and never "none"'
+        fault = 'needs at least one, like "HS256", and never "none"'
     elif unknown is not None:
-        told = f"{unknown!r} is not known; known: {', '.join(ALGORITHMS)}"
+        fault = f"{unknown!r} is not known; known: {', '.join(ALGORITHMS)}"
     elif unfit and not jwt.jwks_file:
         wanted = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
-        told = f"{', '.join(unfit)} cannot be used without {wanted}"
-    if told:
-        raise refuse(told, "auth", "jwt", "algorithms")
+        fault = f"{', '.join(unfit)} cannot be used without {wanted}"
+    if fault:
+        raise refuse(fault, "auth", "jwt", "algorithms")
     if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
         raise refuse(_WEB, "auth", "jwt", "jwks_url")
     if not 0 <= jwt.leeway_s <= LONGEST_LEEWAY_S:
-        told = f"0 to {LONGEST_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
-        raise refuse(told, "auth", "jwt", "leeway_s")
+        fault = f"0 to {LONGEST_LEEWAY_S} are allowed, not {jwt.leeway_s:g}"
+        raise refuse(fault, "auth", "jwt", "leeway_s")
 
 
 def _check_scopes(auth: Auth, refuse: Refuse) -> None:
-    found = [*auth.scopes, *auth.includes, *(each for more in auth.includes.values() for each in more)]
-    found += [each for needs in auth.tools.values() for each in needs.scopes]
-    for scope in found:
+    scopes = [*auth.scopes, *auth.includes, *(each for more in auth.includes.values() for each in more)]
+    scopes += [each for needs in auth.tools.values() for each in needs.scopes]
+    for scope in scopes:
         if re.fullmatch(SCOPE, scope) is None:
             allowed = "printable ASCII without spaces, quotes and backslashes"
             raise refuse(f"{scope!r} is not a scope; allowed: {allowed}", "auth")
@@ -502,16 +502,16 @@ def position_of(text: str, *trail: Step) -> TextPosition:
     import json
 
     decoder = json.JSONDecoder()
-    found, value = None, _skip(text, 0)
+    position, value = None, _skip(text, 0)
     for step in trail:
         # Of duplicate keys, the parser uses the last one.
         members = [each for each in _members(text, value, decoder) if each.step == step]
         if not members:
             break
-        found, value = members[-1].start, members[-1].value
-    if found is None:
+        position, value = members[-1].start, members[-1].value
+    if position is None:
         return TextPosition()
-    return TextPosition(text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
+    return TextPosition(text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position))
 
 
 def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
@@ -536,8 +536,8 @@ def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 _WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "float": "a number",
@@ -546,11 +546,11 @@ _WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "fl
 
 def in_plain_words(message: str, choices: str = "") -> str:
     """Rewrite a message of msgspec in plain words. `choices` lists the allowed values of an enum."""
-    told = re.sub(r"`(\w+)( \| null)?`", lambda found: _WORDS.get(found[1], found[1]), message)
-    told = told.replace("Expected", "must be", 1).replace("Object missing required field", "lacks the key")
+    text = re.sub(r"`(\w+)( \| null)?`", lambda match: _WORDS.get(match[1], match[1]), message)
+    text = text.replace("Expected", "must be", 1).replace("Object missing required field", "lacks the key")
     if message.startswith("Invalid enum value"):
         return f"{message.removeprefix('Invalid enum value ')} is not allowed; allowed: {choices}"
-    return told
+    return text
 
 
 def complaint_and_path(error: Exception) -> tuple[str, str]:
@@ -559,16 +559,16 @@ def complaint_and_path(error: Exception) -> tuple[str, str]:
     return message, where.strip("`")
 
 
-def path_text(way: Iterable[Step]) -> str:
+def path_text(steps: Iterable[Step]) -> str:
     """Format a path for messages, such as `run[1]`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
 def path_steps(trail: str) -> tuple[Step, ...]:
     """Parse a path of msgspec: `.run[1]` becomes `run`, 1. Parsing stops at `[...]`."""
-    found: list[Step] = []
+    steps: list[Step] = []
     for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", trail):
         if index == "...":
             break
-        found.append(int(index) if index else key)
-    return tuple(found)
+        steps.append(int(index) if index else key)
+    return tuple(steps)

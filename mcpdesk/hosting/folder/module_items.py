@@ -62,8 +62,10 @@ class ModuleFile(Struct, frozen=True):
         own = {id(node) for node in nodes}
         others = (*(node for node in self.tree.body if id(node) not in own), *self.helpers)
         shared = digest("\n".join(map(ast.dump, others)).encode())
-        for function, found in zip(functions, nodes, strict=True):
-            yield digest(f"{shared}\n{function.__qualname__}\n{ast.dump(found) if found else ''}".encode())
+        for function, fingerprint in zip(functions, nodes, strict=True):
+            yield digest(
+                f"{shared}\n{function.__qualname__}\n{ast.dump(fingerprint) if fingerprint else ''}".encode()
+            )
 
     def _node(self, function: Function) -> ast.stmt | None:
         name = inspect.unwrap(function).__name__
@@ -116,9 +118,9 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
     awaited = awaitable(function)
     if note.timeout_s is not None and note.timeout_s <= 0:
         raise RegistrationError(f"timeout must be more than 0 seconds, not {note.timeout_s}")
-    place = file.location(function)
-    signature = read_signature(function, place)
-    _check_patterns(signature, place)
+    location = file.location(function)
+    signature = read_signature(function, location)
+    _check_patterns(signature, location)
 
     return Tool(
         name=name,
@@ -134,12 +136,12 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
         while_planning=note.while_planning,
         requires_jwt=note.requires_jwt,
         scopes=note.scopes,
-        mirrored=_mirrored(signature.input_schema, place),
-        **_shown(note, signature, place),
+        mirrored=_mirrored(signature.input_schema, location),
+        **_shown(note, signature, location),
     )
 
 
-def _shown(note: Note, signature: CallSignature, place: str) -> dict[str, Any]:
+def _shown(note: Note, signature: CallSignature, location: str) -> dict[str, Any]:
     """Return the fields that items of every kind have, from the decorator and the docstring."""
     return {
         "title": note.title,
@@ -147,7 +149,7 @@ def _shown(note: Note, signature: CallSignature, place: str) -> dict[str, Any]:
         "icons": note.icons,
         "meta": note.meta,
         "is_offered": note.is_offered,
-        "source": place,
+        "source": location,
     }
 
 
@@ -177,20 +179,24 @@ def _task_support(note: Note) -> str:
     return note.task
 
 
-def _check_patterns(signature: CallSignature, place: str) -> None:
+def _check_patterns(signature: CallSignature, location: str) -> None:
     """Check regular expressions in the schemas, because JSON Schema may not support Python's syntax."""
     for schema in (signature.input_schema, signature.output_schema):
-        if schema is not None and "'pattern'" in (told := repr(schema)) and re.search(UNUSUAL, told):
-            _compile("the schema", schema, place)
+        if (
+            schema is not None
+            and "'pattern'" in (pattern_text := repr(schema))
+            and re.search(UNUSUAL, pattern_text)
+        ):
+            _compile("the schema", schema, location)
 
 
-def _compile(what: str, schema: dict[str, Any], place: str) -> None:
+def _compile(what: str, schema: dict[str, Any], location: str) -> None:
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
         compile_schema(schema)
     except SchemaError as error:
-        raise RegistrationError(f"{what} cannot be used: {error}", place) from error
+        raise RegistrationError(f"{what} cannot be used: {error}", location) from error
 
 
 def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
@@ -235,7 +241,7 @@ def _scopes(given: Any) -> tuple[str, ...]:
     return scopes
 
 
-def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:
+def _mirrored(schema: dict[str, Any], location: str) -> tuple[Mirrored, ...]:
     if "x-mcp-header" not in repr(schema):
         return ()
     from mcpdesk.protocol.headers import mirrored
@@ -243,18 +249,18 @@ def _mirrored(schema: dict[str, Any], place: str) -> tuple[Mirrored, ...]:
     try:
         return mirrored(schema)
     except ValueError as error:
-        raise RegistrationError(str(error), place) from error
+        raise RegistrationError(str(error), location) from error
 
 
 def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
-    place = f"{file.path}:{file.line_of(name)}"
+    location = f"{file.path}:{file.line_of(name)}"
     if not isinstance(schema, dict):
-        raise RegistrationError(f"{name} must be a dict, not {type(schema).__name__}", place)
+        raise RegistrationError(f"{name} must be a dict, not {type(schema).__name__}", location)
     if name == "INPUT_SCHEMA" and schema.get("type") != "object":
         raise RegistrationError(
-            'INPUT_SCHEMA must contain "type": "object", because arguments are an object', place
+            'INPUT_SCHEMA must contain "type": "object", because arguments are an object', location
         )
-    _compile(name, schema, place)
+    _compile(name, schema, location)
     return schema
 
 
@@ -266,17 +272,17 @@ def typed_resource(
     Raises: RegistrationError.
     """
     awaited = awaitable(function)
-    place = file.location(function)
+    location = file.location(function)
     try:
         template = UriTemplate(note.uri)
     except ValueError as error:
-        raise RegistrationError(str(error), place) from error
+        raise RegistrationError(str(error), location) from error
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", note.uri):
         raise RegistrationError(
-            f"{note.uri!r} is not a URI: it must start with a scheme like resource://", place
+            f"{note.uri!r} is not a URI: it must start with a scheme like resource://", location
         )
-    signature = read_signature(function, place, with_output=False)
-    wants_uri = _check_variables(signature, template, place)
+    signature = read_signature(function, location, with_output=False)
+    wants_uri = _check_variables(signature, template, location)
 
     async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
         given = {**variables, "uri": uri} if wants_uri else variables
@@ -287,9 +293,9 @@ def typed_resource(
         "reader": read,
         "mime_type": note.mime_type,
         "annotations": note.annotations,
-        **_shown(note, signature, place),
+        **_shown(note, signature, location),
     }
-    suggest = completers(_by_variable(note.complete, template), template.variables, place)
+    suggest = completers(_by_variable(note.complete, template), template.variables, location)
     if template.variables:
         return ResourceTemplate(uri_template=note.uri, completers=suggest, **fields)
     return Resource(uri=note.uri, **fields)
@@ -302,7 +308,7 @@ def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
     return {template.variables[0] if len(template.variables) == 1 else "": complete}
 
 
-def _check_variables(signature: CallSignature, template: UriTemplate, place: str) -> bool:
+def _check_variables(signature: CallSignature, template: UriTemplate, location: str) -> bool:
     """Check that parameters match template variables. Return True if the function takes a `uri` as well."""
     parameters = set(signature.input_schema["properties"])
     variables = set(template.variables)
@@ -310,10 +316,10 @@ def _check_variables(signature: CallSignature, template: UriTemplate, place: str
     required = set(signature.input_schema.get("required", ())) - {"uri"}
     if unknown := sorted(required - variables):
         raise RegistrationError(
-            f"the URI template has no variable for the parameter {', '.join(unknown)}", place
+            f"the URI template has no variable for the parameter {', '.join(unknown)}", location
         )
     if unused := sorted(variables - parameters):
-        raise RegistrationError(f"no parameter takes the template's variable {', '.join(unused)}", place)
+        raise RegistrationError(f"no parameter takes the template's variable {', '.join(unused)}", location)
     return wants_uri
 
 
@@ -323,8 +329,8 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
     Raises: RegistrationError.
     """
     awaited = awaitable(function)
-    place = file.location(function)
-    signature = read_signature(function, place, with_output=False)
+    location = file.location(function)
+    signature = read_signature(function, location, with_output=False)
     properties: dict[str, dict[str, Any]] = signature.input_schema["properties"]
     required = signature.input_schema.get("required", ())
     arguments = tuple(
@@ -340,8 +346,8 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
         name=name,
         renderer=render,
         arguments=arguments,
-        completers=_closed_sets(properties) | completers(note.complete or {}, properties, place),
-        **_shown(note, signature, place),
+        completers=_closed_sets(properties) | completers(note.complete or {}, properties, location),
+        **_shown(note, signature, location),
     )
 
 
@@ -393,7 +399,7 @@ async def _call(
 SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value, arguments, ctx)"
 
 
-def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> dict[str, Completer]:
+def completers(given: Mapping[str, Any], names: Iterable[str], location: str) -> dict[str, Completer]:
     """Create a completer for each argument named in `complete`.
 
     Raises: RegistrationError for an unknown argument, or a value that is neither a list nor a function.
@@ -402,8 +408,8 @@ def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> di
     for name in given:
         if name not in known:
             allowed = f"its arguments: {', '.join(known)}" if known else "it has no arguments"
-            raise RegistrationError(f"complete names {name!r}, which is not an argument; {allowed}", place)
-    return {name: _completer(name, source, place) for name, source in given.items()}
+            raise RegistrationError(f"complete names {name!r}, which is not an argument; {allowed}", location)
+    return {name: _completer(name, source, location) for name, source in given.items()}
 
 
 def choice_completer(choices: Iterable[str]) -> Completer:
@@ -420,12 +426,12 @@ def choice_completer(choices: Iterable[str]) -> Completer:
     return suggest
 
 
-def _completer(name: str, source: Any, place: str) -> Completer:
+def _completer(name: str, source: Any, location: str) -> Completer:
     if callable(source):
-        return _called(name, source, place)
+        return _called(name, source, location)
     if isinstance(source, list | tuple) and source and all(isinstance(each, str) for each in source):
         return choice_completer(source)
-    raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", place)
+    raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", location)
 
 
 def _parameters(function: Callable[..., Any]) -> int:
@@ -436,18 +442,18 @@ def _parameters(function: Callable[..., Any]) -> int:
         return 0
 
 
-def _called(name: str, function: Callable[..., Any], place: str) -> Completer:
+def _called(name: str, function: Callable[..., Any], location: str) -> Completer:
     wanted = _parameters(function)
     if wanted not in (1, 2, 3):
-        raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", place)
+        raise RegistrationError(f"complete[{name!r}] must be {SHAPE}", location)
 
     awaited = awaitable(function)
 
     async def suggest(typed: str, given: dict[str, str], context: Context) -> Iterable[str]:
         try:
-            found = await awaited(*(typed, given, context)[:wanted])
+            values = await awaited(*(typed, given, context)[:wanted])
         except HandlerError as error:
             raise invalid_params(error.message, error.data) from error
-        return [found] if isinstance(found, str) else found or ()
+        return [values] if isinstance(values, str) else values or ()
 
     return suggest

@@ -20,23 +20,23 @@ def variables_in(folder: Path) -> set[str]:
 
     Names that the code computes are not found. Reads files.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for number, path in enumerate(_python_files(folder)):
         if number == MOST_FILES:
             break
         try:
             with path.open(encoding="utf-8", errors="replace") as file:
-                found.update(_READ.findall(file.read(MOST_BYTES)))
+                names.update(_READ.findall(file.read(MOST_BYTES)))
         except OSError:
             continue  # the loader reports a file that cannot be read
-    return found
+    return names
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
+    for directory, folders, names in os.walk(folder):
         folders[:] = sorted(
             each
             for each in folders
             if not each.startswith((".", "__")) and each not in ("node_modules", "venv")
         )
-        yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
+        yield from (Path(directory, name) for name in sorted(names) if name.endswith(".py"))

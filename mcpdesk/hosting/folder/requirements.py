@@ -51,30 +51,30 @@ def lack(texts: Iterable[str]) -> str:
     return f"needs {', '.join(missing)}, {what}: run `{shlex.join([*command, *missing])}`, then save"
 
 
-def check_script(data: bytes, place: str) -> None:
-    """Check the PEP 723 block of a Python file, if it has one. `place` is the path of the file.
+def check_script(data: bytes, location: str) -> None:
+    """Check the PEP 723 block of a Python file, if it has one. `location` is the path of the file.
 
     Raises: RegistrationError for an invalid block, and for packages that are not installed.
     """
-    found = _BLOCK.search(data)
-    if found is None:
+    match = _BLOCK.search(data)
+    if match is None:
         return
-    line = data.count(b"\n", 0, found.start()) + 1
-    source = f"{place}:{line}"
+    line = data.count(b"\n", 0, match.start()) + 1
+    source = f"{location}:{line}"
     try:
-        told = lack(script_requirements(data))
+        missing = lack(script_requirements(data))
     except ValueError as error:
         raise RegistrationError(f"the `# /// script` block cannot be read: {error}", source) from None
-    if told:
-        raise RegistrationError(told, source)
+    if missing:
+        raise RegistrationError(missing, source)
 
 
 def script_requirements(data: bytes) -> list[str]:
     """Return the requirements in the PEP 723 block of a Python file, if any. Raises: ValueError."""
     import tomllib
 
-    found = _BLOCK.search(data)
-    lines = found[1].decode("utf-8", "replace").splitlines() if found is not None else []
+    match = _BLOCK.search(data)
+    lines = match[1].decode("utf-8", "replace").splitlines() if match is not None else []
     texts = tomllib.loads("\n".join(line[2:] for line in lines)).get("dependencies", [])
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ValueError("dependencies is a list of texts")

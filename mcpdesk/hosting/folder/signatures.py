@@ -74,20 +74,20 @@ class CallSignature(Struct, frozen=True):
         return bound
 
 
-def read_signature(function: Callable[..., Any], place: str, with_output: bool = True) -> CallSignature:
-    """Read the signature of a function. `place` is its source line for error messages.
+def read_signature(function: Callable[..., Any], location: str, with_output: bool = True) -> CallSignature:
+    """Read the signature of a function. `location` is its source line for error messages.
 
     Raises: RegistrationError with the name of a parameter that cannot be expressed as JSON.
     """
-    hints = _hints(function, place)
+    hints = _hints(function, location)
     doc = read_docstring(function.__doc__)
     parameters = dict(inspect.signature(function).parameters)
-    context_name = _context_name(function, parameters, hints, place)
+    context_name = _context_name(function, parameters, hints, location)
     parameters.pop(context_name, None)
     defaults = _field_defaults(parameters, hints)
     fields: dict[str, Any] = {}
     for name, parameter in parameters.items():
-        parameters[name], fields[name] = _field(parameter, hints, doc, place, name in defaults)
+        parameters[name], fields[name] = _field(parameter, hints, doc, location, name in defaults)
     converter = msgspec.defstruct(
         "Arguments",
         [
@@ -99,19 +99,19 @@ def read_signature(function: Callable[..., Any], place: str, with_output: bool =
         kw_only=True,
         forbid_unknown_fields=True,
     )
-    schema = _input_schema(converter, fields, parameters, place)
+    schema = _input_schema(converter, fields, parameters, location)
     for name, make in defaults.items():
         schema["properties"][name] |= _default(make())
-    output = _output_schema(hints.get("return", Any), place) if with_output else None
+    output = _output_schema(hints.get("return", Any), location) if with_output else None
     takes_json = not defaults and all(_plain(hint) in (str, bool) for hint in fields.values())
     return CallSignature(doc, schema, output, context_name, converter, takes_json, defaults)
 
 
 def _unfit(complaint: str) -> BadArgument:
     """Return the error for an argument that fits its schema but that msgspec rejects."""
-    found = UNFIT.fullmatch(complaint)
-    reason, place = (complaint, "arguments") if found is None else found.groups()
-    return BadArgument(place, "must be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
+    match = UNFIT.fullmatch(complaint)
+    reason, location = (complaint, "arguments") if match is None else match.groups()
+    return BadArgument(location, "must be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
 
 
 def _plain(hint: Any) -> Any:
@@ -119,7 +119,7 @@ def _plain(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
+def _hints(function: Callable[..., Any], location: str) -> dict[str, Any]:
     from mcpdesk.server.calls.context import Context
 
     known = getattr(function, "__globals__", {})
@@ -128,16 +128,16 @@ def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
     try:
         return get_type_hints(function, localns=extra, include_extras=True)
     except NameError as error:
-        raise RegistrationError(f"a type hint cannot be read: {error}", place) from error
+        raise RegistrationError(f"a type hint cannot be read: {error}", location) from error
     except (TypeError, SyntaxError) as error:
-        raise RegistrationError(f"invalid type hint: {error}", place) from error
+        raise RegistrationError(f"invalid type hint: {error}", location) from error
 
 
 def _context_name(
     function: Callable[..., Any],
     parameters: Mapping[str, inspect.Parameter],
     hints: Mapping[str, Any],
-    place: str,
+    location: str,
 ) -> str:
     """Return the name of the context parameter. Empty if the function has none.
 
@@ -151,14 +151,14 @@ def _context_name(
             kind = get_origin(each) or each
             module = str(getattr(kind, "__module__", ""))
             if module == PLAIN_CONTEXT and inspect.iscoroutinefunction(function):
-                told = f"{function.__name__} is async: its context is a Context, not a SyncContext"
-                raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
+                message = f"{function.__name__} is async: its context is a Context, not a SyncContext"
+                raise RegistrationError(f"{message}; use `from mcpdesk import Context`", location)
             if module in OWN_CONTEXTS:
                 return name
             package = module.partition(".")[0]
             if package in OTHER_FRAMEWORKS and getattr(kind, "__name__", "").partition("[")[0] == "Context":
-                told = f"parameter {name} is a Context of {package}, which mcpdesk cannot provide"
-                raise RegistrationError(f"{told}; use `from mcpdesk import Context`", place)
+                message = f"parameter {name} is a Context of {package}, which mcpdesk cannot provide"
+                raise RegistrationError(f"{message}; use `from mcpdesk import Context`", location)
     unhinted = (name for name in CONTEXT_NAMES if name in parameters and hints.get(name, Any) is Any)
     return next(unhinted, "")
 
@@ -170,19 +170,19 @@ def _field_defaults(
 
     Parameters that also have a default in Python are left out.
     """
-    found: dict[str, Callable[[], Any]] = {}
+    factories: dict[str, Callable[[], Any]] = {}
     for name, parameter in parameters.items():
         given = [parameter.default, *split(hints.get(name))[1]]
         if given[0] is not NOT_GIVEN and not is_field(given[0]):
             continue
         makers = (field_default(each) for each in given if is_field(each))
         if (make := next((each for each in makers if each is not None), None)) is not None:
-            found[name] = make
-    return found
+            factories[name] = make
+    return factories
 
 
 def _field(
-    parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, place: str, has_field_default: bool
+    parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, location: str, has_field_default: bool
 ) -> tuple[inspect.Parameter, Any]:
     """Return a parameter as plain Python, and its type hint with its description.
 
@@ -191,7 +191,7 @@ def _field(
     the other.
     """
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-        raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", place)
+        raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", location)
     hint = hints.get(parameter.name, Any)
     if is_field(parameter.default):
         hint = Annotated[hint, parameter.default]
@@ -205,19 +205,19 @@ def _field(
     try:
         return parameter, described(translated(hint), doc.parameters.get(parameter.name, ""))
     except HintError as error:
-        raise RegistrationError(f"parameter {parameter.name}: {error}", place) from error
+        raise RegistrationError(f"parameter {parameter.name}: {error}", location) from error
 
 
 def _input_schema(
     converter: type[msgspec.Struct],
     fields: Mapping[str, Any],
     parameters: Mapping[str, inspect.Parameter],
-    place: str,
+    location: str,
 ) -> dict[str, Any]:
     try:
         schema = schema_of(converter)
     except HintError as error:
-        raise RegistrationError(f"{_culprit(fields, error)}; {INSTEAD}", place) from error
+        raise RegistrationError(f"{_culprit(fields, error)}; {INSTEAD}", location) from error
     properties: dict[str, Any] = schema.get("properties", {})
     for name, parameter in parameters.items():
         properties[name].pop("default", None)
@@ -242,7 +242,7 @@ def _default(value: Any) -> dict[str, Any]:
         return {}
 
 
-def _output_schema(hint: Any, place: str) -> dict[str, Any] | None:
+def _output_schema(hint: Any, location: str) -> dict[str, Any] | None:
     if get_origin(hint) is ToolResult:
         (hint,) = get_args(hint)
     if is_too_general(hint) or has_no_structure(hint):
@@ -251,4 +251,4 @@ def _output_schema(hint: Any, place: str) -> dict[str, Any] | None:
         return schema_of(described(split(translated(hint))[0], ""))
     except HintError as error:
         reason = f"the return type has no JSON Schema: {error}; omit the annotation if clients do not need it"
-        raise RegistrationError(reason, place) from error
+        raise RegistrationError(reason, location) from error

@@ -51,8 +51,8 @@ class SkillShelf(Struct, frozen=True):
         lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
         if len(names) > LISTED:
             lines.append(f"and {len(names) - LISTED} more; an unknown name is answered with all of them")
-        told = "\n".join(["Skills:", *lines]) if lines else "No skills at present."
-        return replace(tool, description=f"{tool.description}\n\n{told}")
+        listing = "\n".join(["Skills:", *lines]) if lines else "No skills at present."
+        return replace(tool, description=f"{tool.description}\n\n{listing}")
 
     def files(self) -> list[Resource]:
         """Return the files of all skills that can be invoked."""
@@ -65,14 +65,14 @@ class SkillShelf(Struct, frozen=True):
 
 def read_skills(bases: Sequence[Path]) -> SkillShelf:
     """Read the skills in some folders. If two have the same name, the one in the earlier folder is used."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for base in bases:
         for folder in skills_below(base):
-            found.setdefault(folder.name, folder)
+            folders.setdefault(folder.name, folder)
     shelf = SkillShelf({}, {}, {}, (), ())
     entries: list[SkillEntry] = []
     unpublished: list[Unavailable] = []
-    for name, folder in found.items():
+    for name, folder in folders.items():
         source = f"skills/{name}/{SKILL}"
         try:
             files = list(files_of(folder))
@@ -107,12 +107,12 @@ def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
     Raises: RegistrationError if the skill cannot be published; OSError.
     """
     if len(files) > skill_entries.MOST_FILES:
-        told = f"it has more than {skill_entries.MOST_FILES} files, the limit for clients"
-        raise RegistrationError(told, source)
+        message = f"it has more than {skill_entries.MOST_FILES} files, the limit for clients"
+        raise RegistrationError(message, source)
     total = sum(status.st_size for _, status in files)
     if total > skill_entries.MOST_BYTES:
-        told = f"its files have {total} bytes together; a client need not take more than"
-        raise RegistrationError(f"{told} {skill_entries.MOST_BYTES}", source)
+        message = f"its files have {total} bytes together; a client need not take more than"
+        raise RegistrationError(f"{message} {skill_entries.MOST_BYTES}", source)
     try:
         fields = verbatim_fields(files[0][0].read_bytes().decode(), source)
     except UnicodeDecodeError:
@@ -150,14 +150,14 @@ def _resources(folder: Path, files: Found) -> tuple[Resource, ...]:
 
 
 def _resource(path: Path, status: os.stat_result, folder: Path, root: Path) -> Resource:
-    place = path.relative_to(folder).as_posix()
-    source = f"skills/{folder.name}/{place}"
-    head = _head(path, source) if place == SKILL and status.st_size <= SKILL_BYTES else {}
+    location = path.relative_to(folder).as_posix()
+    source = f"skills/{folder.name}/{location}"
+    head = _head(path, source) if location == SKILL and status.st_size <= SKILL_BYTES else {}
     mime_type = mime_type_of(path)
     stamp = f"{path} {status.st_size} {status.st_mtime_ns}"
     return Resource(
-        uri=uri_of(folder.name, place),
-        name=folder.name if place == SKILL else f"{folder.name}/{place}",
+        uri=uri_of(folder.name, location),
+        name=folder.name if location == SKILL else f"{folder.name}/{location}",
         reader=_reader(path, root, mime_type),
         title=head.get("title", ""),
         description=head.get("description", ""),
@@ -193,11 +193,11 @@ def _exact(data: bytes, mime_type: str) -> str | bytes:
         return data
 
 
-def _head(path: Path, place: str) -> dict[str, str]:
+def _head(path: Path, location: str) -> dict[str, str]:
     """Return title and description of a skill.
 
     Raises: RegistrationError for invalid front matter; OSError.
     """
     text = path.read_text("utf-8", errors="replace").removeprefix(BYTE_ORDER_MARK)
-    fields = read_document(text, place).fields
-    return {key: text_of(fields, key, place) for key in ("title", "description")}
+    fields = read_document(text, location).fields
+    return {key: text_of(fields, key, location) for key in ("title", "description")}

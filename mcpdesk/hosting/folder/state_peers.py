@@ -166,8 +166,8 @@ class FolderPeers:
             raise
         except OSError as error:
             await peers.close()
-            told = f"processes that also use the state of {hosted.folder} are not noticed: {error}"
-            return self._journal.log("warning", "server", told, "", name)
+            message = f"processes that also use the state of {hosted.folder} are not noticed: {error}"
+            return self._journal.log("warning", "server", message, "", name)
         self._peers[name] = peers
         state.on_write = partial(call_soon_safely, asyncio.get_running_loop(), peers.notify_peers)
 
@@ -186,10 +186,10 @@ class FolderPeers:
         if self._is_over:
             return
         if not is_there:
-            told = f"process {pid} no longer uses the state files of {folder}"
-            return self._journal.log("info", "server", told, "", name)
-        told = (
+            message = f"process {pid} no longer uses the state files of {folder}"
+            return self._journal.log("info", "server", message, "", name)
+        message = (
             f"{name}: process {pid} also hosts the folder. Both use its state files and read each other's "
             "changes; traffic, questions and background programs are separate"
         )
-        self._journal.notify(told, Severity.INFO)
+        self._journal.notify(message, Severity.INFO)

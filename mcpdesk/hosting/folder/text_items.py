@@ -39,64 +39,64 @@ ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")
 
 def read_resource_file(path: Path, folder: Path, name: str) -> FileItems:
     """Read a file as a resource. `name` is its path below `resources/` without the suffix."""
-    place = path.relative_to(folder).as_posix()
+    relative = path.relative_to(folder).as_posix()
     try:
-        return FileItems([_resource(path, folder, name, place)])
+        return FileItems([_resource(path, folder, name, relative)])
     except RegistrationError as error:
-        found = FileItems()
-        found.refuse("resource", _uri(name), error)
-        return found
+        items = FileItems()
+        items.refuse("resource", _uri(name), error)
+        return items
 
 
 def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
     """Read a Markdown file as a prompt. `name` is its path below `prompts/` without the suffix."""
-    place = path.relative_to(folder).as_posix()
-    found = FileItems()
+    relative = path.relative_to(folder).as_posix()
+    items = FileItems()
     try:
         text = _text(path.read_bytes())
         if text is None:
-            raise RegistrationError("a prompt must be UTF-8 text", f"{place}:1")
-        document = read_document(text, place)
-        found.items.append(_prompt(document, name, place, found.remarks))
+            raise RegistrationError("a prompt must be UTF-8 text", f"{relative}:1")
+        document = read_document(text, relative)
+        items.items.append(_prompt(document, name, relative, items.remarks))
     except RegistrationError as error:
-        found.refuse("prompt", name, error)
-    return found
+        items.refuse("prompt", name, error)
+    return items
 
 
-def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
+def _resource(path: Path, folder: Path, name: str, location: str) -> Resource:
     size = path.stat().st_size
     is_small = size <= SMALL_BYTES
     data = path.read_bytes() if is_small else b""
     text = _text(data) if data else None
-    document = TextDocument("") if text is None else _document(path, text, place)
+    document = TextDocument("") if text is None else _document(path, text, location)
     fields = document.fields
-    name = text_of(fields, "name", place) or name
-    mime_type = text_of(fields, "mimeType", place) or mime_type_of(path, data, text)
+    name = text_of(fields, "name", location) or name
+    mime_type = text_of(fields, "mimeType", location) or mime_type_of(path, data, text)
     body = document.body.encode() if fields else data
     return Resource(
         uri=_uri(name),
         name=name,
         reader=_reader(path, folder, mime_type),
-        title=text_of(fields, "title", place),
-        description=text_of(fields, "description", place),
+        title=text_of(fields, "title", location),
+        description=text_of(fields, "description", location),
         mime_type=mime_type,
-        annotations=_annotations(fields, place),
+        annotations=_annotations(fields, location),
         size=len(body) if is_small else size,
-        path=place,
-        source=f"{place}:1",
+        path=location,
+        source=f"{location}:1",
         fingerprint=_fingerprint(path, data),
     )
 
 
-def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
-    given = mapping_of(fields, "annotations", place)
+def _annotations(fields: dict[str, Any], location: str) -> dict[str, Any]:
+    given = mapping_of(fields, "annotations", location)
     if given:
         from mcpdesk.protocol.catalogue.annotations import check_annotations
 
         try:
             check_annotations(given)
         except ValueError as error:
-            raise RegistrationError(str(error), f"{place}:1") from None
+            raise RegistrationError(str(error), f"{location}:1") from None
     return given
 
 
@@ -115,68 +115,68 @@ def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
     return read
 
 
-def _document(path: Path, text: str, place: str) -> TextDocument:
-    return read_document(text, place) if path.suffix.lower() in WITH_FRONT_MATTER else TextDocument(text)
+def _document(path: Path, text: str, location: str) -> TextDocument:
+    return read_document(text, location) if path.suffix.lower() in WITH_FRONT_MATTER else TextDocument(text)
 
 
-def _prompt(document: TextDocument, name: str, place: str, remarks: list[str]) -> Prompt:
+def _prompt(document: TextDocument, name: str, location: str, remarks: list[str]) -> Prompt:
     fields = document.fields
-    name = text_of(fields, "name", place) or name
+    name = text_of(fields, "name", location) or name
     used = list(dict.fromkeys(PLACEHOLDER.findall(document.body)))
     if "arguments" in fields:
-        arguments = tuple(_arguments(fields["arguments"], place))
+        arguments = tuple(_arguments(fields["arguments"], location))
     else:
         arguments = tuple(PromptArgument(each, required=True) for each in used)
-    _remark(document, name, place, used, arguments, remarks)
+    _remark(document, name, location, used, arguments, remarks)
 
     async def render(given: dict[str, str], _context: Context) -> str:
         check_arguments(name, arguments, given)
         values = {each.name: "" for each in arguments} | given
-        return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), document.body).strip()
+        return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), document.body).strip()
 
     mark = digest(document.body.encode())
     return Prompt(
         name=name,
         renderer=render,
-        title=text_of(fields, "title", place),
-        description=text_of(fields, "description", place),
+        title=text_of(fields, "title", location),
+        description=text_of(fields, "description", location),
         arguments=arguments,
-        completers=_choices(fields.get("arguments", ()), place),
-        source=f"{place}:1",
+        completers=_choices(fields.get("arguments", ()), location),
+        source=f"{location}:1",
         fingerprint=mark,
     )
 
 
-def _arguments(given: Any, place: str) -> list[PromptArgument]:
+def _arguments(given: Any, location: str) -> list[PromptArgument]:
     if not isinstance(given, list):
-        raise RegistrationError("arguments in the front matter must be a list", f"{place}:1")
-    arguments = [_argument({"name": each} if isinstance(each, str) else each, place) for each in given]
+        raise RegistrationError("arguments in the front matter must be a list", f"{location}:1")
+    arguments = [_argument({"name": each} if isinstance(each, str) else each, location) for each in given]
     names = [each.name for each in arguments]
     if len(set(names)) < len(names):
-        raise RegistrationError("the front matter declares an argument twice", f"{place}:1")
+        raise RegistrationError("the front matter declares an argument twice", f"{location}:1")
     return arguments
 
 
-def _argument(given: Any, place: str) -> PromptArgument:
+def _argument(given: Any, location: str) -> PromptArgument:
     if not isinstance(given, dict) or not given.get("name"):
-        raise RegistrationError("each argument needs a name, like - name: topic", f"{place}:1")
+        raise RegistrationError("each argument needs a name, like - name: topic", f"{location}:1")
     for key in given:
         if key not in ARGUMENT_KEYS:
             raise RegistrationError(
-                f"unknown key {key!r} of an argument; allowed: {', '.join(ARGUMENT_KEYS)}", f"{place}:1"
+                f"unknown key {key!r} of an argument; allowed: {', '.join(ARGUMENT_KEYS)}", f"{location}:1"
             )
     required = given.get("required", False)
     if not isinstance(required, bool):
-        raise RegistrationError("required of an argument must be true or false", f"{place}:1")
+        raise RegistrationError("required of an argument must be true or false", f"{location}:1")
     return PromptArgument(
-        text_of(given, "name", place),
-        text_of(given, "description", place),
-        text_of(given, "title", place),
+        text_of(given, "name", location),
+        text_of(given, "description", location),
+        text_of(given, "title", location),
         required,
     )
 
 
-def _choices(given: Any, place: str) -> dict[str, Completer]:
+def _choices(given: Any, location: str) -> dict[str, Completer]:
     """Return a completer for each argument for which the front matter lists the values."""
     chosen: dict[str, Completer] = {}
     for argument in given:
@@ -184,15 +184,15 @@ def _choices(given: Any, place: str) -> dict[str, Completer]:
         if choices is None:
             continue
         if not isinstance(choices, list) or not all(isinstance(each, str) for each in choices):
-            raise RegistrationError("choices of an argument must be a list of texts", f"{place}:1")
-        chosen[text_of(argument, "name", place)] = choice_completer(choices)
+            raise RegistrationError("choices of an argument must be a list of texts", f"{location}:1")
+        chosen[text_of(argument, "name", location)] = choice_completer(choices)
     return chosen
 
 
 def _remark(
     document: TextDocument,
     name: str,
-    place: str,
+    location: str,
     used: list[str],
     arguments: tuple[PromptArgument, ...],
     remarks: list[str],
@@ -203,11 +203,11 @@ def _remark(
     declared = [each.name for each in arguments]
     for each in used:
         if each not in declared:
-            remarks.append(f"{place}: {{{{{each}}}}} is not an argument of {name} and stays unchanged")
+            remarks.append(f"{location}: {{{{{each}}}}} is not an argument of {name} and stays unchanged")
     for key in document.fields:
         near = difflib.get_close_matches(key, PROMPT_KEYS, n=1) if key not in PROMPT_KEYS else []
         if near:
-            remarks.append(f"{place}: unknown key {key!r} in the front matter; did you mean {near[0]}?")
+            remarks.append(f"{location}: unknown key {key!r} in the front matter; did you mean {near[0]}?")
 
 
 def _uri(name: str) -> str:
@@ -246,23 +246,25 @@ def _fingerprint(path: Path, data: bytes) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-def text_of(fields: dict[str, Any], key: str, place: str) -> str:
+def text_of(fields: dict[str, Any], key: str, location: str) -> str:
     """Return a field that must be a text. Empty if it is missing.
 
     Raises: RegistrationError if YAML reads the value as neither text nor number.
     """
     value = fields.get(key, "")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise RegistrationError(f"{key} in the front matter must be a text; put it into quotes", f"{place}:1")
+        raise RegistrationError(
+            f"{key} in the front matter must be a text; put it into quotes", f"{location}:1"
+        )
     return str(value).strip()
 
 
-def mapping_of(fields: dict[str, Any], key: str, place: str) -> dict[str, Any]:
+def mapping_of(fields: dict[str, Any], key: str, location: str) -> dict[str, Any]:
     """Return a field that must be a mapping. Empty if it is missing.
 
     Raises: RegistrationError for another type.
     """
     value = fields.get(key, {})
     if not isinstance(value, dict):
-        raise RegistrationError(f"{key} in the front matter must be a mapping", f"{place}:1")
+        raise RegistrationError(f"{key} in the front matter must be a mapping", f"{location}:1")
     return value

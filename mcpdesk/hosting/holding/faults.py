@@ -171,12 +171,12 @@ def _rule(number: int, words: str) -> FaultRule:
         raise ValueError(error.message) from None
     share, code, message, span = 100.0, int(ErrorCode.INTERNAL_ERROR), "a fault by rule", (0.0, 0.0)
     for given in _GIVEN.findall(match["given"]):
-        found = _SPAN.fullmatch(given)
+        pause = _SPAN.fullmatch(given)
         if (percent := _SHARE.fullmatch(given)) and 0 < float(percent[1]) <= 100:
             share = float(percent[1])
-        elif kind is FaultKind.DELAY and found is not None:
-            shortest = _seconds(found[1], found[2])
-            span = (shortest, _seconds(found[3], found[4]) if found[3] else shortest)
+        elif kind is FaultKind.DELAY and pause is not None:
+            shortest = _seconds(pause[1], pause[2])
+            span = (shortest, _seconds(pause[3], pause[4]) if pause[3] else shortest)
         elif kind is FaultKind.ERROR and given.startswith('"'):
             message = given[1:-1]
         elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", given):

@@ -82,27 +82,27 @@ def name_of(request: JSONObject) -> str:
 
 def _read(text: str) -> JSONObject:
     try:
-        found = orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"invalid JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("a message must be an object")
-    return found
+    return value
 
 
 def changed_message(held: HeldMessage, before: JSONObject, text: str) -> JSONObject:
     """Parse the message as a person edited it. Its id stays the same. Raises: ValueError."""
-    found = _read(text)
-    if held.is_answer and ("result" in found) == ("error" in found):
+    message = _read(text)
+    if held.is_answer and ("result" in message) == ("error" in message):
         raise ValueError("an answer must have either a result or an error")
-    if not held.is_answer and not isinstance(found.get("method"), str):
+    if not held.is_answer and not isinstance(message.get("method"), str):
         raise ValueError("a request must have a method, which is a string")
-    if not isinstance(found.get("params", {}), dict):
+    if not isinstance(message.get("params", {}), dict):
         raise ValueError("params must be an object")
     if "id" not in before:
-        found.pop("id", None)
-        return found | {"jsonrpc": "2.0"}
-    return found | {"jsonrpc": "2.0", "id": before["id"]}
+        message.pop("id", None)
+        return message | {"jsonrpc": "2.0"}
+    return message | {"jsonrpc": "2.0", "id": before["id"]}
 
 
 def response_of(identifier: Id, text: str) -> JSONObject:
@@ -110,8 +110,8 @@ def response_of(identifier: Id, text: str) -> JSONObject:
 
     The text is a full response or only its result. Raises: ValueError.
     """
-    found = _read(text)
-    if "error" in found and not isinstance(found["error"], dict):
+    message = _read(text)
+    if "error" in message and not isinstance(message["error"], dict):
         raise ValueError("an error must be an object with code and message")
-    body: JSONObject = {name: found[name] for name in ("result", "error") if name in found}
-    return {"jsonrpc": "2.0", "id": identifier} | (body or {"result": found})
+    body: JSONObject = {name: message[name] for name in ("result", "error") if name in message}
+    return {"jsonrpc": "2.0", "id": identifier} | (body or {"result": message})

@@ -67,10 +67,10 @@ class HeldLine:
         try:
             while self._queue:
                 message = self._first = self._queue.popleft()
-                kept = await self._hold(message) if self._is_due(message) else message
+                passed = await self._hold(message) if self._is_due(message) else message
                 self._first = None
-                if kept is not None:
-                    self._deliver(kept)
+                if passed is not None:
+                    self._deliver(passed)
         finally:
             if self._going is asyncio.current_task():
                 self._going = self._first = None

@@ -85,20 +85,20 @@ class Holds:
     def __init__(
         self,
         recording: Recording,
-        tell: Callable[[str], object],
+        report: Callable[[str], object],
         on_rules: Callable[[Holds], object] = lambda holds: None,
         hang_up: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
         """Create an object that holds nothing.
 
-        `tell` notifies a person when the first message is held. `on_rules` is called after a change of the
+        `report` notifies a person when the first message is held. `on_rules` is called after a change of the
         rules, and `on_view` after a change of `view`. `hang_up` disconnects the client with a connection
         number.
         """
         self.view = HoldView()
         self._recording = recording
-        self._report = tell
+        self._report = report
         self._on_rules = on_rules
         self._node: Node | None = None
         self._canned: dict[CannedCall, JSONObject] = {}
@@ -144,7 +144,7 @@ class Holds:
         self._show()
         self._on_rules(self)
 
-    def set_rule(self, rule: str, ways: HeldDirections) -> None:
+    def set_rule(self, rule: str, directions: HeldDirections) -> None:
         """Hold messages that match a filter from now on. An empty filter releases all held messages.
 
         Raises: ValueError for an invalid filter, or one that can never match.
@@ -157,12 +157,12 @@ class Holds:
         except QueryError as error:
             raise ValueError(error.message) from None
         if node is not None:
-            check_matches(node, HELD[ways])
+            check_matches(node, HELD[directions])
         self._node = node
         if self._node is None:
             for held in self._held.values():
                 held.decide(_Decision(Verdict.PASS))
-        self._show(rule.strip(), ways)
+        self._show(rule.strip(), directions)
         self._on_rules(self)
 
     def guard(self, connection: int, plain: Accept) -> Accept:
@@ -275,10 +275,10 @@ class Holds:
         principal: Principal | None,
     ) -> Reply:
         """Hold a notification, or the reply to a question, and handle it after a person has released it."""
-        kept = await self._hold_about(connection, message, about)
-        if kept is None:
+        passed = await self._hold_about(connection, message, about)
+        if passed is None:
             return ACCEPTED
-        answer = plain(kept, outlet, headers, principal)
+        answer = plain(passed, outlet, headers, principal)
         return answer if isinstance(answer, tuple) else await answer
 
     async def hold_one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
@@ -306,8 +306,8 @@ class Holds:
             return False
         if about is message:
             return self._matches(self._node, connection, time(), codec.encode(message), None, is_sent)
-        asked, said = codec.encode(about), codec.encode(message)
-        return self._matches(self._node, connection, time(), asked, said, True)
+        asked, message_data = codec.encode(about), codec.encode(message)
+        return self._matches(self._node, connection, time(), asked, message_data, True)
 
     def _is_sent_due(self, connection: int, data: bytes) -> bool:
         """Return True if a message of the server must be held. Questions are remembered for their replies."""
@@ -397,17 +397,17 @@ class Holds:
         status, body, phases = reply
         if body is None or not self.holds_answers:
             return reply
-        found = codec.decode(body)
+        value = codec.decode(body)
         try:
-            kept = await self.hold_answer(connection, request, came, found)
+            passed = await self.hold_answer(connection, request, came, value)
         except AnswerCut:
             if not await outlet.cut_off(body):
                 self._hang_up(connection)
             return ACCEPTED
-        if kept is None:
+        if passed is None:
             return await self._lose(connection, headers)
-        if kept is not found:
-            status, body = (200 if "result" in kept else status), codec.encode(kept)
+        if passed is not value:
+            status, body = (200 if "result" in passed else status), codec.encode(passed)
         return (status, body, phases)
 
     @property
@@ -485,10 +485,10 @@ class Holds:
     ) -> Fault | None:
         """Return the fault for a request or an answer, and record it in the capture. None without a fault."""
         asked, info = codec.encode(request), self._recording.index.connections.get(connection)
-        said = None if answer is None else codec.encode(answer)
+        answer_data = None if answer is None else codec.encode(answer)
         fault = self._faults.strike(
             info.peer if info else "",
-            lambda node: self._matches(node, connection, came or time(), asked, said),
+            lambda node: self._matches(node, connection, came or time(), asked, answer_data),
             is_answer=answer is not None,
             in_session=in_session,
         )
@@ -679,11 +679,11 @@ class Holds:
         return is_let_pass(node, frames, connections)
 
     def _show(
-        self, rule: str | None = None, ways: HeldDirections | None = None, struck: int | None = None
+        self, rule: str | None = None, directions: HeldDirections | None = None, struck: int | None = None
     ) -> None:
         self.view = HoldView(
             self.view.rule if rule is None else rule,
-            self.view.directions if ways is None else ways,
+            self.view.directions if directions is None else directions,
             tuple(held.shown for held in self._held.values()),
             tuple(self._canned),
             self._faults.text,
@@ -696,5 +696,5 @@ def _rounds(answer: JSONObject) -> list[JSONObject]:
     """Return the questions in a result that asks for input, each in the form of a request."""
     result = answer.get("result")
     asked = result.get("inputRequests") if isinstance(result, dict) else None
-    found = asked.items() if isinstance(asked, dict) else ()
-    return [{"jsonrpc": "2.0", "id": key, **one} for key, one in found if isinstance(one, dict)]
+    requests = asked.items() if isinstance(asked, dict) else ()
+    return [{"jsonrpc": "2.0", "id": key, **one} for key, one in requests if isinstance(one, dict)]

@@ -56,7 +56,7 @@ def traffic_figures(
             continue
         key = (server, name if (server, name) in offered else OTHER)
         tools.setdefault(key, CallTally(counted.times)).join(tally)
-    told = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
+    labelled = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
     definitions = {key: tokens for key, tokens in counted.definitions().items() if key in offered}
     calls = [(key, tally) for key, tally in counted.sums(Subject.METHOD).items() if key[1] in CALLS]
     figures: tuple[tuple[str, FigureKind, str, Iterable[Sample]], ...] = (
@@ -74,25 +74,25 @@ def traffic_figures(
             "tool_answers_total",
             "counter",
             "Tool calls in the traffic, of folders and of upstream servers.",
-            (sample for labels, tally in told for sample in _answers(labels, tally)),
+            (sample for labels, tally in labelled for sample in _answers(labels, tally)),
         ),
         (
             "tool_answer_seconds",
             "summary",
             "From the request of a call to its answer, without waiting for clients and people.",
-            (sample for labels, tally in told for sample in _seconds(labels, tally)),
+            (sample for labels, tally in labelled for sample in _seconds(labels, tally)),
         ),
         (
             "tool_message_bytes_total",
             "counter",
             "Bytes of calls (in) and of their answers (out).",
-            (sample for labels, tally in told for sample in _bytes(labels, tally)),
+            (sample for labels, tally in labelled for sample in _bytes(labels, tally)),
         ),
         (
             "tool_result_tokens_total",
             "counter",
             "Approximate number of tokens in the results of calls.",
-            (Sample(tally.tokens, labels) for labels, tally in told),
+            (Sample(tally.tokens, labels) for labels, tally in labelled),
         ),
         (
             "tool_definition_tokens",

@@ -71,13 +71,13 @@ def joined(known: list[Figure], more: list[Figure]) -> list[Figure]:
     If both have a metric, its samples are joined under the first help text.
     """
     added = {figure.name: figure for figure in more}
-    whole = [
+    tallies = [
         Figure(each.name, each.kind, each.help, [*each.samples, *added.pop(each.name).samples])
         if each.name in added
         else each
         for each in known
     ]
-    return [*whole, *added.values()]
+    return [*tallies, *added.values()]
 
 
 def _items(upstream: Upstream) -> Iterator[Sample]:

@@ -73,11 +73,11 @@ class EngineQuestions:
 
     async def write(self, question: Question, replica: str, number: int, life_s: float) -> None:
         """Publish a question to all replicas."""
-        told = self._bus.arguments(QUESTION_EVENT, what=ASKED, replica=replica, number=number)
+        event = self._bus.arguments(QUESTION_EVENT, what=ASKED, replica=replica, number=number)
         keys = [self._waiting(replica), self._bus.key]
         packed = msgspec.msgpack.encode(question)
         if len(packed) <= MOST_BYTES:
-            await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *told])
+            await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *event])
 
     async def read(self, replica: str, number: int) -> Question | None:
         """Return a waiting question of a replica. None if it has ended."""
@@ -87,8 +87,8 @@ class EngineQuestions:
     async def of(self, replica: str) -> dict[int, Question]:
         """Return all waiting questions of a replica, by their number at that replica."""
         key = self._waiting(replica)
-        found = await self._engine.run(lambda client: client.hgetall(key))
-        read = {int(number): question_of(packed) for number, packed in found.items()}
+        fields = await self._engine.run(lambda client: client.hgetall(key))
+        read = {int(number): question_of(packed) for number, packed in fields.items()}
         return {number: question for number, question in read.items() if question is not None}
 
     async def end(
@@ -99,15 +99,17 @@ class EngineQuestions:
         `ended` has the answer for the asking replica. `shown` is sent to all replicas. Raises: StorageError
         if the lease of the asking replica has expired, or if the engine has lost the question.
         """
-        said = msgspec.msgpack.encode(shown)
-        told = self._bus.arguments(QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=said)
+        outcome = msgspec.msgpack.encode(shown)
+        event = self._bus.arguments(
+            QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=outcome
+        )
         keys = [self._end(replica, number), self._bus.key, self._waiting(replica), self._engine.key("leases")]
-        kept = msgspec.msgpack.encode(ended) if who is Ending.ANOTHER else b""
-        arguments = [number, token, who, replica, kept, OUTCOME_TTL_S, *told]
-        found = await self._engine.script(END, keys, arguments)
-        if found < 0:
+        encoded = msgspec.msgpack.encode(ended) if who is Ending.ANOTHER else b""
+        arguments = [number, token, who, replica, encoded, OUTCOME_TTL_S, *event]
+        result = await self._engine.script(END, keys, arguments)
+        if result < 0:
             raise StorageError(f"{ended.replica}, which asks, does not respond at this moment")
-        return bool(found)
+        return bool(result)
 
     async def ended(self, replica: str, number: int) -> Question | None:
         """Return the ended question if another replica ended it, else None."""

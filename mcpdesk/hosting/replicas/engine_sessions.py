@@ -80,15 +80,15 @@ class EngineSessions:
         writer = os.urandom(8).hex()
         for _ in range(ATTEMPTS):
             keys = [self._key(session.id), self._bus.key]
-            found = await self._engine.script(WRITE, keys, self._row(session, writer))
-            if found[0] == -2:
+            reply = await self._engine.script(WRITE, keys, self._row(session, writer))
+            if reply[0] == -2:
                 return None
-            if found[0] >= 0:
-                return replace(session, version=found[0])
-            theirs = msgspec.json.decode(found[2], type=SessionState)
+            if reply[0] >= 0:
+                return replace(session, version=reply[0])
+            theirs = msgspec.json.decode(reply[2], type=SessionState)
             state = joined(base, session.state, theirs)
-            owner, base = found[3].decode(), theirs
-            session = replace(session, state=state, version=found[1], owner=session.owner or owner)
+            owner, base = reply[3].decode(), theirs
+            session = replace(session, state=state, version=reply[1], owner=session.owner or owner)
         raise EngineAway(f"a session is changed by other replicas all the time in {self._engine.shown}")
 
     async def read(self, identifier: str) -> SharedSession | None:
@@ -100,15 +100,15 @@ class EngineSessions:
 
         None unless it belongs to `server` and to one of `owners`. Raises: EngineAway.
         """
-        found = await self.read(identifier)
-        if found is None or found.server != server or found.owner not in owners:
+        shared = await self.read(identifier)
+        if shared is None or shared.server != server or shared.owner not in owners:
             return None
         return await self._read(identifier, self._replica)
 
     async def end(self, identifier: str) -> None:
         """End a session on all replicas. Raises: EngineAway."""
-        told = self._bus.arguments(SESSION_EVENT, what="ended", session=identifier)
-        await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *told])
+        event = self._bus.arguments(SESSION_EVENT, what="ended", session=identifier)
+        await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *event])
 
     async def holder(self, identifier: str, block: int) -> str:
         """Return the id of the replica that received a block of request numbers. Raises: EngineAway."""
@@ -125,14 +125,14 @@ class EngineSessions:
         """Implement `SharedSessions.missed`. Raises: EngineAway."""
         if since is None:
             since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
-        newest, found = _number(until.last), []
+        newest, events = _number(until.last), []
         for event in await self._bus.since(since.last):
             is_own = event.replica == until.replica
             is_heard_now = event.number > until.sent if is_own else _number(event.id) > newest
             was_told_there = event.replica == since.replica and event.number <= since.sent
             if not is_heard_now and not was_told_there:
-                found.append((event.kind, event.facts))
-        return found
+                events.append((event.kind, event.facts))
+        return events
 
     async def note_position(self, identifier: str) -> None:
         """Record that the client has received all events so far. Raises: EngineAway."""
@@ -148,10 +148,10 @@ class EngineSessions:
         self._bus.listen(SESSION_EVENT, lambda facts: listener(facts["what"], facts["session"], facts))
 
     async def _read(self, identifier: str, replica: str) -> SharedSession | None:
-        found = await self._engine.script(JOIN, [self._key(identifier)], [replica])
-        if not found:
+        row = await self._engine.script(JOIN, [self._key(identifier)], [replica])
+        if not row:
             return None
-        version, server, owner, used, state, heard, block = found
+        version, server, owner, used, state, position, block = row
         return SharedSession(
             identifier,
             server.decode(),
@@ -160,19 +160,19 @@ class EngineSessions:
             msgspec.json.decode(state, type=SessionState),
             int(version),
             block or 0,
-            (heard or b"0-0").decode(),
+            (position or b"0-0").decode(),
         )
 
     async def _field(self, identifier: str, name: str) -> str:
         key = self._key(identifier)
-        found = await self._engine.run(lambda client: client.hget(key, name))
-        return (found or b"").decode()
+        value = await self._engine.run(lambda client: client.hget(key, name))
+        return (value or b"").decode()
 
     def _row(self, session: SharedSession, writer: str) -> list[Any]:
         state = msgspec.json.encode(session.state)
         head = [session.version, session.server, session.owner, session.used, state]
-        told = self._bus.arguments(SESSION_EVENT, what="changed", session=session.id)
-        return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last, *told]
+        event = self._bus.arguments(SESSION_EVENT, what="changed", session=session.id)
+        return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last, *event]
 
     def _key(self, identifier: str) -> str:
         return self._engine.key("session", identifier)

@@ -65,19 +65,19 @@ class Forwarder:
             allow_redirects=False,
             skip_auto_headers=("Accept", "User-Agent"),
         )
-        place = url.split("?")[0]
+        path = url.split("?")[0]
         try:
             try:
                 async with asyncio.timeout(within_s):
                     response = await sent
             except aiohttp.ConnectionTimeoutError as error:
-                raise TransportError(f"the replica at {place} cannot be reached") from error
+                raise TransportError(f"the replica at {path} cannot be reached") from error
             except TimeoutError:
-                raise ReplicaSilent(f"the replica at {place} gave no answer within {within_s} s") from None
+                raise ReplicaSilent(f"the replica at {path} gave no answer within {within_s} s") from None
             async with response:
                 yield _Answer(response)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"the replica at {place} does not answer: {error}") from error
+            raise TransportError(f"the replica at {path} does not answer: {error}") from error
 
     @asynccontextmanager
     async def listen(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[AsyncGenerator[str, None]]:

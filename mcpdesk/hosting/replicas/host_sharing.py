@@ -115,9 +115,9 @@ class HostSharing:
         await self.group.living.update(folders=digests)
         self._compare_folders_soon()
 
-    def _report_engine(self, told: str) -> None:
+    def _report_engine(self, message: str) -> None:
         severity = Severity.INFO if self.group.engine.status.is_writable else Severity.ERROR
-        self._journal.notify(told, severity, "logs", cause=f"engine:{told}")
+        self._journal.notify(message, severity, "logs", cause=f"engine:{message}")
 
     def _reload_state(self, server: str) -> None:
         if (hosted := self._folders.get(server)) is not None:
@@ -144,8 +144,8 @@ class HostSharing:
             if living.me.folders.get(name, digest) != digest
         }
         for replica, name in sorted(differing - self._differing):
-            told = f"{name} on {replica} has files that differ from this replica's: clients get either"
-            self._journal.notify(told, Severity.WARNING, "clients")
+            message = f"{name} on {replica} has files that differ from this replica's: clients get either"
+            self._journal.notify(message, Severity.WARNING, "clients")
         for replica, name in sorted(self._differing - differing):
             if replica in {each.name for each in living.others.values()}:
                 self._journal.notify(f"{name} on {replica} has the same files as this replica", Severity.INFO)

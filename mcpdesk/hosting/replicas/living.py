@@ -119,8 +119,8 @@ class LivingReplicas:
         """Return the data of a replica, living or dead. None if it is unknown. Raises: EngineAway."""
         known = self.others.get(replica) or self._known_replicas.get(replica)
         if replica and (known is None or not known.url):  # it may have started to listen
-            found = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
-            known = _decoded(found)
+            encoded = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
+            known = _decoded(encoded)
             if known is not None:
                 self._known_replicas[replica] = known
         return known
@@ -143,9 +143,11 @@ class LivingReplicas:
 
     async def renew(self) -> None:
         """Renew the lease now, and read the data of the other replicas."""
-        said = msgspec.json.encode(self.me)
+        encoded = msgspec.json.encode(self.me)
         try:
-            found = await self._engine.script(RENEW, self._keys, [self.me.id, said, LEASE_S, FORGOTTEN_S])
+            replicas = await self._engine.script(
+                RENEW, self._keys, [self.me.id, encoded, LEASE_S, FORGOTTEN_S]
+            )
         except EngineAway:
             self._was_refused = True
             return  # without the engine, the last known replicas remain
@@ -153,7 +155,7 @@ class LivingReplicas:
         if self._was_refused:
             self._was_refused, self._lenient_until = False, now + LENIENT_S
         others = dict(self.others) if now < self._lenient_until else {}
-        for info in map(_decoded, found):
+        for info in map(_decoded, replicas):
             if info is not None and info.id != self.me.id:
                 others[info.id] = info
         self._known_replicas |= others
@@ -193,8 +195,8 @@ def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
 
 async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
     """Return the living replicas. For a process that is not a replica. Raises: EngineAway."""
-    found = map(_decoded, await engine.script(LIVING, _keys(engine)))
-    return [info for info in found if info is not None]
+    replicas = map(_decoded, await engine.script(LIVING, _keys(engine)))
+    return [info for info in replicas if info is not None]
 
 
 async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:

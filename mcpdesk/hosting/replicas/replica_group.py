@@ -54,9 +54,9 @@ OUTAGES = {
 class ReplicaGroup:
     """All replicas of one deployment. Use it on the core's loop."""
 
-    def __init__(self, url: str, name: str, session_ttl_s: float, tell: Callable[[str], object]) -> None:
+    def __init__(self, url: str, name: str, session_ttl_s: float, report: Callable[[str], object]) -> None:
         """Raises: DeskUserError for an invalid URL."""
-        self.engine = Engine(url, name, tell, probes=True)
+        self.engine = Engine(url, name, report, probes=True)
         self.living = LivingReplicas(self.engine)
         self.id = self.living.me.id
         self.clock = self.engine.clock

@@ -132,15 +132,15 @@ class SharedInbox:
         answers: tuple[Answer, ...] = (),
         reason: str = "",
     ) -> bool:
-        place = self._origins.get(question.id)
-        if place is not None:
+        origin = self._origins.get(question.id)
+        if origin is not None:
             by = f"{by} at {self._living.me.name}"
         ended = replace(
             question, state=state, answers=answers, reason=reason, answered_by=by, ended=time.time()
         )
-        if place is None:
+        if origin is None:
             return await self._end_own(ended)
-        won = await self._questions.end(*place, Ending.ANOTHER, _token(), ended, self._shortened_end(ended))
+        won = await self._questions.end(*origin, Ending.ANOTHER, _token(), ended, self._shortened_end(ended))
         if won:
             self._inbox.show(ended)  # otherwise the event of the first answer shows the end
         return won
@@ -214,8 +214,8 @@ class SharedInbox:
             life_s = question.deadline - time.time()
             await self._questions.write(self._public(question), self._me, number, max(0.0, life_s))
             return
-        told = self._shortened_end(question)
-        await self._questions.end(self._me, number, Ending.CLOSED, _token(), question, told)
+        shortened = self._shortened_end(question)
+        await self._questions.end(self._me, number, Ending.CLOSED, _token(), question, shortened)
         self._written.discard(number)
 
     def _public(self, question: Question) -> Question:
@@ -257,27 +257,29 @@ class SharedInbox:
             self._show(replica, number, question)
 
     def _show(self, replica: str, number: int, question: Question) -> None:
-        place = (replica, number)
-        if place in self._numbers:
+        origin = (replica, number)
+        if origin in self._numbers:
             return
         if len(self._numbers) >= MOST_SHOWN:
             self._forget_ended()
         if len(self._numbers) < MOST_SHOWN:
-            self._numbers[place] = shown = self._inbox.show(replace(question, id=0))
-            self._origins[shown] = place
+            self._numbers[origin] = shown = self._inbox.show(replace(question, id=0))
+            self._origins[shown] = origin
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
         """Show the end of a question. A later event may still replace it."""
         shown = self._numbers.setdefault((replica, number), OVER)
         known = next((each for each in self._inbox.questions() if each.id == shown), None)
         if known is not None:
-            told = replace(ended, id=shown, pages=known.pages, replica=known.replica, origin=known.origin)
-            self._inbox.show(told)
+            ended_question = replace(
+                ended, id=shown, pages=known.pages, replica=known.replica, origin=known.origin
+            )
+            self._inbox.show(ended_question)
 
     def _forget_ended(self) -> None:
-        for place, shown in list(self._numbers.items()):
+        for origin, shown in list(self._numbers.items()):
             if self._inbox.waiting(shown) is None:
-                del self._numbers[place]
+                del self._numbers[origin]
                 self._origins.pop(shown, None)
 
     async def _read_all(self, replica: str) -> None:
@@ -299,18 +301,18 @@ class SharedInbox:
         lost.
         """
         await self._pause(GRACE_S)
-        shown = [place for place, number in self._numbers.items() if self._inbox.waiting(number)]
+        shown = [origin for origin, number in self._numbers.items() if self._inbox.waiting(number)]
         for replica in {replica for replica, _ in shown}:
             is_alive = replica in self._living.others
             waiting = await self._questions.of(replica) if is_alive else {}
             reason = "it is over" if is_alive else "its replica is lost"
-            for place in shown:
-                if place[0] == replica and place[1] not in waiting and place in self._numbers:
-                    self._withdraw(place, reason)
+            for origin in shown:
+                if origin[0] == replica and origin[1] not in waiting and origin in self._numbers:
+                    self._withdraw(origin, reason)
 
-    def _withdraw(self, place: tuple[str, int], reason: str) -> None:
+    def _withdraw(self, origin: tuple[str, int], reason: str) -> None:
         """Mark a question as withdrawn. If its replica publishes it again, it is shown again."""
-        shown = self._numbers.pop(place)
+        shown = self._numbers.pop(origin)
         self._origins.pop(shown, None)
         question = self._inbox.waiting(shown)
         if question is not None:

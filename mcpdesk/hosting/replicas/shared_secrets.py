@@ -68,12 +68,12 @@ class SharedSecrets:
             if not self.api_key:
                 self.api_key = await self._made_once("api-key")
             new = secrets.token_urlsafe(SECRET_BYTES)
-            now, *found = await self._engine.script(
+            now, *stored = await self._engine.script(
                 ROTATE, [self._engine.key("round-secrets")], [new, ROTATE_S, VALID_S, SETTLE_S]
             )
         except EngineAway:
             return
-        made = [(float(age), secret) for secret, age in zip(found[::2], found[1::2], strict=True)]
+        made = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
         # Other replicas may not know a new secret yet. It is accepted but does not sign.
         settled = [secret for age, secret in made if age <= float(now) - SETTLE_S]
         fresh = [secret for age, secret in made if age > float(now) - SETTLE_S]
@@ -83,5 +83,5 @@ class SharedSecrets:
         key = self._engine.key(name)
         made = secrets.token_urlsafe(KEY_BYTES)
         await self._engine.run(lambda client: client.set(key, made, nx=True))
-        found = await self._engine.run(lambda client: client.get(key))
-        return (found or b"").decode()
+        secret = await self._engine.run(lambda client: client.get(key))
+        return (secret or b"").decode()

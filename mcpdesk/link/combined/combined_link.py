@@ -150,9 +150,9 @@ class CombinedLink(Link):
         gone = self._trouble or ("" if any(not view.gone for _, view in views) else "every replica has ended")
         states = [member.state for member in members], tuple(self._unreadable.values())
         key = [view for _, view in views], states, gone, self._comparison.version
-        kept = self._cached_view
-        if kept is not None and kept[0] == key:
-            return kept[1]
+        cached = self._cached_view
+        if cached is not None and cached[0] == key:
+            return cached[1]
         living = [(member.copy.replica, view) for member, view in views if not view.gone]
         former = [replace(view, clients=member.copy.former) for member, view in views if view.gone]
         replicas = self._replicas(views)
@@ -188,13 +188,13 @@ class CombinedLink(Link):
     def busy(self) -> tuple[str, ...]:
         """Return the running calls of this front end, which quitting would interrupt."""
         return tuple(
-            f"{said} on {member.copy.title}" for member in self._members for said in member.copy.busy()
+            f"{reason} on {member.copy.title}" for member in self._members for reason in member.copy.busy()
         )
 
     def _count(self, name: str, versions: object) -> int:
         """Return a number that increases whenever `versions` differs from the previous call."""
-        kept, count = self._counts.get(name, (None, 0))
-        if kept != versions:
+        cached, count = self._counts.get(name, (None, 0))
+        if cached != versions:
             count += 1
             self._counts[name] = versions, count
         return count
@@ -208,19 +208,19 @@ class CombinedLink(Link):
             server = next((each for each in view.servers if each.name == name), None)
             if server is None:
                 continue
-            told = self._comparison.problem(name)
-            problems = (told, *server.problems) if told else server.problems
+            problem = self._comparison.problem(name)
+            problems = (problem, *server.problems) if problem else server.problems
             having = tuple(each for each in replicas if name in each.servers)
             yield replace(server, problems=problems, replicas=having)
 
     def _replicas(self, views: Sequence[tuple[Member, CoreView]]) -> tuple[ReplicaView, ...]:
-        found = dict[str, ReplicaView]()
+        replicas = dict[str, ReplicaView]()
         for member, view in views:
-            said = view.gone or (f"no answer for {view.silent_s} s" if view.silent_s else "")
+            reason = view.gone or (f"no answer for {view.silent_s} s" if view.silent_s else "")
             names = tuple(server.name for server in view.servers)
-            name, place = member.copy.replica, member.copy.core.address
-            found.setdefault(name, ReplicaView(name, member.state, names, place, said))
-        return tuple(sorted((*found.values(), *self._unreadable.values()), key=lambda each: each.name))
+            name, address = member.copy.replica, member.copy.core.address
+            replicas.setdefault(name, ReplicaView(name, member.state, names, address, reason))
+        return tuple(sorted((*replicas.values(), *self._unreadable.values()), key=lambda each: each.name))
 
     # Choice of a replica
 
@@ -288,7 +288,8 @@ class CombinedLink(Link):
         The replicas may have different files; `add_server` then refuses.
         """
         return all_of(
-            [copy.untrusted(text) for copy in self._living()], lambda found: next(filter(None, found), None)
+            [copy.untrusted(text) for copy in self._living()],
+            lambda reasons: next(filter(None, reasons), None),
         )
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
@@ -426,11 +427,11 @@ class CombinedLink(Link):
         refuse_on_event_loop()
         asked = {copy: copy.ask("usage") for copy in self._living()}
         wait(asked.values(), WAIT_S)
-        found = dict[str, JobUse]()
+        usages = dict[str, JobUse]()
         for copy, done in asked.items():
             if done.done() and done.exception() is None:
-                found |= copy.known_uses(done.result())
-        return found
+                usages |= copy.known_uses(done.result())
+        return usages
 
     def output(self, job: str, after: int) -> JobOutput | None:
         """Return output of a job from the replica that runs it."""
@@ -509,9 +510,9 @@ class CombinedLink(Link):
         """Return the held messages of all replicas."""
         return merged_holds([copy.held() for copy in self._living()])
 
-    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
+    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
         """Set the hold rule on every replica, now and later."""
-        return self._want("hold", "hold", rule, ways)
+        return self._want("hold", "hold", rule, directions)
 
     def set_faults(self, text: str) -> Future[bool]:
         """Set fault rules on every replica, now and later."""
@@ -574,7 +575,7 @@ class CombinedLink(Link):
 
     async def _look(self) -> None:
         try:
-            found = await self.source.look()
+            replicas = await self.source.look()
         except OSError as error:
             trouble = f"{self.source.title} cannot be reached: {error}"
             if not self._trouble:
@@ -586,9 +587,9 @@ class CombinedLink(Link):
             self._lenient_until = time.monotonic() + LENIENT_S
             self.journal.notify(f"{self.source.title} can be reached again", Severity.INFO)
         known = {member.replica.key: member for member in self._members}
-        there = {each.key for each in found}
+        there = {each.key for each in replicas}
         self._unreadable = {key: each for key, each in self._unreadable.items() if key in there}
-        for each in found:
+        for each in replicas:
             member = known.get(each.key)
             if member is None:
                 self._join(each)
@@ -608,19 +609,19 @@ class CombinedLink(Link):
                 member.is_paused = True
                 member.cancel()
 
-    def _join(self, found: FoundReplica) -> None:
-        if found.core.mcpdesk != __version__:
-            if found.key not in self._unreadable:
-                self.journal.notify(f"{found.name}: {other_version(found.core)}", Severity.WARNING)
-            state, core = ReplicaState.UNREADABLE, found.core
-            self._unreadable[found.key] = ReplicaView(
-                found.name, state, core.names, core.address, other_version(core)
+    def _join(self, replica: FoundReplica) -> None:
+        if replica.core.mcpdesk != __version__:
+            if replica.key not in self._unreadable:
+                self.journal.notify(f"{replica.name}: {other_version(replica.core)}", Severity.WARNING)
+            state, core = ReplicaState.UNREADABLE, replica.core
+            self._unreadable[replica.key] = ReplicaView(
+                replica.name, state, core.names, core.address, other_version(core)
             )
             return
-        member = Member(found, CoreCopy(found.core, self.room, found.name))
+        member = Member(replica, CoreCopy(replica.core, self.room, replica.name))
         member.following = asyncio.create_task(self._follow(member))
         if self._looked.is_set() and not self.room.is_quiet:
-            self.journal.notify(f"{found.name} has appeared", Severity.INFO)
+            self.journal.notify(f"{replica.name} has appeared", Severity.INFO)
         self._arrange([*self._members, member])
 
     async def _follow(self, member: Member) -> None:

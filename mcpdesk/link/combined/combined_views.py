@@ -59,7 +59,7 @@ def merged_view(
     views = [view for _, view in living]
     first = next(iter(views), CoreView((), (), Protection.OFFLINE))
     clients = [client for view in (*former, *views) for client in view.clients]
-    found = {view.protection for view in views}
+    protections = {view.protection for view in views}
     stuck = next(((name, view.stuck) for name, view in living if view.stuck is not None), None)
     failing = [f"{name}: {view.capture_failing}" for name, view in living if view.capture_failing]
     is_silent = bool(views) and all(view.silent_s for view in views)
@@ -67,7 +67,7 @@ def merged_view(
         first,
         servers=tuple(servers),
         clients=tuple(sorted(clients, key=lambda client: client.opened)),
-        protection=next((each for each in _GRAVEST if each in found), Protection.OFFLINE),
+        protection=next((each for each in _GRAVEST if each in protections), Protection.OFFLINE),
         capture_failing="; ".join(failing),
         stuck=stuck and structs.replace(stuck[1], where=f"{stuck[1].where} on {stuck[0]}".strip()),
         questions_version=questions_version,
@@ -118,15 +118,15 @@ def merged_jobs(living: Iterable[JobView], former: Iterable[JobView]) -> tuple[J
     return tuple(sorted(every, key=lambda job: job.started))
 
 
-def merged_callbacks(kept: Iterable[CallbackView]) -> tuple[CallbackView, ...]:
+def merged_callbacks(callbacks: Iterable[CallbackView]) -> tuple[CallbackView, ...]:
     """Merge callbacks without duplicates."""
-    every = _distinct(kept, lambda each: (each.server, each.id & OWN, each.created))
+    every = _distinct(callbacks, lambda each: (each.server, each.id & OWN, each.created))
     return tuple(sorted(every, key=lambda each: each.created))
 
 
-def merged_todo(kept: Iterable[TodoView]) -> tuple[TodoView, ...]:
+def merged_todo(todos: Iterable[TodoView]) -> tuple[TodoView, ...]:
     """Merge tasks without duplicates."""
-    return tuple(_distinct(kept, lambda each: (each.server, each.id & OWN, each.created)))
+    return tuple(_distinct(todos, lambda each: (each.server, each.id & OWN, each.created)))
 
 
 def merged_grants(grants: Iterable[GrantView]) -> tuple[GrantView, ...]:
@@ -218,7 +218,7 @@ def _plan(plan: PlanView) -> Hashable:
 
 def _distinct(values: Iterable[Kept], key: Callable[[Kept], Hashable]) -> Iterable[Kept]:
     """Return the first value for each key, in order."""
-    found = dict[Hashable, Kept]()
+    unique = dict[Hashable, Kept]()
     for value in values:
-        found.setdefault(key(value), value)
-    return found.values()
+        unique.setdefault(key(value), value)
+    return unique.values()

@@ -179,8 +179,8 @@ class EngineReplicas:
     async def has_left(self, key: str) -> bool:
         """Return True if a replica announced its end. False if the engine cannot be reached."""
         with suppress(StorageError):
-            said = None if self._engine is None else await former_replica(self._engine, key)
-            return said is not None and said.is_ending
+            reason = None if self._engine is None else await former_replica(self._engine, key)
+            return reason is not None and reason.is_ending
         return False
 
     async def close(self) -> None:
@@ -236,11 +236,11 @@ class OwnAndOtherReplicas:
         """
         with suppress(OSError):
             self._known = await self._others.look()
-        found = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]
-        if not any(each.key == self._own for each in found):
+        replicas = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]
+        if not any(each.key == self._own for each in replicas):
             here = Welcome(mcpdesk=__version__, pid=os.getpid(), kind="serve")
-            found.insert(0, FoundReplica(self._own, "here", here, self._join))
-        return found
+            replicas.insert(0, FoundReplica(self._own, "here", here, self._join))
+        return replicas
 
     async def has_left(self, key: str) -> bool:
         """Return True if a replica shut down normally."""

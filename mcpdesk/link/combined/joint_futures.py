@@ -19,9 +19,9 @@ def union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
     """Return one future for several. Its result is merged; it fails if any of them fails."""
-    whole, left, lock = promise(), len(asked), threading.Lock()
+    combined, left, lock = promise(), len(asked), threading.Lock()
     if not asked:
-        whole.set_exception(ValueError("no replica is available to do it"))
+        combined.set_exception(ValueError("no replica is available to do it"))
 
     def count(_: Future[Result]) -> None:
         nonlocal left
@@ -31,10 +31,10 @@ def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]
                 return
         errors = [error for each in asked if (error := each.exception()) is not None]
         if errors:
-            whole.set_exception(errors[0])
+            combined.set_exception(errors[0])
         else:
-            whole.set_result(merge([each.result() for each in asked]))
+            combined.set_result(merge([each.result() for each in asked]))
 
     for each in asked:
         each.add_done_callback(count)
-    return whole
+    return combined

@@ -30,10 +30,10 @@ class QuestionNumbers:
     def merged(self, own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:
         """Merge questions as `merged_questions` does, with stable numbers."""
         with self._lock:
-            found = {one.origin or one.id: one for one in merged_questions(own, seen)}
-            self._shown = {key: self._shown.get(key, one.id) for key, one in found.items()}
-            self._actual = {self._shown[key]: one.id for key, one in found.items()}
-            return tuple(structs.replace(one, id=self._shown[key]) for key, one in found.items())
+            questions = {one.origin or one.id: one for one in merged_questions(own, seen)}
+            self._shown = {key: self._shown.get(key, one.id) for key, one in questions.items()}
+            self._actual = {self._shown[key]: one.id for key, one in questions.items()}
+            return tuple(structs.replace(one, id=self._shown[key]) for key, one in questions.items())
 
     def actual(self, shown: int) -> int:
         """Return the number of a shown question at the replica where it must be answered."""

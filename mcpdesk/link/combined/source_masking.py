@@ -54,14 +54,14 @@ class SourceMask:
             case Reply():
                 return replace(message, value=pack(_texts(msgspec.msgpack.decode(message.value))))
             case CallNews(outcome=CallOutcome() as outcome):
-                found = CallOutcome(
+                masked_outcome = CallOutcome(
                     mask_json(outcome.result),
                     mask_json(outcome.error),
                     _bytes(outcome.raw),
                     outcome.elapsed_s,
                     outcome.cancelled,
                 )
-                return replace(message, outcome=found)
+                return replace(message, outcome=masked_outcome)
         return message
 
     def _note(self, note: HttpNote) -> HttpNote:

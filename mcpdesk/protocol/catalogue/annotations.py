@@ -79,10 +79,10 @@ def check_meta_keys(keys: Iterable[str]) -> None:
     Raises: ValueError for the first key that is malformed or reserved for the protocol.
     """
     for key in keys:
-        found, shown = re.fullmatch(_META_KEY, key), repr(key[:_LONGEST_SHOWN])
-        if found is None or not key:
+        match, shown = re.fullmatch(_META_KEY, key), repr(key[:_LONGEST_SHOWN])
+        if match is None or not key:
             raise ValueError(f"_meta: {shown} is not a valid name; write one like 'example.org/colour'")
-        if key in _PROTOCOL_KEYS or _is_reserved(found["prefix"]):
+        if key in _PROTOCOL_KEYS or _is_reserved(match["prefix"]):
             raise ValueError(f"_meta: {shown} belongs to the protocol")
 
 

@@ -92,5 +92,5 @@ def _check(events: Any, may_alias: bool) -> None:
                     sizes[anchor] = 1
                 value = event.value
                 if len(value) > MOST_DIGITS and event.implicit[0] and _NUMBER.fullmatch(value):
-                    told = f"a number has {len(value):,} characters; {MOST_DIGITS:,} are allowed"
-                    raise YamlFault(told, line)
+                    text = f"a number has {len(value):,} characters; {MOST_DIGITS:,} are allowed"
+                    raise YamlFault(text, line)

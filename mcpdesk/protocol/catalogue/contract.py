@@ -66,12 +66,12 @@ def locked(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:
     """Return the differences between two versions of the definitions, the most severe first."""
-    found = [
-        ContractChange(*key, told, verdict, *texts)
+    changes = [
+        ContractChange(*key, subject, verdict, *texts)
         for key in dict.fromkeys([*before, *after])
-        for told, verdict, *texts in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
+        for subject, verdict, *texts in dict.fromkeys(_item(key[0], before.get(key), after.get(key)))
     ]
-    return sorted(found, key=lambda change: list(ContractVerdict).index(change.verdict))
+    return sorted(changes, key=lambda change: list(ContractVerdict).index(change.verdict))
 
 
 Told = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict, str, str]]
@@ -112,8 +112,8 @@ def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple
 def _annotations(old: Mapping[str, Any], new: Mapping[str, Any]) -> Told:
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
-            told = f"{name} is {json.dumps(new[name])} now" if name in new else f"{name} was removed"
-            yield told, ContractVerdict.WORDING if name == "title" else ContractVerdict.COMPATIBLE
+            change = f"{name} is {json.dumps(new[name])} now" if name in new else f"{name} was removed"
+            yield change, ContractVerdict.WORDING if name == "title" else ContractVerdict.COMPATIBLE
 
 
 _TASKS = {"optional": "may be a task", "required": "must be a task"}
@@ -123,8 +123,8 @@ def _results(old: Any, new: Any) -> Told:
     if old and new:
         yield from _Comparison(old, new, is_result=True).run()
     elif old or new:
-        told = "its result has a schema now" if new else "its result no longer has a schema"
-        yield told, _verdict(not new)
+        change = "its result has a schema now" if new else "its result no longer has a schema"
+        yield change, _verdict(not new)
 
 
 def _verdict(is_breaking: bool) -> ContractVerdict:
@@ -165,8 +165,8 @@ class _Comparison:
                 yield f"{self._named(path)} has a different schema", ContractVerdict.BREAKING
             return
         if any(old.get(word) != new.get(word) for word in _WORDS):
-            told = f"{self._named(path)} has a different description"
-            yield told, ContractVerdict.WORDING, *_texts(old, new, "description")
+            change = f"{self._named(path)} has a different description"
+            yield change, ContractVerdict.WORDING, *_texts(old, new, "description")
         if ANY_OF in old or ANY_OF in new:
             was, now = _choices(self._old, old), _choices(self._new, new)
             is_wider, is_narrower = all(one in now for one in was), all(one in was for one in now)
@@ -181,21 +181,24 @@ class _Comparison:
 
     def _choice(self, was: list[Any], now: list[Any], path: str) -> Told:
         """Yield a change for the added alternatives, and another one for the removed alternatives."""
-        for told, some, others in (("may also be {} now", now, was), ("may no longer be {}", was, now)):
+        for template, some, others in (("may also be {} now", now, was), ("may no longer be {}", was, now)):
             if different := [str(one.get("type", "something else")) for one in some if one not in others]:
                 is_narrower = some is was
                 named = " or ".join(dict.fromkeys(different))
-                yield f"{self._named(path)} {told.format(named)}", self._judged(is_narrower, not is_narrower)
+                yield (
+                    f"{self._named(path)} {template.format(named)}",
+                    self._judged(is_narrower, not is_narrower),
+                )
 
     def _types(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> Told:
-        for word, told in (("type", "is"), ("enum", "is one of")):
+        for word, verb in (("type", "is"), ("enum", "is one of")):
             was, now = _as_list(old.get(word)), _as_list(new.get(word))
             if was == now or (was and now and sorted(map(repr, was)) == sorted(map(repr, now))):
                 continue
             is_wider = now is None or (was is not None and all(_holds(now, one) for one in was))
             is_narrower = was is None or (now is not None and all(_holds(was, one) for one in now))
             named = "anything" if now is None else " or ".join(map(str, now))
-            yield f"{self._named(path)} {told} {named} now", self._judged(is_narrower, is_wider)
+            yield f"{self._named(path)} {verb} {named} now", self._judged(is_narrower, is_wider)
         if old.get("default") != new.get("default"):
             is_now = f"is {new['default']} by default now" if "default" in new else "has no default now"
             yield f"{self._named(path)} {is_now}", ContractVerdict.COMPATIBLE
@@ -211,10 +214,10 @@ class _Comparison:
                 is_wider = word in _LEAST + _MOST and not is_narrower
             else:
                 is_wider = now is None
-            told = f"{word} is {now} now" if now is not None else f"{word} {was} was removed"
+            change = f"{word} is {now} now" if now is not None else f"{word} {was} was removed"
             if not _is_plain(was) or not _is_plain(now):
-                told = f"{word} changed"
-            yield f"{self._named(path)}: {told}", self._judged(is_narrower, is_wider)
+                change = f"{word} changed"
+            yield f"{self._named(path)}: {change}", self._judged(is_narrower, is_wider)
 
     def _members(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, depth: int) -> Told:
         had, has = (_mapping(one.get("properties")) for one in (old, new))
@@ -224,26 +227,26 @@ class _Comparison:
             if name not in has:
                 yield f"{self._named(inner)} was removed", ContractVerdict.BREAKING
             elif name not in had:
-                told = "is new and required" if name in needs else "is new"
+                change = "is new and required" if name in needs else "is new"
                 is_breaking = name in needs and not self._is_result
-                yield f"{self._named(inner)} {told}", _verdict(is_breaking)
+                yield f"{self._named(inner)} {change}", _verdict(is_breaking)
             else:
                 yield from self._differ(had[name], has[name], inner, depth + 1)
         for name in sorted((needed ^ needs) - (had.keys() ^ has.keys())):
             inner = f"{path}.{name}" if path else name
             is_needed = name in needs
-            told = "is required now" if is_needed else "is optional now"
-            yield f"{self._named(inner)} {told}", self._judged(is_needed, not is_needed)
+            change = "is required now" if is_needed else "is optional now"
+            yield f"{self._named(inner)} {change}", self._judged(is_needed, not is_needed)
         was, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if was != now:
-            told = (
+            change = (
                 "no other members"
                 if now is False
                 else "any other members"
                 if was is False
                 else "different other members"
             )
-            yield f"{self._named(path)}: {told} now", self._judged(now is False, was is False)
+            yield f"{self._named(path)}: {change} now", self._judged(now is False, was is False)
 
     def _judged(self, is_narrower: bool, is_wider: bool) -> ContractVerdict:
         """Return the verdict. A change that is neither narrower nor wider, or both, may break clients."""
@@ -260,12 +263,12 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
     reference = schema.get("$ref") if isinstance(schema, Mapping) else None
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
-    found: Any = root
+    value: Any = root
     for word in reference[2:].split("/"):
-        found = found.get(word) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping):
+        value = value.get(word) if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
         return schema
-    return {**found, **{key: each for key, each in schema.items() if key != "$ref"}}
+    return {**value, **{key: each for key, each in schema.items() if key != "$ref"}}
 
 
 def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:

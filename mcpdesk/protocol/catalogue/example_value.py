@@ -31,9 +31,9 @@ def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
         if named in shape and is_fitting(shape[named], shape, root):
             return shape[named]
     for several in ("examples", "enum"):
-        found = shape.get(several)
-        if isinstance(found, list) and found:
-            return found[0]
+        value = shape.get(several)
+        if isinstance(value, list) and value:
+            return value[0]
     alternatives = [one for one in flat(shape, root) if one != shape]
     if alternatives and depth < _DEPTH:
         return example_value(min(alternatives, key=lambda one: "null" in named_types(one)), root, depth + 1)

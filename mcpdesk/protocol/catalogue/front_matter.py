@@ -25,34 +25,34 @@ class TextDocument(Struct, frozen=True):
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def read_document(text: str, place: str) -> TextDocument:
+def read_document(text: str, location: str) -> TextDocument:
     """Split a text into front matter and body. A text that does not start with `---` has only a body.
 
     Raises: RegistrationError with `place:line` for a block that is not a plain YAML mapping.
     """
     import yaml
 
-    block, body = _split(text, place)
+    block, body = _split(text, location)
     if block is None:
         return TextDocument(text)
-    return TextDocument(body.lstrip("\n"), _fields(block, place, yaml.SafeLoader))
+    return TextDocument(body.lstrip("\n"), _fields(block, location, yaml.SafeLoader))
 
 
-def verbatim_fields(text: str, place: str) -> dict[str, Any]:
+def verbatim_fields(text: str, location: str) -> dict[str, Any]:
     """Return the front matter as JSON values, by the core schema of YAML 1.2.
 
     In it, `yes` and `2026-01-31` are texts; only `true` and `false` are booleans. Raises: RegistrationError
     with `place:line`, as `read_document`, and for a text without front matter.
     """
-    block, _ = _split(text.removeprefix(BYTE_ORDER_MARK), place)
+    block, _ = _split(text.removeprefix(BYTE_ORDER_MARK), location)
     if block is None:
         raise RegistrationError(
-            "it does not begin with front matter, like ---, name: value, ---", f"{place}:1"
+            "it does not begin with front matter, like ---, name: value, ---", f"{location}:1"
         )
-    return _fields(block, place, core_loader())
+    return _fields(block, location, core_loader())
 
 
-def _split(text: str, place: str) -> tuple[str | None, str]:
+def _split(text: str, location: str) -> tuple[str | None, str]:
     if text.partition("\n")[0].rstrip() != "---":
         return None, text
     from frontmatter.default_handlers import YAMLHandler
@@ -61,19 +61,19 @@ def _split(text: str, place: str) -> tuple[str | None, str]:
         block, body = YAMLHandler().split(text)
     except ValueError:
         raise RegistrationError(
-            "the front matter is not closed: a line --- is missing", f"{place}:1"
+            "the front matter is not closed: a line --- is missing", f"{location}:1"
         ) from None
     return block, body
 
 
-def _fields(block: str, place: str, loader: type[yaml.SafeLoader]) -> dict[str, Any]:
+def _fields(block: str, location: str, loader: type[yaml.SafeLoader]) -> dict[str, Any]:
     try:
         fields = load_yaml(block, loader, MAX_BLOCK, aliases=False)
     except YamlFault as fault:
-        told = f"the front matter cannot be read: {fault}"
-        raise RegistrationError(told, f"{place}:{fault.line or 1}") from fault
+        text = f"the front matter cannot be read: {fault}"
+        raise RegistrationError(text, f"{location}:{fault.line or 1}") from fault
     if fields is None:
         return {}
     if not isinstance(fields, dict) or not all(isinstance(key, str) for key in fields):
-        raise RegistrationError("the front matter must be a mapping, like name: value", f"{place}:1")
+        raise RegistrationError("the front matter must be a mapping, like name: value", f"{location}:1")
     return fields

@@ -63,8 +63,8 @@ def server_card(
         "supportedProtocolVersions": list(SERVED_NAMES),
     }
     icons = [dict(each) for each in server.icons]
-    told = {"$schema": CARD_SCHEMA, **_described(server, host), "icons": icons, "remotes": [_filled(remote)]}
-    return _filled(told)
+    card = {"$schema": CARD_SCHEMA, **_described(server, host), "icons": icons, "remotes": [_filled(remote)]}
+    return _filled(card)
 
 
 def catalog_entry(server: Publication, host: str, url: str) -> JSONObject:
@@ -96,8 +96,13 @@ def registry_entry(
         ],
     }
     icons = [dict(each) for each in server.icons if _is_public_icon(each)]
-    told = {"$schema": ENTRY_SCHEMA, **_described(server, ""), "icons": icons, "packages": [_filled(package)]}
-    return _filled(told)
+    entry = {
+        "$schema": ENTRY_SCHEMA,
+        **_described(server, ""),
+        "icons": icons,
+        "packages": [_filled(package)],
+    }
+    return _filled(entry)
 
 
 def bundle_manifest(
@@ -203,5 +208,5 @@ def _cut(text: str) -> str:
     return words if len(words) <= LONGEST_TEXT else f"{words[: LONGEST_TEXT - 1].rstrip()}…"
 
 
-def _filled(told: JSONObject) -> JSONObject:
-    return {key: value for key, value in told.items() if value not in ("", [], {}, False)}
+def _filled(document: JSONObject) -> JSONObject:
+    return {key: value for key, value in document.items() if value not in ("", [], {}, False)}

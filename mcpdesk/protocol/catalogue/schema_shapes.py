@@ -64,9 +64,9 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
         rest = [name for name in types if name != "null"]
         return {**shape, "type": rest[0] if len(rest) == 1 else rest}, bool(rest)
     for word in _UNIONS:
-        kept = [part for part in _parts(shape, word) if not _is_null(resolve(part, root))]
-        if kept and len(kept) < len(shape[word]):
-            return _with_alternatives(shape, word, kept, root), True
+        others = [part for part in _parts(shape, word) if not _is_null(resolve(part, root))]
+        if others and len(others) < len(shape[word]):
+            return _with_alternatives(shape, word, others, root), True
     if None in _parts(shape, "enum") and len(shape["enum"]) > 1:
         return {**shape, "enum": [value for value in shape["enum"] if value is not None]}, True
     return shape, shape.get("nullable") is True
@@ -108,11 +108,11 @@ def _is_null(shape: Schema) -> bool:
     return shape.get("type") == "null" or ("const" in shape and shape["const"] is None)
 
 
-def _with_alternatives(shape: Schema, word: str, kept: list[Any], root: Schema) -> Schema:
-    if len(kept) > 1:
-        return {**shape, word: kept}
+def _with_alternatives(shape: Schema, word: str, remaining: list[Any], root: Schema) -> Schema:
+    if len(remaining) > 1:
+        return {**shape, word: remaining}
     rest = {key: rule for key, rule in shape.items() if key != word}
-    return split_null(merge(resolve(kept[0], root), rest), root)[0]
+    return split_null(merge(resolve(remaining[0], root), rest), root)[0]
 
 
 def with_branches(shape: Schema, root: Schema) -> Schema:
@@ -123,8 +123,8 @@ def with_branches(shape: Schema, root: Schema) -> Schema:
     own = shape.get("properties")
     members: Schema = {}
     for part in parts:
-        found = resolve(part, root).get("properties")
-        members = (found | members) if isinstance(found, dict) else members
+        properties = resolve(part, root).get("properties")
+        members = (properties | members) if isinstance(properties, dict) else members
     if not members:
         return shape
     described = own if isinstance(own, dict) else {}
@@ -213,8 +213,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def _parts(shape: Schema, word: str) -> list[Any]:
-    found = shape.get(word)
-    return found if isinstance(found, list) else []
+    parts = shape.get(word)
+    return parts if isinstance(parts, list) else []
 
 
 _TYPES: dict[str, Any] = {

@@ -64,7 +64,7 @@ def entry_fault(entry: JSONObject) -> str:
         return f"its resources are neither a list nor {DYNAMIC!r}"
     if len(files) > MOST_FILES:
         return f"it has {len(files)} files; the limit is {MOST_FILES}"
-    if fault := next((told for each in files if (told := _file_fault(each, root))), ""):
+    if fault := next((fault_text for each in files if (fault_text := _file_fault(each, root))), ""):
         return fault
     listed = [each["uri"] for each in files]
     if len(set(listed)) < len(listed):
@@ -82,30 +82,30 @@ def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) ->
     """
     if len(data) != listed["size"]:
         return f"it has {len(data)} bytes and not {listed['size']}"
-    if (found := digest_of(data)) != listed["digest"]:
-        return f"its digest is {found} and not {listed['digest']}"
+    if (digest := digest_of(data)) != listed["digest"]:
+        return f"its digest is {digest} and not {listed['digest']}"
     return "" if fields is None else fields_fault(data, fields)
 
 
 def fields_fault(data: bytes, fields: JSONObject) -> str:
     """Return the difference between the front matter of a SKILL.md and its entry, or an empty string."""
     try:
-        found = verbatim_fields(data.decode(), "SKILL.md")
+        front_matter = verbatim_fields(data.decode(), "SKILL.md")
     except UnicodeDecodeError:
         return "it is not UTF-8 text"
     except RegistrationError as error:
         return error.message
-    for key in (*fields, *(each for each in found if each not in fields)):
-        if not _is_same(fields.get(key), found.get(key)):
-            return f"its front matter says {_shown(key, found)}, and its entry {_shown(key, fields)}"
+    for key in (*fields, *(each for each in front_matter if each not in fields)):
+        if not _is_same(fields.get(key), front_matter.get(key)):
+            return f"its front matter says {_shown(key, front_matter)}, and its entry {_shown(key, fields)}"
     return ""
 
 
 def _file_fault(listed: Any, root: str) -> str:
     if not isinstance(listed, dict) or not isinstance(uri := listed.get("uri"), str):
         return "a file of it has no uri"
-    place = unquote(uri.removeprefix(f"{root}/"))
-    if not uri.startswith(f"{root}/") or not {"", ".", ".."}.isdisjoint(re.split(r"[/\\]", place)):
+    file_path = unquote(uri.removeprefix(f"{root}/"))
+    if not uri.startswith(f"{root}/") or not {"", ".", ".."}.isdisjoint(re.split(r"[/\\]", file_path)):
         return f"{uri[:200]} is not in its folder {root}"
     if not isinstance(digest := listed.get("digest"), str) or DIGEST.fullmatch(digest) is None:
         return f"the digest of {uri[:200]} is not sha256: and 64 small hexadecimal digits"

@@ -88,18 +88,18 @@ class UriTemplate:
             return None
         tail = uri[len(self._head) :]
         values: dict[str, str] = {}
-        place = 0
+        position = 0
         for part, ends in zip(self._tail, self._fitted(tail), strict=True):
-            end = ends[place]
+            end = ends[position]
             if end == NOWHERE:
                 return None
             if isinstance(part, Expression):
-                found = _read(part, tail[place:end])
-                if found is None:
+                value = _read(part, tail[position:end])
+                if value is None:
                     return None
-                values |= found
-            place = end
-        return values if place == len(tail) else None
+                values |= value
+            position = end
+        return values if position == len(tail) else None
 
     def _fitted(self, tail: str) -> list[Ends]:
         """Return the ends of each part after the head."""
@@ -111,7 +111,7 @@ class UriTemplate:
             else:
                 ends = _expression_ends(tail, part, here)
             fitted.append(ends)
-            here = [NOWHERE if end == NOWHERE else place for place, end in enumerate(ends)]
+            here = [NOWHERE if end == NOWHERE else position for position, end in enumerate(ends)]
         return fitted[::-1]
 
 
@@ -189,28 +189,28 @@ def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
 
 def _run(tail: str, stops: str, ends: Ends) -> Ends:
     """Return the ends of one or more characters outside `stops`, followed by text with these `ends`."""
-    found = [NOWHERE] * len(ends)
+    positions = [NOWHERE] * len(ends)
     end = NOWHERE
-    for place in range(len(tail) - 1, -1, -1):
-        if tail[place] in stops:
+    for position in range(len(tail) - 1, -1, -1):
+        if tail[position] in stops:
             end = NOWHERE
         else:
             if end == NOWHERE:
-                end = ends[place + 1]
-            found[place] = end
-    return found
+                end = ends[position + 1]
+            positions[position] = end
+    return positions
 
 
 def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
     """Return the ends of `text` followed by text with these `ends`; `otherwise` where it does not match."""
-    found = otherwise.copy()
-    place = tail.find(text)
-    while place >= 0:
-        end = ends[place + len(text)]
+    positions = otherwise.copy()
+    position = tail.find(text)
+    while position >= 0:
+        end = ends[position + len(text)]
         if end != NOWHERE:
-            found[place] = end
-        place = tail.find(text, place + 1)
-    return found
+            positions[position] = end
+        position = tail.find(text, position + 1)
+    return positions
 
 
 def _read(expression: Expression, text: str) -> dict[str, str] | None:

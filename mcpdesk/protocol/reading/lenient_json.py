@@ -85,14 +85,14 @@ class _Reader:
         ).raw_decode
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             first: dict[str, Any] = {}
             for key, value in pairs:
                 if key in first:
                     self.repeated.append((key, first[key] == value))
                 first.setdefault(key, value)
-        return found
+        return members
 
     def _not_finite(self, word: str) -> None:
         self.not_finite += 1
@@ -131,21 +131,21 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
     """
     reader, remarks = _Reader(), list[Remark]()
     try:
-        found, end = _in_a_row(reader, text, start)
+        values, end = _in_a_row(reader, text, start)
     except (json.JSONDecodeError, RecursionError, ValueError) as first:
         if isinstance(first, RecursionError):
             raise NotJson("it is nested too deeply", offset(start)) from None
         reader, repairs = _Reader(), _Repairs(offset)
         try:
             repaired, back = _repaired(text, start, repairs)
-            found, end = _in_a_row(reader, repaired, 0)
+            values, end = _in_a_row(reader, repaired, 0)
         except (RecursionError, ValueError):
             at = first.pos if isinstance(first, json.JSONDecodeError) else start
             reason = first.msg if isinstance(first, json.JSONDecodeError) else str(first)
             raise NotJson(f"{reason} at byte {offset(at)}", offset(at)) from None
         end = start + back(end)
         remarks += repairs.remarks
-    if _is_deeper(found, MOST_DEPTH):
+    if _is_deeper(values, MOST_DEPTH):
         raise NotJson("it is nested too deeply", offset(start))
     unclear = [each for each in reader.repeated if not each[1]]
     for key, is_same in (unclear or reader.repeated)[:_MOST_REPEATED]:
@@ -155,38 +155,40 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
     if ("\\u" in text and _SURROGATE_ESCAPE.search(text)) or _SURROGATE.search(text):
         halves = _Halves()
         try:
-            found = [halves.joined(value) for value in found]
+            values = [halves.joined(value) for value in values]
         except RecursionError:
             raise NotJson("it is nested too deeply", offset(start)) from None
         if halves.count:
             remarks.append(_surrogates(text, start, offset, halves.count))
     if control := _control_in_string(text[start:end]):
         at = offset(start + control.start())
-        told = f"a control character (0x{ord(control[0]):02X}) is not escaped in a string at byte {at}"
-        remarks.append(Remark(RemarkKind.CONTROL, told, at))
-    return Values(found, remarks, end)
+        remark = f"a control character (0x{ord(control[0]):02X}) is not escaped in a string at byte {at}"
+        remarks.append(Remark(RemarkKind.CONTROL, remark, at))
+    return Values(values, remarks, end)
 
 
 def _in_a_row(reader: _Reader, text: str, start: int) -> tuple[list[Any], int]:
     """Return the consecutive values, and the end of the last one. Raises: ValueError, RecursionError."""
-    place = _after_blanks(text, start)
-    value, end = reader.decode(text, place)
-    found = [value]
+    position = _after_blanks(text, start)
+    value, end = reader.decode(text, position)
+    values = [value]
     while (
-        (place := _after_blanks(text, end)) < len(text) and text[place] in "{[" and len(found) < MOST_VALUES
+        (position := _after_blanks(text, end)) < len(text)
+        and text[position] in "{["
+        and len(values) < MOST_VALUES
     ):
         try:
-            value, end = reader.decode(text, place)
+            value, end = reader.decode(text, position)
         except ValueError:
             break
-        found.append(value)
-    return found, end
+        values.append(value)
+    return values, end
 
 
-def _after_blanks(text: str, place: int) -> int:
-    while place < len(text) and text[place] in " \t\r\n":
-        place += 1
-    return place
+def _after_blanks(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\r\n":
+        position += 1
+    return position
 
 
 def _repeated(key: str, is_same: bool, text: str, start: int, offset: Callable[[int], int]) -> Remark:
@@ -195,12 +197,12 @@ def _repeated(key: str, is_same: bool, text: str, start: int, offset: Callable[[
     second = next(islice(places, 1, None), None)
     at = offset(start + (second.start() if second else 0))
     if is_same:
-        told = f"the key {_quoted(key)} is given twice in one object, with the same value, at byte {at}"
-        return Remark(RemarkKind.DUPLICATE_KEY, told, at)
-    told = (
+        remark = f"the key {_quoted(key)} is given twice in one object, with the same value, at byte {at}"
+        return Remark(RemarkKind.DUPLICATE_KEY, remark, at)
+    remark = (
         f"the key {_quoted(key)} is given more than once in one object, with different values, at byte {at}"
     )
-    raise NotJson(told, at, RemarkKind.DUPLICATE_KEY)
+    raise NotJson(remark, at, RemarkKind.DUPLICATE_KEY)
 
 
 def _quoted(key: str) -> str:
@@ -291,24 +293,24 @@ def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -
 def _double_quoted(piece: str) -> str:
     """Return a single-quoted string as JSON."""
 
-    def escaped(found: re.Match[str]) -> str:
-        if found[1]:
-            return f"\\u00{found[1]}"
-        if found[0] == '"':
+    def escaped(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"\\u00{match[1]}"
+        if match[0] == '"':
             return '\\"'
-        return "'" if found[2] == "'" else found[0]
+        return "'" if match[2] == "'" else match[0]
 
     return f'"{_ESCAPE.sub(escaped, piece[1:-1])}"'
 
 
 def _numbers(text: str, start: int, offset: Callable[[int], int]) -> list[Remark]:
     """Return a remark for each of the first few numbers that JSON does not have."""
-    found, name, previous = list[Remark](), "", ""
+    remarks, name, previous = list[Remark](), "", ""
     for token in tokens(text, 0):
         kind, piece = token.lastgroup, token[0]
         if kind == "word" and (piece in _NO_NUMBERS or _is_too_large(piece)):
-            found.append(_number(piece, name, offset(start + token.start())))
-            if len(found) == _MOST_NUMBERS:
+            remarks.append(_number(piece, name, offset(start + token.start())))
+            if len(remarks) == _MOST_NUMBERS:
                 break
         if piece == ":":
             name = previous
@@ -316,7 +318,7 @@ def _numbers(text: str, start: int, offset: Callable[[int], int]) -> list[Remark
             previous = piece
         elif piece in (",", "{", "["):
             name = ""
-    return found
+    return remarks
 
 
 def _is_too_large(word: str) -> bool:
@@ -324,9 +326,9 @@ def _is_too_large(word: str) -> bool:
 
 
 def _number(word: str, name: str, at: int) -> Remark:
-    whose = f"{sendable(name[: _NAME + 2])} is " if name else ""
+    subject = f"{sendable(name[: _NAME + 2])} is " if name else ""
     why = "which JSON does not have" if word in _NO_NUMBERS else "which is out of range"
-    return Remark(RemarkKind.NUMBER, f"{whose}{word[:_NAME]} at byte {at}, {why}; it was read as null", at)
+    return Remark(RemarkKind.NUMBER, f"{subject}{word[:_NAME]} at byte {at}, {why}; it was read as null", at)
 
 
 class _Halves:
@@ -340,9 +342,9 @@ class _Halves:
         if isinstance(value, str):
             if not _SURROGATE.search(value):
                 return value
-            whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-            self.count += "\N{REPLACEMENT CHARACTER}" in whole
-            return whole
+            repaired = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            self.count += "\N{REPLACEMENT CHARACTER}" in repaired
+            return repaired
         if isinstance(value, dict):
             return {self.joined(key): self.joined(item) for key, item in value.items()}
         return [self.joined(item) for item in value] if isinstance(value, list) else value
@@ -359,8 +361,8 @@ def _surrogates(text: str, start: int, offset: Callable[[int], int], count: int)
     at = offset(lone.start()) if lone else None
     which = f"{lone[0]} " if lone and lone[0].isascii() else ""
     where = "" if at is None else f" at byte {at}"
-    told = f"a lone surrogate {which}is half of a character{where}; it was replaced by U+FFFD"
-    return Remark(RemarkKind.SURROGATE, told, at)
+    remark = f"a lone surrogate {which}is half of a character{where}; it was replaced by U+FFFD"
+    return Remark(RemarkKind.SURROGATE, remark, at)
 
 
 def _control_in_string(text: str) -> re.Match[str] | None:
@@ -368,6 +370,6 @@ def _control_in_string(text: str) -> re.Match[str] | None:
     if not _CONTROL.search(text):
         return None
     for token in tokens(text, 0):
-        if token.lastgroup == "string" and (found := _CONTROL.search(text, token.start(), token.end())):
-            return found
+        if token.lastgroup == "string" and (match := _CONTROL.search(text, token.start(), token.end())):
+            return match
     return None

@@ -106,8 +106,8 @@ def _as_number(value: str | int | float) -> int | float | None:
 def id_remark(given: Any, identifier: Id) -> Remark:
     """Return the remark on a response id whose type differs from that of the request."""
     theirs, ours = _shown(given), _shown(identifier)
-    told = f"the response has the id {theirs}, the request {ours}"
-    return Remark(RemarkKind.ID_TYPE, told)
+    remark = f"the response has the id {theirs}, the request {ours}"
+    return Remark(RemarkKind.ID_TYPE, remark)
 
 
 def second_answer(identifier: Any) -> Remark:
@@ -131,10 +131,10 @@ def _shown(value: Any) -> str:
 
 def batch_remark(count: int) -> Remark:
     """Return the remark on an array of messages in a revision without batches."""
-    told = (
+    remark = (
         f"{count} message{'s are' if count != 1 else ' is'} in an array (a batch), which only 2025-03-26 has"
     )
-    return Remark(RemarkKind.BATCH, told, 0)
+    return Remark(RemarkKind.BATCH, remark, 0)
 
 
 def has_long_number(data: bytes) -> bool:
@@ -166,15 +166,15 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
         text = text.replace("\x00", "")
     if header := _HEADER.match(text):
         start = header.end()
-        told = (
+        remark = (
             "the message comes with a Content-Length header, as in LSP; it must be one line without headers"
         )
-        remarks.append(Remark(RemarkKind.CONTENT_LENGTH, told, 0))
+        remarks.append(Remark(RemarkKind.CONTENT_LENGTH, remark, 0))
     begin = _after_blanks(text, start)
     if not _VALUE.match(text, begin):
-        if (found := _MESSAGE.search(text, start)) is None:
+        if (match := _MESSAGE.search(text, start)) is None:
             return ReadFrame()
-        begin = found.start()
+        begin = match.start()
     before = text[start:begin].strip()
     try:
         values = read_values(text, decoded.offset, begin)
@@ -187,34 +187,34 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
         if not all(is_answer(each) and "id" in each for each in messages):
             return ReadFrame()
         quoted, side = (before, "before") if before else (after, "behind")
-        told = f"there is other text {side} the message in its line: {quoted[:_QUOTED]!r}"
-        remarks.append(Remark(RemarkKind.TEXT_AROUND, told))
+        remark = f"there is other text {side} the message in its line: {quoted[:_QUOTED]!r}"
+        remarks.append(Remark(RemarkKind.TEXT_AROUND, remark))
     if len(messages) > 1:
-        told = f"{len(messages)} messages are in one line; each must be on a separate line"
-        remarks.append(Remark(RemarkKind.SEVERAL_MESSAGES, told))
+        remark = f"{len(messages)} messages are in one line; each must be on a separate line"
+        remarks.append(Remark(RemarkKind.SEVERAL_MESSAGES, remark))
         return _checked(messages, remarks)
     if is_line and "\n" in text[begin : values.end]:
         remarks.append(_SEVERAL_LINES)
     return _checked(messages[0], remarks)
 
 
-def _after_blanks(text: str, place: int) -> int:
-    return len(text) - len(text[place:].lstrip())
+def _after_blanks(text: str, position: int) -> int:
+    return len(text) - len(text[position:].lstrip())
 
 
 def _checked(value: Any, remarks: list[Remark]) -> ReadFrame:
     """Return the frame of a decoded value, with its envelope repaired if its meaning is clear."""
-    told: dict[str, Remark] = {}
+    by_member: dict[str, Remark] = {}
     if isinstance(value, list):
-        members = [_enveloped(each, told) for each in value]
+        members = [_enveloped(each, by_member) for each in value]
         if not members or None in members:
             return ReadFrame()
-        return ReadFrame(members, (*remarks, *told.values()))
-    message = _enveloped(value, told)
-    return ReadFrame() if message is None else ReadFrame(message, (*remarks, *told.values()))
+        return ReadFrame(members, (*remarks, *by_member.values()))
+    message = _enveloped(value, by_member)
+    return ReadFrame() if message is None else ReadFrame(message, (*remarks, *by_member.values()))
 
 
-def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
+def _enveloped(value: Any, remarks: dict[str, Remark]) -> JSONObject | None:
     """Return a message with its `jsonrpc`, or None if the value is not a message."""
     if not isinstance(value, dict):
         return None
@@ -227,7 +227,7 @@ def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
         return None
     is_missing = "jsonrpc" not in value
     words = 'the member "jsonrpc" is missing' if is_missing else f'"jsonrpc" is {_shown(version)}'
-    told["jsonrpc"] = Remark(RemarkKind.JSONRPC, f'{words}; it must be "2.0"')
+    remarks["jsonrpc"] = Remark(RemarkKind.JSONRPC, f'{words}; it must be "2.0"')
     return {**value, "jsonrpc": "2.0"}
 
 
@@ -240,15 +240,15 @@ def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> Re
     )
     if not is_meant:
         return ReadFrame()
-    told = "; ".join([f"a message cannot be read: {reason}", *(each.text for each in remarks)])
-    fault = Remark(reason.kind, told, reason.at, is_fault=True)
+    reason_text = "; ".join([f"a message cannot be read: {reason}", *(each.text for each in remarks)])
+    fault = Remark(reason.kind, reason_text, reason.at, is_fault=True)
     identifier = None if is_batch else members.get("id")
     return ReadFrame(None, (), fault, identifier, "method" not in members)
 
 
 def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
     """Return the keys of the outermost object, as far as they can be found, and a clear value of `id`."""
-    depth, key, found = 0, "", dict[str, Id | None]()
+    depth, key, members = 0, "", dict[str, Id | None]()
     is_key = is_repeated = False
     for token in tokens(text, begin):
         piece = token[0]
@@ -267,12 +267,12 @@ def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
             is_key = False
         elif is_key:
             key = piece.strip("\"'")
-            is_repeated = key in found
-            found[key] = None
+            is_repeated = key in members
+            members[key] = None
         elif key == "id":
-            found["id"] = None if is_repeated else _id(piece)
+            members["id"] = None if is_repeated else _id(piece)
             key = ""
-    return found
+    return members
 
 
 def _id(piece: str) -> Id | None:

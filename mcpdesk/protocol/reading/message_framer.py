@@ -45,29 +45,29 @@ class _Balance:
         """Return the position after the bracket in a further piece that closes the value, or -1."""
         data, before = self._rest + piece, len(self._rest)
         self._rest = b""
-        place = 0
-        if self._is_in_string and not (place := self._end_of_string(data, 0)):
+        position = 0
+        if self._is_in_string and not (position := self._end_of_string(data, 0)):
             return -1
-        while found := _SIGN.search(data, place):
-            place = found.end()
-            sign = found[0]
-            if sign == b'"' and not (place := self._end_of_string(data, place)):
+        while match := _SIGN.search(data, position):
+            position = match.end()
+            sign = match[0]
+            if sign == b'"' and not (position := self._end_of_string(data, position)):
                 return -1
             if sign in (b"{", b"["):
                 self._depth, self.has_begun = self._depth + 1, True
             elif sign in (b"}", b"]"):
                 self._depth -= 1
                 if self._depth <= 0 and self.has_begun:
-                    return place - before
+                    return position - before
         return -1
 
-    def _end_of_string(self, data: bytes, place: int) -> int:
-        """Return the position after a string that continues at `place`, or 0 if it does not end in `data`."""
-        found = _STRING.match(data, place)
-        assert found is not None
-        self._is_in_string = not data.startswith(b'"', found.end())
-        self._rest = data[found.end() :] if self._is_in_string else b""
-        return 0 if self._is_in_string else found.end() + 1
+    def _end_of_string(self, data: bytes, position: int) -> int:
+        """Return the position after a string that continues at `position`, or 0 if it is not complete."""
+        match = _STRING.match(data, position)
+        assert match is not None
+        self._is_in_string = not data.startswith(b'"', match.end())
+        self._rest = data[match.end() :] if self._is_in_string else b""
+        return 0 if self._is_in_string else match.end() + 1
 
 
 class MessageFramer:
@@ -134,15 +134,15 @@ class MessageFramer:
             if self._counted is not None:
                 data = self._count(data, frames)
                 continue
-            whole = data.split(b"\n")
-            if left := whole.pop():
+            lines = data.split(b"\n")
+            if left := lines.pop():
                 pass
-            if not whole:
+            if not lines:
                 self._hold(left)
                 return frames
             if self._pieces or self._is_skipping:
-                whole[0] = self._joined(whole[0])
-            rest = self._process_lines(whole, left, frames)
+                lines[0] = self._joined(lines[0])
+            rest = self._process_lines(lines, left, frames)
             if rest is None:
                 self._hold(left)
                 return frames
@@ -184,7 +184,7 @@ class MessageFramer:
 
     def _process_lines(self, lines: list[bytes], left: bytes, frames: list[bytes]) -> bytes | None:
         """Process complete lines. Return the bytes from a header on that begins a message, else None."""
-        for place, line in enumerate(lines):
+        for index, line in enumerate(lines):
             if line is _TOO_LONG or len(line) > self.limit:
                 self.dropped += 1
                 frames += [*self.give_up(), b""]
@@ -194,7 +194,7 @@ class MessageFramer:
                 frames.append(stripped)
             elif not self._lines and _HEADER.match(line):
                 self._counted, self._balance = bytearray(), _Balance()
-                return b"\n".join((*lines[place:], left))
+                return b"\n".join((*lines[index:], left))
             else:
                 self._line(line, frames)
         return None
@@ -217,9 +217,9 @@ class MessageFramer:
         self._lines_size += len(line) + 1
         if self._balance.end(text + b"\n") >= 0:
             newline = _NEWLINES.get(self._encoding, b"\n")
-            whole = newline.join(self._lines)
+            joined = newline.join(self._lines)
             self._lines, self._lines_size = [], 0
-            frames.append(whole if self._encoding else whole.strip())
+            frames.append(joined if self._encoding else joined.strip())
         elif self._lines_size > self.limit or len(self._lines) > MOST_LINES:
             frames += self.give_up()
 
@@ -254,18 +254,18 @@ class MessageFramer:
         data, self._half = data[:stop], data[stop:]
         frames: list[bytes] = []
         newline = _NEWLINES[self._encoding]
-        begin = place = 0
-        while (found := data.find(newline, place)) >= 0:
-            place = found + 1
-            if found % 2:
+        begin = position = 0
+        while (newline_at := data.find(newline, position)) >= 0:
+            position = newline_at + 1
+            if newline_at % 2:
                 continue
-            line = self._joined(data[begin:found])
+            line = self._joined(data[begin:newline_at])
             if line is _TOO_LONG or len(line) > self.limit:
                 self.dropped += 1
                 frames += [*self.give_up(), b""]
             else:
                 self._line(line.removesuffix(newline.replace(b"\n", b"\r")), frames)
-            begin = place = found + 2
+            begin = position = newline_at + 2
         self._hold(data[begin:])
         return frames
 

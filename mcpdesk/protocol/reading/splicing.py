@@ -56,38 +56,38 @@ def _spans(data: bytes, at: int, values: Mapping[Path, Id]) -> Iterator[_Span]:
     Raises: ValueError if a member is missing or occurs twice; MsgspecError for data that is not strict JSON.
     """
     members = _members_of(data)
-    count, place = 0, _blank_end(data, _past(b"{", data, _blank_end(data, 0)))
+    count, position = 0, _blank_end(data, _past(b"{", data, _blank_end(data, 0)))
     missing = {path[0] for path in values}
-    while not data.startswith(b"}", place):
+    while not data.startswith(b"}", position):
         if count:
-            place = _blank_end(data, _past(b",", data, place))
-        if (found := _key_at(data, place)) is None:
-            raise ValueError(f"no name at {at + place}")
-        key = json.loads(found[0])
-        place = _blank_end(data, _past(b":", data, _blank_end(data, found.end())))
-        if key not in members or not data.startswith(value := memoryview(members[key]), place):
+            position = _blank_end(data, _past(b",", data, position))
+        if (key_at := _key_at(data, position)) is None:
+            raise ValueError(f"no name at {at + position}")
+        key = json.loads(key_at[0])
+        position = _blank_end(data, _past(b":", data, _blank_end(data, key_at.end())))
+        if key not in members or not data.startswith(value := memoryview(members[key]), position):
             raise ValueError(f"{key!r} occurs twice")
         if key in missing:
             missing.remove(key)
             inner = {path[1:]: new for path, new in values.items() if path[0] == key}
             if () in inner:
-                yield at + place, at + place + len(value), inner[()]
+                yield at + position, at + position + len(value), inner[()]
             else:
-                yield from _spans(bytes(value), at + place, inner)
-        place = _blank_end(data, place + len(value))
+                yield from _spans(bytes(value), at + position, inner)
+        position = _blank_end(data, position + len(value))
         count += 1
     if missing or count != len(members):
         raise ValueError(f"missing {missing}, or a name occurs twice")
 
 
-def _past(sign: bytes, data: bytes, place: int) -> int:
-    if not data.startswith(sign, place):
-        raise ValueError(f"no {sign!r} at {place}")
-    return place + 1
+def _past(sign: bytes, data: bytes, position: int) -> int:
+    if not data.startswith(sign, position):
+        raise ValueError(f"no {sign!r} at {position}")
+    return position + 1
 
 
-def _blank_end(data: bytes, place: int) -> int:
-    blanks = _past_blanks(data, place)
+def _blank_end(data: bytes, position: int) -> int:
+    blanks = _past_blanks(data, position)
     assert blanks is not None
     return blanks.end()
 
@@ -103,31 +103,31 @@ def _with_values_in_text(text: str, values: Mapping[Path, Id]) -> bytes:
     return text.encode()
 
 
-def _span(text: str, place: int, path: Path) -> tuple[int, int]:
-    """Return start and end of the value at a path, in the object at `place`. Raises: ValueError."""
-    found: list[tuple[int, int]] = []
-    place = _skip(text, _behind("{", text, place))
+def _span(text: str, position: int, path: Path) -> tuple[int, int]:
+    """Return start and end of the value at a path, in the object at `position`. Raises: ValueError."""
+    spans: list[tuple[int, int]] = []
+    position = _skip(text, _behind("{", text, position))
     while True:
-        key, place = _decode(text, place)
-        start = _skip(text, _behind(":", text, _skip(text, place)))
+        key, position = _decode(text, position)
+        start = _skip(text, _behind(":", text, _skip(text, position)))
         _, end = _decode(text, start)
         if key == path[0]:
-            found.append(_span(text, start, path[1:]) if len(path) > 1 else (start, end))
-        place = _skip(text, end)
-        if text.startswith("}", place):
+            spans.append(_span(text, start, path[1:]) if len(path) > 1 else (start, end))
+        position = _skip(text, end)
+        if text.startswith("}", position):
             break
-        place = _skip(text, _behind(",", text, place))
-    [span] = found
+        position = _skip(text, _behind(",", text, position))
+    [span] = spans
     return span
 
 
-def _behind(sign: str, text: str, place: int) -> int:
-    if not text.startswith(sign, place):
-        raise ValueError(f"no {sign} at {place}")
-    return place + 1
+def _behind(sign: str, text: str, position: int) -> int:
+    if not text.startswith(sign, position):
+        raise ValueError(f"no {sign} at {position}")
+    return position + 1
 
 
-def _skip(text: str, place: int) -> int:
-    blanks = _after_blanks(text, place)
+def _skip(text: str, position: int) -> int:
+    blanks = _after_blanks(text, position)
     assert blanks is not None
     return blanks.end()

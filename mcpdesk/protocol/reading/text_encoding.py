@@ -27,8 +27,8 @@ class DecodedText(Struct, frozen=True):
 
 def utf16_encoding(data: bytes) -> str:
     """Return the UTF-16 encoding of the beginning of a message, or an empty string."""
-    if found := _UTF16_BOMS.get(data[:2]):
-        return found
+    if encoding := _UTF16_BOMS.get(data[:2]):
+        return encoding
     if len(data) >= 4:
         nuls = [not byte for byte in data[:4]]
         if nuls == [False, True, False, True]:
@@ -50,10 +50,10 @@ def _utf16(data: bytes, encoding: str) -> DecodedText:
     body = data[start:]
     text = body[: len(body) & ~1].decode(encoding, "replace").rstrip("\x00")
     order = "little" if encoding.endswith("le") else "big"
-    told = f"the message is encoded as UTF-16 ({order} endian) instead of UTF-8"
+    remark = f"the message is encoded as UTF-16 ({order} endian) instead of UTF-8"
     return DecodedText(
         text,
-        (Remark(RemarkKind.UTF16, told, 0),),
+        (Remark(RemarkKind.UTF16, remark, 0),),
         lambda at: start + len(text[:at].encode(encoding, "surrogatepass")),
     )
 
@@ -66,8 +66,8 @@ def _utf8(data: bytes) -> DecodedText:
     joined = _ENCODED_SURROGATE.sub(_joined_surrogates, data[start:]) if b"\xed" in data else data[start:]
     if joined != data[start:]:
         at = next(match.start() for match in _ENCODED_SURROGATE.finditer(data))
-        told = f"UTF-16 surrogates were encoded one by one as UTF-8 at byte {at}; they were joined"
-        remarks.append(Remark(RemarkKind.SURROGATE, told, at))
+        remark = f"UTF-16 surrogates were encoded one by one as UTF-8 at byte {at}; they were joined"
+        remarks.append(Remark(RemarkKind.SURROGATE, remark, at))
     raw = joined.decode("utf-8", "surrogateescape")
     text = raw
     if wrong := _ESCAPED_BYTE.search(raw):
@@ -80,21 +80,21 @@ def _utf8(data: bytes) -> DecodedText:
         else:
             text = _ESCAPED_BYTE.sub(_windows_1252, raw)
             how = "the text was read as Windows-1252"
-        told = f"byte 0x{byte:02X} at offset {at} is not UTF-8; {how}"
-        remarks.append(Remark(RemarkKind.ENCODING, told, at))
+        remark = f"byte 0x{byte:02X} at offset {at} is not UTF-8; {how}"
+        remarks.append(Remark(RemarkKind.ENCODING, remark, at))
     return DecodedText(
         text, tuple(remarks), lambda at: start + len(raw[:at].encode("utf-8", "surrogateescape"))
     )
 
 
-def _windows_1252(found: re.Match[str]) -> str:
-    byte = bytes([ord(found[0]) - 0xDC00])
+def _windows_1252(match: re.Match[str]) -> str:
+    byte = bytes([ord(match[0]) - 0xDC00])
     try:
         return byte.decode("cp1252")
     except UnicodeDecodeError:
         return byte.decode("latin-1")
 
 
-def _joined_surrogates(found: re.Match[bytes]) -> bytes:
-    halves = found[0].decode("utf-8", "surrogatepass")
+def _joined_surrogates(match: re.Match[bytes]) -> bytes:
+    halves = match[0].decode("utf-8", "surrogatepass")
     return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()

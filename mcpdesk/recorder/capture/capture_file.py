@@ -122,13 +122,13 @@ class CaptureFile:
         self.places.set_note(frame, self._part, self._offset)
         self._put(line)
 
-    def add_same(self, noted: int, frames: Sequence[int]) -> bool:
-        """Append that other frames have the HTTP metadata of frame `noted`. False if it is not in
+    def add_same(self, note_frame: int, frames: Sequence[int]) -> bool:
+        """Append that other frames have the HTTP metadata of frame `note_frame`. False if it is not in
         this part.
         """
-        if not self.places.share_note(noted, frames, self._part):
+        if not self.places.share_note(note_frame, frames, self._part):
             return False
-        self._put(same_line(noted, frames))
+        self._put(same_line(note_frame, frames))
         return True
 
     def add_loss(self, stop: int, why: str) -> None:
@@ -140,17 +140,17 @@ class CaptureFile:
 
     def drain(self) -> Taken:
         """Remove and return the queue, in order to write it."""
-        taken, self._queue = self._queue, []
+        queue, self._queue = self._queue, []
         self._queued, self._under_way = 0, self._under_way + self._queued
-        return taken
+        return queue
 
-    def write(self, taken: Taken) -> None:
+    def write(self, queue: Taken) -> None:
         """Pass all data to the operating system, so that they survive the end of this process.
 
         Refused data are kept and written first by the next call. Raises: OSError; PartGone if `begin_again`
         must be called first.
         """
-        self._refused += taken
+        self._refused += queue
         while (refused := self._refused) and self._is_in_place():
             if isinstance(refused[0], Path):
                 self._open_part(refused[0])
@@ -255,12 +255,12 @@ class CaptureFile:
         try:
             while lines:
                 # Separate buffers, because joining them would copy every byte.
-                written, whole = os.writev(self._handle, lines[:_PIECES]), 0
+                written, complete = os.writev(self._handle, lines[:_PIECES]), 0
                 self._written += written
-                while whole < len(lines) and written >= len(lines[whole]):
-                    written -= len(lines[whole])
-                    whole += 1
-                del lines[:whole]
+                while complete < len(lines) and written >= len(lines[complete]):
+                    written -= len(lines[complete])
+                    complete += 1
+                del lines[:complete]
                 if written:
                     lines[0] = memoryview(lines[0])[written:]
         finally:

@@ -173,16 +173,16 @@ def run_lines(lines: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
+def frame_pieces(frame: Frame, data: bytes, is_json: bool) -> Sequence[bytes]:
     """Return the buffers with the line of one frame. A large frame is not copied.
 
-    `whole` are the bytes of the frame that are still available.
+    `data` are the bytes of the frame that are still available.
     """
     head = _head(frame) + _phases(frame.phases)
-    if len(whole) == frame.size:
-        is_value = b"\n" not in whole if is_json else _are_values([whole])
-        return (head, _JSON, whole, b"}\n") if is_value else (head, _text(whole), b"}\n")
-    return head, _text(whole), b',"size":%d%b}\n' % (frame.size, _end(frame.end))
+    if len(data) == frame.size:
+        is_value = b"\n" not in data if is_json else _are_values([data])
+        return (head, _JSON, data, b"}\n") if is_value else (head, _text(data), b"}\n")
+    return head, _text(data), b',"size":%d%b}\n' % (frame.size, _end(frame.end))
 
 
 def _head(entry: Entry) -> bytes:
@@ -264,15 +264,15 @@ def note_line(frame: int, note: bytes) -> bytes:
     return b'{"note":{"frame":%d,%b}\n' % (frame, note[1:])
 
 
-def same_line(noted: int, frames: Sequence[int]) -> bytes:
+def same_line(note_frame: int, frames: Sequence[int]) -> bytes:
     """Return the line that gives the HTTP metadata of one frame to other frames."""
-    return b'{"same":%b}\n' % orjson.dumps([noted, *frames])
+    return b'{"same":%b}\n' % orjson.dumps([note_frame, *frames])
 
 
 def lost_line(start: int, stop: int, why: str = "") -> bytes:
     """Return the line that frames from `start` up to `stop` (excluded) were never written, and why."""
-    said = b',"why":%b' % orjson.dumps(why.encode("utf-8", "replace").decode()) if why else b""
-    return b'{"lost":[%d,%d],"missing":%d%b}\n' % (start, stop, stop - start, said)
+    reason = b',"why":%b' % orjson.dumps(why.encode("utf-8", "replace").decode()) if why else b""
+    return b'{"lost":[%d,%d],"missing":%d%b}\n' % (start, stop, stop - start, reason)
 
 
 def read_line(line: bytes) -> Line:
@@ -321,8 +321,8 @@ def line_frame(line: Line) -> Frame:
         end = (line.end or "").encode()
     elif size > KEPT_BYTES:
         end = data[-END_BYTES:]
-    way = _DIRECTIONS.get(line.d, Direction.IN)
-    return Frame(line.n, line.t, line.c, way, data[:KEPT_BYTES], size, end, line.phases)
+    direction = _DIRECTIONS.get(line.d, Direction.IN)
+    return Frame(line.n, line.t, line.c, direction, data[:KEPT_BYTES], size, end, line.phases)
 
 
 def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
@@ -335,8 +335,8 @@ def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | 
 
 def json_start(head: bytes) -> int:
     """Return the offset of the frame in a line with this beginning. 0 if it is unknown."""
-    found = _LONG_HEAD.match(head)
-    return found.end() + len(_JSON) - 1 if found and head.startswith(_JSON, found.end() - 1) else 0
+    match = _LONG_HEAD.match(head)
+    return match.end() + len(_JSON) - 1 if match and head.startswith(_JSON, match.end() - 1) else 0
 
 
 def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
@@ -350,8 +350,8 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
     line = read_line(head[: start - len(_JSON)] + b"}")
     data = beginning(head[start:], KEPT_BYTES)
     end = tail[:-2][-END_BYTES:]
-    way = _DIRECTIONS.get(line.d, Direction.IN)
-    return Frame(line.n, line.t, line.c, way, data, size - start - 2, end, line.phases)
+    direction = _DIRECTIONS.get(line.d, Direction.IN)
+    return Frame(line.n, line.t, line.c, direction, data, size - start - 2, end, line.phases)
 
 
 GROUP_BYTES = 512 << 10
@@ -369,10 +369,10 @@ class Group(Struct, gc=False, frozen=True):
 
 def make_a_run(frames: Sequence[bytes]) -> bool:
     """Return True if JSON frames can be stored as one value (a run)."""
-    whole = b"".join(frames)
-    if len(whole) > KEPT_BYTES and (len(whole) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
+    joined = b"".join(frames)
+    if len(joined) > KEPT_BYTES and (len(joined) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
         return False
-    return b"\n" not in whole
+    return b"\n" not in joined
 
 
 def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Group]:
@@ -394,5 +394,5 @@ def one_by_one(
         if isinstance(entry, FrameRun):
             yield Group(entry.count, run_pieces(entry), is_run=True)
         else:
-            whole = wholes.get(entry.number, entry.data)
-            yield Group(1, frame_pieces(entry, whole, entry.number not in doubtful))
+            data = wholes.get(entry.number, entry.data)
+            yield Group(1, frame_pieces(entry, data, entry.number not in doubtful))

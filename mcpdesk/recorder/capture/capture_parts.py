@@ -59,10 +59,10 @@ def part_of(path: Path) -> tuple[Path, int]:
     A name such as `a.2.jsonl` is not enough. The first line of the file must also state this number. If it
     states none, the first part must exist.
     """
-    found = _PART.fullmatch(path.name)
-    if found is None:
+    match = _PART.fullmatch(path.name)
+    if match is None:
         return path, 1
-    first, number, stated = path.with_name(f"{found['stem']}.jsonl"), int(found["number"]), _stated(path)
+    first, number, stated = path.with_name(f"{match['stem']}.jsonl"), int(match["number"]), _stated(path)
     return (first, number) if stated == number or (not stated and first.exists()) else (path, 1)
 
 
@@ -72,18 +72,20 @@ def next_part(path: Path, number: int) -> tuple[Path, int] | None:
     if further.is_file():
         return further, number + 1
     parts = [(*part_of(each), each) for each in path.parent.glob(f"{escape(path.stem)}.*{path.suffix}")]
-    later = [(found, each) for first, found, each in parts if first == path and found > number]
-    return next(((each, found) for found, each in sorted(later)), None)
+    later = [
+        (each_number, each) for first, each_number, each in parts if first == path and each_number > number
+    ]
+    return next(((each, each_number) for each_number, each in sorted(later)), None)
 
 
 def existing_part(path: Path) -> Path:
     """Return `path`, or if it does not exist, the next existing part. If there is none, return `path`."""
     if path.exists():
         return path
-    found = _PART.fullmatch(path.name)
+    match = _PART.fullmatch(path.name)
     later = next_part(path, 1)
-    if later is None and found is not None:
-        later = next_part(path.with_name(f"{found['stem']}.jsonl"), int(found["number"]))
+    if later is None and match is not None:
+        later = next_part(path.with_name(f"{match['stem']}.jsonl"), int(match["number"]))
     return path if later is None else later[0]
 
 
@@ -99,10 +101,12 @@ def _stated(path: Path) -> int:
 
 def stored_captures(folder: Path) -> list[StoredCapture]:
     """Return the captures in a folder, the one written last first."""
-    found: dict[Path, list[PartFile]] = {}
+    parts_of: dict[Path, list[PartFile]] = {}
     for path in folder.glob("*.jsonl"):
         with suppress(FileNotFoundError):  # another process may remove old captures
             status, (first, number) = path.stat(), part_of(path)
-            found.setdefault(first, []).append(PartFile(path, number, status.st_size, status.st_mtime))
-    captures = [StoredCapture(tuple(sorted(files, key=lambda file: file.number))) for files in found.values()]
+            parts_of.setdefault(first, []).append(PartFile(path, number, status.st_size, status.st_mtime))
+    captures = [
+        StoredCapture(tuple(sorted(files, key=lambda file: file.number))) for files in parts_of.values()
+    ]
     return sorted(captures, key=lambda one: one.changed, reverse=True)

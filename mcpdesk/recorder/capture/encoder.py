@@ -91,10 +91,10 @@ class CaptureEncoder:
 
     def _encode_notes(self, segment: Segment, start: int, stop: int) -> None:
         get, ring = segment.notes.get, self._store.ring
-        noted = [(number, note) for number in range(start, stop) if (note := get(number))]
-        if noted:
-            ring.account(start, FRAME_COST * len(noted))
-            self._notes.write(noted, ring, self.file)
+        notes = [(number, note) for number in range(start, stop) if (note := get(number))]
+        if notes:
+            ring.account(start, FRAME_COST * len(notes))
+            self._notes.write(notes, ring, self.file)
 
     def _report_loss(self, start: int, file: CaptureFile) -> None:
         """Write that frames before `start` are missing, if they were dropped before they were encoded."""
@@ -118,10 +118,10 @@ class NoteEncoder:
         id.
         """
 
-    def write(self, noted: Iterable[tuple[int, HttpNote]], ring: Ring, file: CaptureFile | None) -> None:
+    def write(self, notes: Iterable[tuple[int, HttpNote]], ring: Ring, file: CaptureFile | None) -> None:
         """Write the metadata of frames, and count its memory."""
         frames_of: dict[int, tuple[HttpNote, list[int]]] = {}
-        for frame, note in noted:
+        for frame, note in notes:
             frames_of.setdefault(id(note), (note, []))[1].append(frame)
         for note, frames in frames_of.values():
             known = self._known.get(id(note))
@@ -156,15 +156,15 @@ class PendingBodies:
         self._waiting = waiting
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
 
-    def cut(self, whole: Frame) -> Frame:
+    def cut(self, frame: Frame) -> Frame:
         """Return the part of a large frame that stays in memory. Queue the frame if there is enough
         memory.
         """
-        written = self._written(whole)
+        written = self._written(frame)
         if written is not None and self._is_room(len(written)):
-            self._waiting[whole.number] = written
-        data = whole.data
-        return replace(whole, data=beginning(data, KEPT_BYTES), end=whole.end or data[-END_BYTES:])
+            self._waiting[frame.number] = written
+        data = frame.data
+        return replace(frame, data=beginning(data, KEPT_BYTES), end=frame.end or data[-END_BYTES:])
 
     def release(self, upto: int) -> None:
         """Release the bytes of frames before `upto`. They are on disk, or will never be."""

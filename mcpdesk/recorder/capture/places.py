@@ -62,8 +62,8 @@ class Places:
 
     def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
         """Set the position of the lines of the next `count` frames. `part` counts from 0."""
-        place = part << _PART_BITS | offset | is_run * _RUN
-        self._frames.values.extend(array("Q", (place,)) * count)
+        position = part << _PART_BITS | offset | is_run * _RUN
+        self._frames.values.extend(array("Q", (position,)) * count)
         if self._most is not None and len(self._frames.values) > self._most + self._most // _DROP_AT:
             self.drop(len(self._frames) - self._most)
 
@@ -87,34 +87,34 @@ class Places:
             self._notes.fill(frame + 1)
             self._notes.put(frame, part << _PART_BITS | offset)
 
-    def share_note(self, noted: int, frames: Sequence[int], part: int | None = None) -> bool:
-        """Use the metadata of frame `noted` for other frames. False if it is not in the file, or not in
+    def share_note(self, note_frame: int, frames: Sequence[int], part: int | None = None) -> bool:
+        """Use the metadata of frame `note_frame` for other frames. False if it is not in the file, or not in
         `part`.
         """
         notes, count = self._notes, len(self._frames)
-        place = notes.at(noted)
-        if not place or (part is not None and place >> _PART_BITS != part):
+        position = notes.at(note_frame)
+        if not position or (part is not None and position >> _PART_BITS != part):
             return False
         notes.fill(count)
         for frame in frames:
             if notes.base <= frame < count:
-                notes.put(frame, place)
+                notes.put(frame, position)
         return True
 
     def frame_line(self, number: int) -> bytes | None:
         """Read the line of a frame. None if it is not on disk."""
-        place = self._frames.at(number)
-        if not place:
+        position = self._frames.at(number)
+        if not position:
             return None
         with self._lock:
             known, start, lines = self._group
-            if place != known:
+            if position != known:
                 try:
-                    start, lines = self._read_group(number, place)
+                    start, lines = self._read_group(number, position)
                 except (OSError, ValueError):
                     return None
                 if len(lines) > 1:
-                    self._group = (place, start, lines)
+                    self._group = (position, start, lines)
             return lines[number - start]
 
     def frame_lines(self, start: int, stop: int) -> list[bytes | None]:
@@ -125,7 +125,7 @@ class Places:
         is_near = len(places) > 2 and 0 < places[0] < places[-1] < min(places[0] + _AT_ONCE, _RUN)
         if start < frames.base or not is_near:
             return [self.frame_line(number) for number in numbers]
-        begin, found = places[0], list[bytes | None]()
+        begin, lines = places[0], list[bytes | None]()
         with self._lock:
             try:
                 handle = self._handle(begin >> _PART_BITS)
@@ -134,10 +134,10 @@ class Places:
                     if not begin <= at < after:
                         raise ValueError("frames that do not follow each other")
                     # Lines of other kinds may come between two frames.
-                    found.append(read[at - begin : read.index(b"\n", at - begin) + 1])
+                    lines.append(read[at - begin : read.index(b"\n", at - begin) + 1])
             except (OSError, ValueError):
-                found.clear()
-        return found + [self.frame_line(number) for number in numbers[len(found) :]]
+                lines.clear()
+        return lines + [self.frame_line(number) for number in numbers[len(lines) :]]
 
     def piece(self, start: int, stop: int) -> bytes | None:
         """Read the bytes from one frame to another. None if they are not close together."""
@@ -154,12 +154,12 @@ class Places:
 
     def note_line(self, number: int) -> bytes | None:
         """Read the line with the HTTP metadata of a frame. None if it has none."""
-        place = self._notes.at(number)
-        if not place:
+        position = self._notes.at(number)
+        if not position:
             return None
         with self._lock:
             try:
-                return self._read(place >> _PART_BITS, place & _OFFSET_MASK, 1)
+                return self._read(position >> _PART_BITS, position & _OFFSET_MASK, 1)
             except (OSError, ValueError):
                 return None
 
@@ -178,19 +178,19 @@ class Places:
                 os.close(self._open[1])
             self._open = None
 
-    def _read_group(self, number: int, place: int) -> tuple[int, list[bytes]]:
+    def _read_group(self, number: int, position: int) -> tuple[int, list[bytes]]:
         """Return the first frame and the lines of the group that contains frame `number`.
 
         A run is expanded to one line for each frame. Raises: OSError; ValueError if the file has changed.
         """
         places = self._frames
         start = stop = number
-        while places.at(start - 1) == place:
+        while places.at(start - 1) == position:
             start -= 1
-        while places.at(stop) == place:
+        while places.at(stop) == position:
             stop += 1
-        is_run, place = bool(place & _RUN), place & ~_RUN
-        read = self._read(place >> _PART_BITS, place & _OFFSET_MASK, stop - start + is_run)
+        is_run, position = bool(position & _RUN), position & ~_RUN
+        read = self._read(position >> _PART_BITS, position & _OFFSET_MASK, stop - start + is_run)
         if stop - start == 1 and not is_run:
             return start, [read]
         lines = read.split(b"\n")[:-1]
@@ -198,10 +198,10 @@ class Places:
 
     def read(self, number: int, start: int, count: int) -> bytes:
         """Read bytes of the line of a frame, from offset `start`. Empty if they are not on disk."""
-        place = self._frames.at(number) & ~_RUN
+        position = self._frames.at(number) & ~_RUN
         with self._lock:
             try:
-                return read_at(self._handle(place >> _PART_BITS), count, (place & _OFFSET_MASK) + start)
+                return read_at(self._handle(position >> _PART_BITS), count, (position & _OFFSET_MASK) + start)
             except OSError:
                 return b""
 
@@ -213,11 +213,11 @@ class Places:
             piece = read_at(handle, size, offset)
             if not piece:
                 raise ValueError("the file ends within a line")
-            if (found := piece.count(b"\n")) >= wanted:
+            if (newlines := piece.count(b"\n")) >= wanted:
                 piece = b"\n".join(piece.split(b"\n", wanted)[:wanted]) + b"\n"
-                found = wanted
+                newlines = wanted
             pieces.append(piece)
-            wanted -= found
+            wanted -= newlines
             offset += len(piece)
             size = min(4 * size, _LARGEST_READ)
         return b"".join(pieces)
@@ -252,9 +252,9 @@ class _Positions:
         at = frame - self.base
         return self.values[at] if 0 <= at < len(self.values) else 0
 
-    def put(self, frame: int, place: int) -> None:
+    def put(self, frame: int, position: int) -> None:
         """Set the position of a known frame."""
-        self.values[frame - self.base] = place
+        self.values[frame - self.base] = position
 
     def fill(self, stop: int) -> None:
         """Append unknown positions for the frames before `stop`."""

@@ -272,8 +272,8 @@ class Recording:
         of = (phases or {}).get
         if doubtful or not make_a_run(frames):
             numbers = [
-                self.frame(connection, direction, frame, place not in doubtful, None, when, of(place))
-                for place, frame in enumerate(frames)
+                self.frame(connection, direction, frame, index not in doubtful, None, when, of(index))
+                for index, frame in enumerate(frames)
             ]
             return numbers[0]
         with self._lock:
@@ -360,14 +360,14 @@ class Recording:
         self._segment = ring.open(number)
         self._append = self._segment.entries.append
 
-    def _cut(self, whole: Frame) -> Frame:
+    def _cut(self, frame: Frame) -> Frame:
         """Return the part of a large frame that stays in memory."""
         self._segment.is_whole = False
-        kept = self._bodies.cut(whole)
-        if whole.number in self._store.waiting:
+        shortened = self._bodies.cut(frame)
+        if frame.number in self._store.waiting:
             # Written at once, so that its memory is reused. Fresh memory causes a page fault for every page.
             self._wake_writer()
-        return kept
+        return shortened
 
     def _wake_writer(self) -> None:
         """Start the writer at once. If the disk is failing, keep the normal interval."""

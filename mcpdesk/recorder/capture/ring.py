@@ -56,17 +56,17 @@ class Segment:
 
     def frames(self, start: int, stop: int) -> list[Frame]:
         """Return the existing frames from `start` up to `stop`."""
-        found: list[Frame] = []
+        selected: list[Frame] = []
         for entry in self._holding(start, stop):
-            found += entry.frames(start, stop) if isinstance(entry, FrameRun) else (entry,)
-        return found
+            selected += entry.frames(start, stop) if isinstance(entry, FrameRun) else (entry,)
+        return selected
 
     def data(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes that are kept of these frames."""
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         for entry in self._holding(start, stop):
-            found += entry.split(start, stop) if isinstance(entry, FrameRun) else (entry.data,)
-        return found
+            pieces += entry.split(start, stop) if isinstance(entry, FrameRun) else (entry.data,)
+        return pieces
 
     def _holding(self, start: int, stop: int) -> list[Entry]:
         """Return the entries with frames from `start` up to `stop`."""
@@ -106,8 +106,8 @@ class Ring:
     def frame(self, number: int) -> Frame | None:
         """Return a frame. None if it is not in memory."""
         segment = self.segment(number)
-        found = segment.frames(number, number + 1) if segment else None
-        return found[0] if found else None
+        frames = segment.frames(number, number + 1) if segment else None
+        return frames[0] if frames else None
 
     def account(self, number: int, size: int) -> None:
         """Add `size` bytes to the size of the segment with frame `number`."""
@@ -173,9 +173,9 @@ class Store:
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Return successive frames. None for each missing one."""
         if segment := self.ring.segment(start):
-            found = segment.frames(start, stop)
-            if len(found) == stop - start:
-                return found
+            in_memory = segment.frames(start, stop)
+            if len(in_memory) == stop - start:
+                return in_memory
         return [self.frame(number) for number in range(start, stop)]
 
     def frame_bytes(self, number: int) -> bytes:
@@ -198,9 +198,9 @@ class Store:
         """Return the bytes of successive frames, at most `MOST_HELD`. Missing frames are empty."""
         segment = self.ring.segment(start)
         if segment is not None and segment.is_whole:
-            found = segment.data(start, stop)
-            if len(found) == stop - start:
-                return found
+            pieces = segment.data(start, stop)
+            if len(pieces) == stop - start:
+                return pieces
         frames = self.frames(start, stop)
         return up_to_most(b"" if frame is None else self._all_of(frame) for frame in frames)
 

@@ -78,15 +78,15 @@ def logs_by_call(lines: Iterable[Line]) -> Callable[[Exchange], Sequence[Line]]:
 
     If a client used an id twice, the time decides which exchange a line belongs to.
     """
-    found: dict[tuple[int, Id | None], list[Line]] = {}
+    logs: dict[tuple[int, Id | None], list[Line]] = {}
     for line in lines:
         if line.call is not None:
-            found.setdefault(line.call, []).append(line)
+            logs.setdefault(line.call, []).append(line)
 
     def of(exchange: Exchange) -> Sequence[Line]:
         ended = inf if exchange.ended is None else exchange.ended + CLOSE_S
-        kept = found.get((exchange.connection, exchange.id), ())
-        return [line for line in kept if exchange.started - CLOSE_S <= line.time <= ended]
+        lines = logs.get((exchange.connection, exchange.id), ())
+        return [line for line in lines if exchange.started - CLOSE_S <= line.time <= ended]
 
     return of
 

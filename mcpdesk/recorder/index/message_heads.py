@@ -158,9 +158,9 @@ def _single(data: bytes) -> Head:
     try:
         message = _one.decode(data)
     except msgspec.ValidationError:
-        found = _any.decode(data)
-        head = loose_head(found)
-        is_odd = isinstance(found, dict) and found.get("jsonrpc") != "2.0"
+        value = _any.decode(data)
+        head = loose_head(value)
+        is_odd = isinstance(value, dict) and value.get("jsonrpc") != "2.0"
         return replace(head, is_remarked=True) if is_odd and head is not MALFORMED else head
     head = _strict(message)
     return head if message.jsonrpc == "2.0" or head is MALFORMED else replace(head, is_remarked=True)
@@ -259,15 +259,15 @@ def loose_head(message: Any) -> Head:
 
 def _typed_members(value: Any, kind: type[_Part]) -> _Part:
     """Create a `kind` from the members of `value` that have valid types."""
-    taken = kind()
+    members = kind()
     for field in msgspec.structs.fields(kind):
         if isinstance(value, dict) and field.encode_name in value:
             if field.type is msgspec.Raw:
-                setattr(taken, field.name, msgspec.Raw(_encode(value[field.encode_name])))
+                setattr(members, field.name, msgspec.Raw(_encode(value[field.encode_name])))
                 continue
             with suppress(msgspec.ValidationError):
-                setattr(taken, field.name, msgspec.convert(value[field.encode_name], field.type))
-    return taken
+                setattr(members, field.name, msgspec.convert(value[field.encode_name], field.type))
+    return members
 
 
 _READ = 4 << 10
@@ -295,11 +295,11 @@ def read_cut(beginning: bytes, end: bytes) -> Head:
         return MALFORMED
     holder = message.get(inner)
     if isinstance(holder, dict):
-        if found := _LAST_TWO.search(end):
-            holder.update(_members(found[1]))
-            message.update(_members(found[2]))
-    elif found := _LAST.search(end):
-        message.update(_members(found[1]))
+        if match := _LAST_TWO.search(end):
+            holder.update(_members(match[1]))
+            message.update(_members(match[2]))
+    elif match := _LAST.search(end):
+        message.update(_members(match[1]))
     return loose_head(message)
 
 
@@ -307,10 +307,10 @@ def _closed(beginning: bytes) -> tuple[bytes, str]:
     """Complete a message that was cut. Return it with the name of the member that was cut."""
     open_parts: list[bytes] = []
     names = [""]
-    whole, closers = 0, b""
-    place, string, is_name = 0, b"", False
-    while (token := _TOKEN.match(beginning, place)) and token.end() < len(beginning):
-        place = token.end()
+    complete, closers = 0, b""
+    position, string, is_name = 0, b"", False
+    while (token := _TOKEN.match(beginning, position)) and token.end() < len(beginning):
+        position = token.end()
         sign = token[2]
         if sign == b":":
             if len(open_parts) == 1:
@@ -330,14 +330,14 @@ def _closed(beginning: bytes) -> tuple[bytes, str]:
         elif is_name:
             string = token[1] or b""
             continue
-        whole, closers = place, b"".join(_CLOSERS[part] for part in reversed(open_parts))
-    return beginning[:whole] + closers, names[0] if len(open_parts) > 1 else ""
+        complete, closers = position, b"".join(_CLOSERS[part] for part in reversed(open_parts))
+    return beginning[:complete] + closers, names[0] if len(open_parts) > 1 else ""
 
 
 def _members(text: bytes) -> dict[str, Any]:
     """Decode the last members of an object."""
     try:
-        found = _decode(b"{%b}" % text.lstrip().removeprefix(b","))
+        members = _decode(b"{%b}" % text.lstrip().removeprefix(b","))
     except UNREADABLE:
         return {}
-    return found if isinstance(found, dict) else {}
+    return members if isinstance(members, dict) else {}

@@ -118,10 +118,10 @@ class Operations:
 
     def start(self, row: int) -> LinkedExchanges:
         """Return the operation that contains `row`. Create it if necessary."""
-        whole = self.operation_of.get(row, row)
-        operation = self._of.get(whole)
+        target = self.operation_of.get(row, row)
+        operation = self._of.get(target)
         if operation is None:
-            operation = self._of[whole] = LinkedExchanges()
+            operation = self._of[target] = LinkedExchanges()
         return operation
 
     def add_line(self, row: int) -> None:
@@ -164,7 +164,7 @@ class Operations:
         self.lines = self.lines[bisect_left(self.lines, base) :]
         drop_before(base, self.operation_of)
         drop_before(base, self._of)
-        for part in [part for part, whole in self.operation_of.items() if whole < base]:
+        for part in [part for part, target in self.operation_of.items() if target < base]:
             del self.operation_of[part]
         for operation in self._of.values():
             operation.rows = array("q", (row for row in operation.rows if row >= base))
@@ -319,9 +319,9 @@ class Pairing:
         moved = {row: self._moved(row) for row in stale[-MOST_MOVED:]}
         for flow in self._flows.values():
             for key, rows in list(flow.waiting.items()):
-                kept = [moved.get(row, row) for row in rows if row >= base or row in moved]
-                if kept:
-                    flow.waiting[key] = deque(kept)
+                remaining = [moved.get(row, row) for row in rows if row >= base or row in moved]
+                if remaining:
+                    flow.waiting[key] = deque(remaining)
                 else:
                     del flow.waiting[key]
             flow.tokens = {token: moved.get(row, row) for token, row in flow.tokens.items()}
@@ -487,13 +487,13 @@ class Pairing:
     def _update_operation(self, row: int, head: Head, frame: Frame) -> None:
         """Record what a response means for the operation of its request."""
         operations, table = self.operations, self.table
-        whole = operations.operation_of.get(row)
-        if whole is not None:
-            if table.direction[row] != table.direction[whole]:
-                operations.start(whole).client_answered(frame.time)
-            elif table.label[row] == table.label[whole]:
-                table.conclude(whole, row, frame.size)
-            self.altered.append(whole)
+        operation = operations.operation_of.get(row)
+        if operation is not None:
+            if table.direction[row] != table.direction[operation]:
+                operations.start(operation).client_answered(frame.time)
+            elif table.label[row] == table.label[operation]:
+                table.conclude(operation, row, frame.size)
+            self.altered.append(operation)
         if head.asks:
             operations.start(row).asked_client(frame.time)
             if head.state:
@@ -503,18 +503,18 @@ class Pairing:
 
     def _stop(self, row: int, time: float, status: Status) -> None:
         """End a request without a response. If it is a round or a question, end that as well."""
-        table, whole = self.table, self.operations.operation_of.get(row)
+        table, operation = self.table, self.operations.operation_of.get(row)
         if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
         table.end(row, time, status)
         self.altered.append(row)
-        if whole is None:
+        if operation is None:
             return
-        if table.direction[row] != table.direction[whole]:
-            self.operations.start(whole).client_answered(time)
-        elif table.label[row] == table.label[whole]:
-            table.end(whole, time, status)
-        self.altered.append(whole)
+        if table.direction[row] != table.direction[operation]:
+            self.operations.start(operation).client_answered(time)
+        elif table.label[row] == table.label[operation]:
+            table.end(operation, time, status)
+        self.altered.append(operation)
 
     def _end(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
         """Record a response that arrived in time."""

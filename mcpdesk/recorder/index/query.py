@@ -253,12 +253,12 @@ class _Parser:
 def _refuse_comparison(token: _Token) -> None:
     """Reject a word that looks like a comparison. As a plain word it would match nothing."""
     is_text = "; use quotes to search for the text"
-    if (found := _EQUAL.fullmatch(token.text)) and (name := found[1].lower()) in {*_FIELDS, "since"}:
-        _fail(f"write {name}:{found[2]}{is_text}", token.position)
-    if found := _COMPARED.fullmatch(token.text):
-        sign = found[2] if found[2][0] in "<>" else ">"
+    if (match := _EQUAL.fullmatch(token.text)) and (name := match[1].lower()) in {*_FIELDS, "since"}:
+        _fail(f"write {name}:{match[2]}{is_text}", token.position)
+    if match := _COMPARED.fullmatch(token.text):
+        sign = match[2] if match[2][0] in "<>" else ">"
         amounts = f"{sign}5s compares the time, {sign}5kb the size"
-        _fail(f"{found[1]!r} cannot be compared: {amounts}{is_text}", token.position)
+        _fail(f"{match[1]!r} cannot be compared: {amounts}{is_text}", token.position)
 
 
 def _fail(message: str, position: int) -> NoReturn:
@@ -292,12 +292,12 @@ def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str
     """Return a parser for a field with a fixed set of values."""
 
     def read(value: str, position: int) -> tuple[str, ...]:
-        found: list[str] = []
+        values: list[str] = []
         for part in value.lower().split("|"):
             if part and part not in known:
                 _fail(f"{part!r} is not allowed; use {', '.join(known)}", position + value.lower().find(part))
-            found += known.get(part, ())
-        return tuple(found)
+            values += known.get(part, ())
+        return tuple(values)
 
     return read
 

@@ -53,8 +53,8 @@ class SlowCallDetector:
         total = self._totals.get(label, 0)
         if total < _ENOUGH:
             return False
-        found, limit = self._limits.get(label, (0, inf))
-        if not found or total - found > found // _RENEWED:
+        count, limit = self._limits.get(label, (0, inf))
+        if not count or total - count > count // _RENEWED:
             before, limit = limit, self._limit(label, total)
             self._limits[label] = total, limit
             self.version += limit != before

@@ -81,8 +81,8 @@ class SortedLines:
     @property
     def done(self) -> float:
         """Fraction of the lines that are sorted, from 0 to 1."""
-        whole = len(self._view.lines)
-        return min(1.0, len(self._coming) / whole) if self._is_behind and whole else 1.0
+        count = len(self._view.lines)
+        return min(1.0, len(self._coming) / count) if self._is_behind and count else 1.0
 
     def position(self, line: int) -> int:
         """Return the position of a line. If the line is not included, the position after all others."""
@@ -180,7 +180,7 @@ class SortedLines:
             return False
         before, infos = self._connection_texts, _connections(self._index)
         self._connection_texts = {number: getattr(info, self.column) for number, info in infos.items()}
-        return any(self._connection_texts.get(number, told) != told for number, told in before.items())
+        return any(self._connection_texts.get(number, text) != text for number, text in before.items())
 
 
 class LinePieces(Sequence[int]):
@@ -219,12 +219,12 @@ class LinePieces(Sequence[int]):
             return [self[at] for at in range(*position.indices(len(self)))]
         at = range(len(self))[position]
         ends = self._counted()
-        place = bisect_right(ends, at)
-        return self._sorted(self._turned(place))[at - ends[place]]
+        piece = bisect_right(ends, at)
+        return self._sorted(self._turned(piece))[at - ends[piece]]
 
     def __iter__(self) -> Iterator[int]:
-        for place in range(len(self._pieces)):
-            yield from self._sorted(self._turned(place))
+        for piece in range(len(self._pieces)):
+            yield from self._sorted(self._turned(piece))
 
     def position(self, line: int) -> int:
         """Return the position of a line. If the line is not included, the position after all others."""
@@ -310,8 +310,8 @@ def _by_duration(index: Index) -> Key:
 
 
 def _by_size(index: Index) -> Key:
-    size, whole = index.table.size, index.operations.operation_of
-    return lambda row: size[whole.get(row, row)]
+    size, operation_of = index.table.size, index.operations.operation_of
+    return lambda row: size[operation_of.get(row, row)]
 
 
 def _by_status(index: Index) -> Key:

@@ -132,11 +132,11 @@ class CallTally:
             self.longest[slot] = took_s
         if took_s > self.slowest_s:
             self.slowest_s = took_s
-        place = bisect_left(_BOUNDS, took_s)
-        self._durations[place] += 1
+        bucket = bisect_left(_BOUNDS, took_s)
+        self._durations[bucket] += 1
         self.buckets[bisect_left(DURATION_BOUNDS, took_s)] += 1
-        if took_s > self._tops[place]:
-            self._tops[place] = took_s
+        if took_s > self._tops[bucket]:
+            self._tops[bucket] = took_s
 
     def join(self, other: CallTally) -> None:
         """Add the counts of another tally."""
@@ -302,17 +302,17 @@ class CallStatistics:
 
         For tools, reading a resource and getting a prompt are listed under their methods.
         """
-        found: dict[tuple[str, str], CallTally] = {}
+        tallies: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
             if subject is Subject.TOOL and not caller.called:
                 continue
             name = {Subject.TOOL: caller.called, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}[
                 subject
             ]
-            together = found.setdefault((caller.server, name), CallTally(self.times))
+            together = tallies.setdefault((caller.server, name), CallTally(self.times))
             if _counts(subject, caller):
                 together.join(tally)
-        return found
+        return tallies
 
     def total(self, subject: Subject = Subject.METHOD) -> CallTally:
         """Return the total of all calls. For methods, the total of all requests."""
@@ -344,18 +344,18 @@ class CallStatistics:
 
     def running(self) -> Counter[str]:
         """Return the number of running calls, by server."""
-        table, found = self._pairing.table, Counter[str]()
+        table, counts = self._pairing.table, Counter[str]()
         for row in list(self._open):
             with suppress(IndexError):  # another thread dropped the row
                 method, _ = table.labels.get(table.label[row], ("", ""))
                 info = self._source.connections.get(table.connection[row])
                 if info is not None and canonical(method) in CALLS:
-                    found[info.server] += 1
-        return found
+                    counts[info.server] += 1
+        return counts
 
     def definitions(self) -> dict[tuple[str, str], int]:
         """Return the approximate tokens of tool definitions last sent to clients, by server and tool."""
-        table, found = self._pairing.table, dict[tuple[str, str], int]()
+        table, sizes = self._pairing.table, dict[tuple[str, str], int]()
         for row in list(self._lists):
             try:
                 frame, info = table.response[row], self._source.connections.get(table.connection[row])
@@ -366,8 +366,8 @@ class CallStatistics:
             server = info.server if info is not None else ""
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 for tool in _read_list(self._source.frame_bytes(frame)).result.tools:
-                    found[server, str(tool.get("name", ""))] = definition_cost(tool).tokens
-        return found
+                    sizes[server, str(tool.get("name", ""))] = definition_cost(tool).tokens
+        return sizes
 
     def _count(self, start: int, stop: int) -> None:
         """Count ended requests of peers in a range of rows, without parts of operations.
@@ -375,7 +375,11 @@ class CallStatistics:
         The duration does not include the time spent waiting for the client or for people, nor holds at the
         desk.
         """
-        table, whole, found = self._pairing.table, self._pairing.operations.operation_of, self._tally_cache
+        table, operation_of, tallies = (
+            self._pairing.table,
+            self._pairing.operations.operation_of,
+            self._tally_cache,
+        )
         client_s, person_s = self._pairing.operations.client_s, table.person_s
         connections, held_s = self._source.connections, self._held_s
         columns = (
@@ -385,14 +389,14 @@ class CallStatistics:
         values = zip(*(between(column, start, stop) for column in columns), strict=True)
         for row, one in enumerate(values, start):
             kind, direction, status, connection, label, began, ended, size, asked, tokens = one
-            if kind != _REQUEST or direction or row in whole:
+            if kind != _REQUEST or direction or row in operation_of:
                 continue
             if status in _OPEN:
                 self._open.add(row)
                 continue
             info = connections.get(connection)
             server, peer = (info.server, info.peer) if info is not None else ("", "")
-            tally = found.get((server, peer, label)) or self._find(server, peer, label)
+            tally = tallies.get((server, peer, label)) or self._find(server, peer, label)
             took_s, waited_s = None, 0.0
             if status in _TIMED:
                 waited_s = client_s(row) + person_s.get(row, 0.0) + held_s(row)

@@ -266,9 +266,9 @@ class Index:
 
         For a part this is the whole operation, for a notification its call.
         """
-        whole = self.operations.operation_of.get(number)
-        if whole is not None or number < self.table.base:
-            return number if whole is None else whole
+        operation = self.operations.operation_of.get(number)
+        if operation is not None or number < self.table.base:
+            return number if operation is None else operation
         under = self.table.under[number]
         return under if under >= self.table.base else number
 
@@ -328,14 +328,14 @@ class Index:
         if not self._source.marks:
             return []
         if exchange.id is None:  # started: arrival for a client's, release for a server's
-            told = self._marks_under(exchange.connection, exchange.method)
-            waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in told)
+            one_way_marks = self._marks_under(exchange.connection, exchange.method)
+            waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in one_way_marks)
             return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
         # A client may use an id again after its request has ended.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
-        found = self._marks_under(exchange.connection, exchange.id)
+        marks = self._marks_under(exchange.connection, exchange.id)
         return [
-            mark for mark in found if mark.at - mark.held + _CLOSE_S > exchange.started and mark.at < ended
+            mark for mark in marks if mark.at - mark.held + _CLOSE_S > exchange.started and mark.at < ended
         ]
 
     def marks_at(self, row: int) -> list[HeldMark]:
@@ -373,9 +373,9 @@ class Index:
         """Return the recorded remarks on an exchange."""
         if exchange.id is None:
             return self._login_remarks.get(exchange.number, [])
-        found = self._remarks.get((exchange.connection, exchange.id), ())
+        remarks = self._remarks.get((exchange.connection, exchange.id), ())
         ended = inf if exchange.ended is None else exchange.ended + _REMARK_S
-        return [each for each in found if exchange.started - _CLOSE_S < each.time < ended]
+        return [each for each in remarks if exchange.started - _CLOSE_S < each.time < ended]
 
     def _add_remarks(self) -> None:
         """Assign new remarks to their exchanges. An exchange with an error becomes malformed."""
@@ -542,8 +542,8 @@ def gap_in_words(gap: Gap) -> str:
 
 
 def _sentence(frames: int, why: str) -> str:
-    said = "1 frame is" if frames == 1 else f"{frames:,} frames are"
-    return f"{said} missing in the capture{f': {why}' if why else ''}"
+    count = "1 frame is" if frames == 1 else f"{frames:,} frames are"
+    return f"{count} missing in the capture{f': {why}' if why else ''}"
 
 
 def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:
@@ -566,24 +566,24 @@ def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
     return sorted({row for number in numbers for row in (number, *index.exchange(number).parts)})
 
 
-def is_round(one: Exchange, whole: Exchange) -> bool:
+def is_round(one: Exchange, operation: Exchange) -> bool:
     """Return True if an exchange is a round of an operation: a request of the same method and direction."""
-    return one.direction is whole.direction and one.method == whole.method
+    return one.direction is operation.direction and one.method == operation.method
 
 
-def last_round(index: Index, whole: Exchange) -> Exchange:
+def last_round(index: Index, operation: Exchange) -> Exchange:
     """Return the last round of an operation. It has the operation's result."""
-    if whole.rounds == 1:
-        return whole
-    rounds = (index.exchange(row) for row in reversed(whole.parts))
-    return next((one for one in rounds if is_round(one, whole)), whole)
+    if operation.rounds == 1:
+        return operation
+    rounds = (index.exchange(row) for row in reversed(operation.parts))
+    return next((one for one in rounds if is_round(one, operation)), operation)
 
 
-def parts_in_words(whole: Exchange) -> str:
+def parts_in_words(operation: Exchange) -> str:
     """Return a text such as `3 rounds · 1 question · 2 polls`. Empty for a request without parts."""
     counts = (
-        (whole.rounds if whole.parts and whole.rounds > 1 else 0, "round"),
-        (whole.questions, "question"),
-        (whole.looks, "poll"),
+        (operation.rounds if operation.parts and operation.rounds > 1 else 0, "round"),
+        (operation.questions, "question"),
+        (operation.looks, "poll"),
     )
     return " · ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in counts if count)

@@ -173,9 +173,9 @@ class View:
             return more
         self._search(self._frames, stop)
         rows = range(self._rows, bisect_left(self._table.first, stop, lo=self._rows))
-        kept = self._matcher.keep(rows)
+        matching = self._matcher.keep(rows)
         self._frames, self._rows = stop, rows.stop
-        self._add_rows(kept)
+        self._add_rows(matching)
         return True
 
     def _add_rows(self, rows: Sequence[int]) -> None:
@@ -255,9 +255,9 @@ class View:
         ]
         if self.raw:
             together = [(row, [row]) for _, rows in together for row in rows]
-        kept = set(self._matcher.keep([row for _, rows in together for row in rows]))
+        matching = set(self._matcher.keep([row for _, rows in together for row in rows]))
         for line, rows in together:
-            if kept.isdisjoint(rows) and line not in self._by_folded:
+            if matching.isdisjoint(rows) and line not in self._by_folded:
                 self._hide(line)
             else:
                 self._show(line)
@@ -312,9 +312,9 @@ class Needle:
     def scan(self, start: int, pieces: Sequence[bytes]) -> list[int]:
         """Search successive frames in lower case, from number `start`. Return those with the text."""
         text = self.bytes
-        found = [start + at for at, piece in enumerate(pieces) if text in piece]
-        self.frames.update(found)
-        return found
+        rows = [start + at for at, piece in enumerate(pieces) if text in piece]
+        self.frames.update(rows)
+        return rows
 
 
 class Matcher:
@@ -371,21 +371,21 @@ class Matcher:
             close = by_peer(rows)
             if not frames:
                 return close
-            kept = set(close)
+            matching = set(close)
             return [
                 row
                 for row in rows
-                if table.request[row] in frames or table.response[row] in frames or row in kept
+                if table.request[row] in frames or table.response[row] in frames or row in matching
             ]
 
         return keep
 
     def _size(self, holds: Holds, bound: float) -> Keep:
-        size, whole = self._table.size, self._operation_of
-        return lambda rows: [row for row in rows if holds(size[whole.get(row, row)], bound)]
+        size, operation_of = self._table.size, self._operation_of
+        return lambda rows: [row for row in rows if holds(size[operation_of.get(row, row)], bound)]
 
     def _elapsed(self, holds: Holds, bound: float) -> Keep:
-        table, whole = self._table, self._operation_of
+        table, operation_of = self._table, self._operation_of
         self.depends_on_clock = True
 
         def elapsed(row: int, now: float) -> float:
@@ -395,7 +395,7 @@ class Matcher:
         def keep(rows: Rows) -> Rows:
             now = time()
             asked = [row for row in rows if KINDS[table.kind[row]] is ExchangeKind.REQUEST]
-            return [row for row in asked if holds(elapsed(whole.get(row, row), now), bound)]
+            return [row for row in asked if holds(elapsed(operation_of.get(row, row), now), bound)]
 
         return keep
 
@@ -453,7 +453,7 @@ class Matcher:
 
     def _in_state(self, values: tuple[str, ...]) -> Keep:
         """Match rows that are held at the desk, have such a decision, or belong to the negotiation."""
-        table, index, whole = self._table, self._index, self._operation_of
+        table, index, operation_of = self._table, self._index, self._operation_of
         tests = [_AT_DESK[value] for value in values if value in _AT_DESK]
         has_held = "held" in values
         negotiation = STATUSES.index(Status.NEGOTIATION) if Status.NEGOTIATION.value in values else -1
@@ -461,7 +461,7 @@ class Matcher:
         self.depends_on_clock = self.depends_on_clock or has_held
 
         def is_so(row: int) -> bool:
-            if table.status[whole.get(row, row)] == negotiation:
+            if table.status[operation_of.get(row, row)] == negotiation:
                 return True
             waits = has_held and (table.connection[row], table.id[row]) in index.held
             if waits and table.ended[row] != table.ended[row]:
@@ -472,13 +472,13 @@ class Matcher:
 
     def _by_status(self, values: tuple[str, ...]) -> Keep:
         """Match the status of the operation that a row belongs to."""
-        table, whole = self._table, self._operation_of
+        table, operation_of = self._table, self._operation_of
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
         slow, is_slow = "slow" in values, self._index.is_slow
         self.depends_on_pace = self.depends_on_pace or slow
 
         def keep(rows: Rows) -> Rows:
-            at = [whole.get(row, row) for row in rows] if whole else rows
+            at = [operation_of.get(row, row) for row in rows] if operation_of else rows
             pairs = zip(rows, at, strict=True)
             return [row for row, line in pairs if table.status[line] in codes or (slow and is_slow(line))]
 
@@ -507,16 +507,16 @@ def _every(parts: list[Keep]) -> Keep:
 
 def _any(parts: list[Keep]) -> Keep:
     def keep(rows: Rows) -> Rows:
-        found = {row for part in parts for row in part(rows)}
-        return [row for row in rows if row in found]
+        matching = {row for part in parts for row in part(rows)}
+        return [row for row in rows if row in matching]
 
     return keep
 
 
 def _none(part: Keep) -> Keep:
     def keep(rows: Rows) -> Rows:
-        found = set(part(rows))
-        return [row for row in rows if row not in found]
+        excluded = set(part(rows))
+        return [row for row in rows if row not in excluded]
 
     return keep
 
@@ -525,11 +525,11 @@ def _by_code(column: ColumnValues[int], fits: Callable[[int], bool]) -> Keep:
     """Match rows by their value in a column. Each different value is tested once."""
 
     def keep(rows: Rows) -> Rows:
-        found = [column[row] for row in rows]
-        fitting = {code for code in set(found) if fits(code)}
+        codes_of = [column[row] for row in rows]
+        fitting = {code for code in set(codes_of) if fits(code)}
         if not fitting:
             return []
-        return [row for row, code in zip(rows, found, strict=True) if code in fitting]
+        return [row for row, code in zip(rows, codes_of, strict=True) if code in fitting]
 
     return keep
 

@@ -245,9 +245,9 @@ class AnsweredRounds:
 
     def _forget(self, key: str) -> None:
         self._rounds.pop(key, None)
-        kept = self._results.pop(key, None)
-        if kept is not None:
-            self.size -= kept.size
+        result = self._results.pop(key, None)
+        if result is not None:
+            self.size -= result.size
 
     def _make_room(self) -> None:
         """Delete the oldest round with a result. `max_in_flight` limits the number of running rounds."""

@@ -154,8 +154,8 @@ def shortened(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | dict) and depth >= DEEPEST:
         return f"… {len(value)} more inside" if value else value
     if isinstance(value, list):
-        kept = [shortened(each, depth + 1) for each in value[:MOST_ITEMS]]
-        return kept if len(value) <= MOST_ITEMS else [*kept, f"… {len(value) - MOST_ITEMS:,} more"]
+        items = [shortened(each, depth + 1) for each in value[:MOST_ITEMS]]
+        return items if len(value) <= MOST_ITEMS else [*items, f"… {len(value) - MOST_ITEMS:,} more"]
     if isinstance(value, dict):
         names = list(value)
         short = {_cut(name, 200): shortened(value[name], depth + 1) for name in names[:MOST_ITEMS]}

@@ -158,6 +158,6 @@ def _read(asking: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:
 def _refusal(asking: ClientQuestion[Any], error: Any) -> ClientError:
     given = error if isinstance(error, dict) else {}
     code, message = given.get("code"), given.get("message")
-    said = message[:500] if isinstance(message, str) else "no reason given"
+    reason = message[:500] if isinstance(message, str) else "no reason given"
     number = code if isinstance(code, int) else 0
-    return ClientError(f"The client refused {asking.method}: {said} ({number})", number)
+    return ClientError(f"The client refused {asking.method}: {reason} ({number})", number)

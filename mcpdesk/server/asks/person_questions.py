@@ -181,10 +181,10 @@ class DeskQuestion:
                     return answered
             call.outlet.keep_alive()
             waited_s = time.monotonic() - began
-            said = WAITING[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
+            waiting_text = WAITING[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
             # These steps are so small that they do not disturb the progress that the handler reports.
             so_far = max(call.progress, 0.0)
-            await self._context.progress(so_far + STEP, message=said)
+            await self._context.progress(so_far + STEP, message=waiting_text)
             awaited = {self._future} if elsewhere is None else {self._future, elsewhere}
             await asyncio.wait(awaited, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
         return self._future.result()
@@ -242,7 +242,11 @@ def _selected(number: int, page: Page, filled: dict[str, Any]) -> tuple[str, ...
     if not page.multi_select:
         chosen = filled.get(_field(number))
         return (chosen,) if chosen else ()
-    ticked = (option.label for place, option in enumerate(page.options, 1) if filled.get(_box(number, place)))
+    ticked = (
+        option.label
+        for number_of_option, option in enumerate(page.options, 1)
+        if filled.get(_box(number, number_of_option))
+    )
     return tuple(ticked)
 
 
@@ -263,12 +267,12 @@ def _choice(number: int, page: Page) -> JSONObject:
 
 def _boxes(number: int, page: Page) -> JSONObject:
     return {
-        _box(number, place): {
+        _box(number, index): {
             "type": "boolean",
             "title": _described(option.label, option.description),
             "description": page.question,
         }
-        for place, option in enumerate(page.options, 1)
+        for index, option in enumerate(page.options, 1)
     }
 
 
@@ -288,8 +292,8 @@ def _field(number: int) -> str:
     return f"answer_{number}"
 
 
-def _box(number: int, place: int) -> str:
-    return f"answer_{number}_{place}"
+def _box(number: int, index: int) -> str:
+    return f"answer_{number}_{index}"
 
 
 def _other(number: int) -> str:

@@ -123,8 +123,8 @@ def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> Cli
     def read(result: Any) -> Elicited[Any]:
         action, filled = read_answer(result, unfit, frozenset(fields))
         if filled is not None and as_type is not None:
-            whole = {name: _as_integer(value, fields[name]) for name, value in filled.items()}
-            filled = msgspec.convert(whole, as_type, dec_hook=from_json)
+            values = {name: _as_integer(value, fields[name]) for name, value in filled.items()}
+            filled = msgspec.convert(values, as_type, dec_hook=from_json)
         return _answered(action, filled)
 
     params: JSONObject = {"message": message, "requestedSchema": wire}

@@ -481,12 +481,12 @@ class Rounds:
         if self._claims is None:
             return ""
         name = digest(token)
-        found = await self._claims.claim(name, state.expires - time.time())
-        if found == "ended":
+        claim = await self._claims.claim(name, state.expires - time.time())
+        if claim == "ended":
             raise invalid_params(ENDED)
-        if found == "lost":
+        if claim == "lost":
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, LOST)
-        if found:
+        if claim:
             raise StorageError(ELSEWHERE)
         return name
 
@@ -506,9 +506,9 @@ class Rounds:
 
         Raises: exceptions of the handler.
         """
-        farewell = await Round(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
-        assert farewell is not None
-        return farewell
+        departing = await Round(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
+        assert departing is not None
+        return departing
 
     def close(self) -> None:
         """End all parked operations."""

@@ -223,11 +223,11 @@ class SharedJobRecords(JobRecords):
 
         Raises: StorageError.
         """
-        now, found = self._clock(), list[Job | None]()
+        now, jobs = self._clock(), list[Job | None]()
         for row in await self._shared_table.find(identifiers):
             job = None if row is None or row.record.owner != owner else self._restored(row)
-            found.append(None if job is None or job.is_expired(now) else job)
-        return found
+            jobs.append(None if job is None or job.is_expired(now) else job)
+        return jobs
 
     async def listed(self, owner: str, is_task: bool) -> list[Job]:
         """Return the last written state of all jobs of an owner, oldest first. Raises: StorageError."""
@@ -244,10 +244,10 @@ class SharedJobRecords(JobRecords):
             async with asyncio.timeout(within_s):
                 while not job.is_over:
                     await asyncio.sleep(POLL_S)
-                    found = await self.find(job.id, job.owner)
-                    if found is None:
+                    job_found = await self.find(job.id, job.owner)
+                    if job_found is None:
                         raise StorageError("the job is no longer known")
-                    job = found
+                    job = job_found
         except TimeoutError:
             pass
         return job

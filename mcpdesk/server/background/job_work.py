@@ -74,8 +74,8 @@ async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFil
     named = structured.get("output_file") if isinstance(structured, dict) else None
     if hosted is None or not isinstance(named, str) or Path(named).parent != hosted.outputs:
         return ()
-    found = await asyncio.to_thread(downloads.record_files, (Path(named),), (hosted.outputs,))
-    return tuple(replace(file, is_output=True) for file in found)
+    files = await asyncio.to_thread(downloads.record_files, (Path(named),), (hosted.outputs,))
+    return tuple(replace(file, is_output=True) for file in files)
 
 
 async def store_output(

@@ -52,9 +52,9 @@ class ProtocolTasks:
         self._refuse = refuse
         self._works: dict[str, TaskWork] = {}
 
-    def share(self, whole: ProtocolTasks) -> None:
-        """Use the running tasks of `whole`, which serves the same server with all tools."""
-        self._works = whole._works
+    def share(self, base: ProtocolTasks) -> None:
+        """Use the running tasks of `base`, which serves the same server with all tools."""
+        self._works = base._works
 
     def is_asked_for(self, call: Call, tool: Tool) -> bool:
         """Return True if the caller asks for a task and the server offers tasks. For the core design.
@@ -198,15 +198,15 @@ class ProtocolTasks:
         if not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension("notifications.taskIds")
         names = list(dict.fromkeys(named))
-        found = {each: self._jobs.get(each, self._server.name, call.owner) for each in names}
-        elsewhere = [each for each, job in found.items() if job is None]
+        jobs = {each: self._jobs.get(each, self._server.name, call.owner) for each in names}
+        elsewhere = [each for each, job in jobs.items() if job is None]
         if elsewhere and self._records is not None:
-            found |= zip(elsewhere, await self._records.find_all(elsewhere, call.owner), strict=True)
-        return [job for job in found.values() if job is not None]
+            jobs |= zip(elsewhere, await self._records.find_all(elsewhere, call.owner), strict=True)
+        return [job for job in jobs.values() if job is not None]
 
-    def watch(self, jobs: Sequence[Job], tell: Callable[[JSONObject], None]) -> WatchedTasks:
-        """Return a context manager that calls `tell` with each change of the tasks."""
-        return WatchedTasks(jobs, self._jobs, self._records, lambda job: tell(self.detailed(job)))
+    def watch(self, jobs: Sequence[Job], notify: Callable[[JSONObject], None]) -> WatchedTasks:
+        """Return a context manager that calls `notify` with each change of the tasks."""
+        return WatchedTasks(jobs, self._jobs, self._records, lambda job: notify(self.detailed(job)))
 
     def detailed(self, job: Job) -> JSONObject:
         """Return a task in the format of the extension, with its result, error and pending questions."""

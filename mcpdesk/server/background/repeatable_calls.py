@@ -48,7 +48,7 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
 def packed(call: Call, params: dict[str, Any]) -> bytes:
     """Encode a call with these parameters. Empty if it is too large to run again."""
     terms = call.terms
-    found = RepeatableCall(
+    repeatable = RepeatableCall(
         params,
         terms.revision.name,
         terms.capabilities,
@@ -58,14 +58,14 @@ def packed(call: Call, params: dict[str, Any]) -> bytes:
         call.principal,
         call.dialect is not None,
     )
-    encoded = msgspec.msgpack.encode(found)
+    encoded = msgspec.msgpack.encode(repeatable)
     return encoded if len(encoded) <= MOST_BYTES else b""
 
 
 def unpacked(request: bytes) -> RepeatableCall | None:
     """Decode a stored call. None if another version of the program wrote it."""
     try:
-        found = msgspec.msgpack.decode(request, type=RepeatableCall)
+        repeatable = msgspec.msgpack.decode(request, type=RepeatableCall)
     except msgspec.MsgspecError:
         return None
-    return found if found.revision in BY_NAME else None
+    return repeatable if repeatable.revision in BY_NAME else None

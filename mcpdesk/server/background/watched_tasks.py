@@ -25,10 +25,10 @@ class WatchedTasks:
         jobs: Sequence[Job],
         store: JobStore,
         records: SharedJobRecords | None,
-        tell: Callable[[Job], None],
+        notify: Callable[[Job], None],
     ) -> None:
         """Jobs that are not in the store must be copies of entries in `records`."""
-        self._jobs, self._store, self._records, self._notify = jobs, store, records, tell
+        self._jobs, self._store, self._records, self._notify = jobs, store, records, notify
         self._elsewhere: dict[str, Job] = {}
         """Tasks of other replicas, in the state that was reported last."""
         self._stack = ExitStack()
@@ -63,12 +63,12 @@ class WatchedTasks:
     async def _look(self, records: SharedJobRecords) -> None:
         while self._elsewhere:
             await asyncio.sleep(LOOK_S)
-            told = list(self._elsewhere.values())
+            remote_tasks = list(self._elsewhere.values())
             try:
-                found = await records.find_all([each.id for each in told], told[0].owner)
+                jobs = await records.find_all([each.id for each in remote_tasks], remote_tasks[0].owner)
             except StorageError:
                 continue  # reported when the engine is back
-            for before, now in zip(told, found, strict=True):
+            for before, now in zip(remote_tasks, jobs, strict=True):
                 if now is not None and _seen(now) != _seen(before):
                     self._notify(now)
                 if now is None or now.is_over:

@@ -51,7 +51,7 @@ def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> li
     places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
     if thread_id := WORKERS.thread_of(task):
         places += _in_thread(thread_id)
-    own = [place for place in places if Path(place[0]).is_relative_to(folder)]
+    own = [position for position in places if Path(position[0]).is_relative_to(folder)]
     if len(seen) < DEEPEST:
         handler = LOOP_TASKS.get(task)
         behind = _tasks_behind([waiting, *_waited_for(frames)])
@@ -105,8 +105,8 @@ def _in_thread(thread_id: int) -> Iterator[Place]:
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)
-        told = file.read()
-    stacks = {int(number, 16): stack for number, stack in _THREAD.findall(told)}
+        output = file.read()
+    stacks = {int(number, 16): stack for number, stack in _THREAD.findall(output)}
     for line in reversed(stacks.get(thread_id, b"").decode("unicode_escape").splitlines()):
-        if found := _LINE.match(line):
-            yield found[1], int(found[2])
+        if match := _LINE.match(line):
+            yield match[1], int(match[2])

@@ -426,8 +426,8 @@ async def make_context(server: Server, services: Services, call: Call, name: str
         except Exception as error:  # `context.py` is hosted code
             from mcpdesk.server.calls.outcomes import author_location, described
 
-            place = author_location(error, server.folder) or "context.py"
-            failure = ServerFailure(f"{name} got no context: {place}: {described(error)}")
+            location = author_location(error, server.folder) or "context.py"
+            failure = ServerFailure(f"{name} got no context: {location}: {described(error)}")
             raise failure.with_traceback(error.__traceback__) from None
     return context
 

@@ -57,12 +57,12 @@ class Conversation:
         peer: str,
         push: Callable[[bytes], None] | None = None,
         dialect: GatewayDialect | None = None,
-        is_heard: Callable[[], bool] | None = None,
+        is_connected: Callable[[], bool] | None = None,
     ) -> None:
         """`dialect` is a dialect that the peer uses besides standard MCP, or None.
 
-        `is_heard` returns True if this replica must send change notifications to the client. None means that
-        it always must.
+        `is_connected` returns True if this replica must send change notifications to the client. None means
+        that it always must.
         """
         self.dispatcher = dispatcher
         self.session = Session()
@@ -95,7 +95,7 @@ class Conversation:
         self.tools_listed: int | None = None
         """Fingerprint of the tool list that this client received last, or None."""
         self._push = push
-        self._is_connected = is_heard
+        self._is_connected = is_connected
         self.on_terms: Callable[[Terms], None] | None = None
         """Function that is called when the name or the revision of the peer becomes known or changes."""
         self.announced: Terms | None = None
@@ -336,8 +336,8 @@ class Conversation:
                 raise
             if call.stop != LEFT:
                 return ACCEPTED
-            told = f"Not finished: {LEFT} before the question was answered"
-            left = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
+            reason = f"Not finished: {LEFT} before the question was answered"
+            left = ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
             call.code = left.code
             return self.refused(call.id, left, call.terms.revision.is_stateless, call.phases())
         finally:
@@ -492,8 +492,8 @@ class Conversation:
 
         given, server = params["uri"], self.dispatcher.server
         resource = find_resource(server, given)
-        found = uris_at(given, self._paths, server) if resource is None else {resource.uri}
-        self.session.subscriptions.difference_update({given, *found})
+        removed = uris_at(given, self._paths, server) if resource is None else {resource.uri}
+        self.session.subscriptions.difference_update({given, *removed})
         return _result(identifier, {})
 
     def _note_paths(self) -> None:

@@ -55,7 +55,7 @@ class Deadlines:
         traceback of the interrupted code; CancelledError if the call or its task was cancelled from outside;
         any other exception of the hosted code.
         """
-        place: TracebackType | None = None
+        traceback: TracebackType | None = None
         call.limit_s = limit_s
         if not call.pauses:
             call.deadline = time.monotonic() + limit_s
@@ -73,7 +73,7 @@ class Deadlines:
                 # Raised further, it would end more than this call.
                 reason = f"it raised {described(error)}"
                 raise RuntimeError(reason).with_traceback(error.__traceback__) from None
-            place = error.__traceback__
+            traceback = error.__traceback__
         else:
             if not call.stop and call.deadline is not None and time.monotonic() >= call.deadline:
                 call.stop = TIMED_OUT  # it blocked the loop, so the timer could not end it
@@ -87,11 +87,11 @@ class Deadlines:
         ended = _ended(call.stop, limit_s)
         call.continue_after_end()
         try:
-            raise ended.with_traceback(place)
+            raise ended.with_traceback(traceback)
         finally:
             # A frame that refers to its own traceback stays in memory, with all arguments, until the garbage
             # collector runs.
-            del place, ended
+            del traceback, ended
 
     async def report(self, work: Awaitable[T]) -> T:
         """Await work of a call after its hosted code has ended. `stop` waits for it."""

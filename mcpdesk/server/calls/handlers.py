@@ -54,18 +54,18 @@ class Handlers:
         content.
         """
         uri = call.params["uri"]
-        found = find_resource(self._server, uri)
-        if found is not None:
-            output = await self._limited(self._read(found, call), call)
+        resource = find_resource(self._server, uri)
+        if resource is not None:
+            output = await self._limited(self._read(resource, call), call)
             if output is not None:
-                return {"contents": _contents(found, output, call.terms.revision)}
+                return {"contents": _contents(resource, output, call.terms.revision)}
         raise resource_not_found(uri, call.terms.revision)
 
-    async def _read(self, found: FoundResource, call: Call) -> Any:
-        context = await make_context(self._server, self._services, call, found.uri)
+    async def _read(self, resource: FoundResource, call: Call) -> Any:
+        context = await make_context(self._server, self._services, call, resource.uri)
         return await self._invoke(
-            found.is_folder_code,
-            lambda inner: found.reader(found.uri, found.variables, inner),
+            resource.is_folder_code,
+            lambda inner: resource.reader(resource.uri, resource.variables, inner),
             context,
         )
 
@@ -91,10 +91,10 @@ class Handlers:
         self, completer: Completer, typed: str, given: dict[str, str], target: _Target, call: Call
     ) -> JSONObject:
         context = await make_context(self._server, self._services, call, target.name)
-        found = await self._invoke(
+        suggestions = await self._invoke(
             target.is_folder_code, lambda inner: completer(typed, given, inner), context
         )
-        return _page(found)
+        return _page(suggestions)
 
     async def get_prompt(self, call: Call) -> JSONObject:
         """Return the messages of a prompt."""
@@ -151,8 +151,8 @@ class Handlers:
         known: list[str] = []
         for uri in uris:
             check_uri(uri, "notifications.resourceSubscriptions")
-            if (found := find_resource(self._server, uri)) is not None:
-                known.append(found.uri)
+            if (resource := find_resource(self._server, uri)) is not None:
+                known.append(resource.uri)
         watched = await self._tasks.watched(call, asked)
         honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
         if known:
@@ -188,19 +188,19 @@ def _report_task(send: Callable[[bytes], None], tag: JSONObject, task: JSONObjec
     send(codec.notification(task_shapes.EXTENSION_STATUS, task | {"_meta": tag}))
 
 
-def _contents(found: FoundResource, output: Any, revision: Revision) -> list[JSONObject]:
+def _contents(resource: FoundResource, output: Any, revision: Revision) -> list[JSONObject]:
     if isinstance(output, list) and output and all(_is_entry(each) for each in output):
         for number, each in enumerate(output, 1):
             try:
                 content.check_contents(each)
             except ValueError as error:
-                reason = f"Reading {found.uri[:200]} returned invalid contents: entry {number}: {error}"
+                reason = f"Reading {resource.uri[:200]} returned invalid contents: entry {number}: {error}"
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from None
         return [shaping.contents(each, revision) for each in output]
     if isinstance(output, str | bytes):
-        return [content.contents(found.uri, output, found.mime_type)]
+        return [content.contents(resource.uri, output, resource.mime_type)]
     text = codec.encode(output).decode()
-    return [content.contents(found.uri, text, found.mime_type or "application/json")]
+    return [content.contents(resource.uri, text, resource.mime_type or "application/json")]
 
 
 def _is_entry(value: object) -> bool:
@@ -261,12 +261,12 @@ def _context_arguments(call: Call) -> dict[str, str]:
     return arguments
 
 
-def _page(found: Iterable[str]) -> JSONObject:
-    values = [str(each) for each in islice(found, MOST_SUGGESTIONS + 1)]
-    total = len(found) if isinstance(found, Sized) else len(values)
+def _page(values_found: Iterable[str]) -> JSONObject:
+    values = [str(each) for each in islice(values_found, MOST_SUGGESTIONS + 1)]
+    total = len(values_found) if isinstance(values_found, Sized) else len(values)
     page: JSONObject = {"values": values[:MOST_SUGGESTIONS], "hasMore": len(values) > MOST_SUGGESTIONS}
     # An iterator may be endless. Only a collection has a known size.
-    return page if page["hasMore"] and not isinstance(found, Sized) else page | {"total": total}
+    return page if page["hasMore"] and not isinstance(values_found, Sized) else page | {"total": total}
 
 
 _FINDERS: dict[str, Callable[[Server, JSONObject], _Target]] = {

@@ -26,8 +26,8 @@ ENDED = "its code has ended"
 class _Left:
     """Code of one call that still runs."""
 
-    def __init__(self, place: Place) -> None:
-        self.capture_key = place
+    def __init__(self, capture_key: Place) -> None:
+        self.capture_key = capture_key
         self.count = 0
         self.listeners: list[Callable[[], None]] = []
 
@@ -39,30 +39,30 @@ class LeftCode:
         self._lock = threading.Lock()
         self._calls: dict[int, _Left] = {}
 
-    def add(self, place: Place) -> None:
+    def add(self, capture_key: Place) -> None:
         """Record that code of a call still runs after its end."""
         with self._lock:
-            self._calls.setdefault(id(place), _Left(place)).count += 1
+            self._calls.setdefault(id(capture_key), _Left(capture_key)).count += 1
 
-    def remove(self, place: Place) -> None:
+    def remove(self, capture_key: Place) -> None:
         """Note that such code has ended. If it was the last of a call, run the listeners on this thread."""
         with self._lock:
-            left = self._calls[id(place)]
+            left = self._calls[id(capture_key)]
             left.count -= 1
             if left.count:
                 return
-            del self._calls[id(place)]
+            del self._calls[id(capture_key)]
         for listener in left.listeners:
             listener()
 
-    def has(self, place: Place | None) -> bool:
+    def has(self, capture_key: Place | None) -> bool:
         """Return True if code of a call still runs after its end."""
-        return place is not None and id(place) in self._calls
+        return capture_key is not None and id(capture_key) in self._calls
 
-    def when_ended(self, place: Place, listener: Callable[[], None]) -> None:
+    def when_ended(self, capture_key: Place, listener: Callable[[], None]) -> None:
         """Call a function when all code of a call has ended. If none is left, call it at once."""
         with self._lock:
-            left = self._calls.get(id(place))
+            left = self._calls.get(id(capture_key))
             if left is not None:
                 left.listeners.append(listener)
                 return
@@ -73,10 +73,10 @@ LEFT = LeftCode()
 """Calls of this process whose code still runs."""
 
 
-def note_left_job(place: Place | None, job: Job, store: JobStore) -> None:
+def note_left_job(capture_key: Place | None, job: Job, store: JobStore) -> None:
     """Note that the code of a finished job still runs, and later that it has ended."""
-    if place is None or not LEFT.has(place):
+    if capture_key is None or not LEFT.has(capture_key):
         return
     store.note_left(job, runs=True)
     loop, ended = asyncio.get_running_loop(), partial(store.note_left, job, runs=False)
-    LEFT.when_ended(place, lambda: call_soon_safely(loop, ended))
+    LEFT.when_ended(capture_key, lambda: call_soon_safely(loop, ended))

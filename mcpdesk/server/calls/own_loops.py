@@ -118,7 +118,7 @@ class LoopThread:
         """Run a coroutine on the loop. Raises: exceptions of the coroutine."""
         result: asyncio.Future[tuple[T | None, BaseException | None]] = core.create_future()
         running: list[asyncio.Task[tuple[T | None, BaseException | None]]] = []
-        place, waiting = RUNNING.get(), asyncio.current_task()
+        capture_key, waiting = RUNNING.get(), asyncio.current_task()
         has_begun = is_abandoned = False
 
         async def settle() -> tuple[T | None, BaseException | None]:
@@ -155,9 +155,9 @@ class LoopThread:
             self._loop.call_soon_threadsafe(cancel)
             if has_begun:
                 await asyncio.wait({result}, timeout=CANCEL_WAIT_S)
-            if has_begun and place is not None and not result.done():
-                LEFT.add(place)
-                result.add_done_callback(lambda _: LEFT.remove(place))
+            if has_begun and capture_key is not None and not result.done():
+                LEFT.add(capture_key)
+                result.add_done_callback(lambda _: LEFT.remove(capture_key))
             raise
         if error is not None:
             raise error

@@ -260,11 +260,11 @@ class Call(Struct, eq=False):
         principal = self.principal
         needed = {"scope": " ".join(scopes)} if scopes else None
         if principal.claims is None:
-            way = "" if self.is_desk else PIPES.get(self.transport)
-            told = f"{MISSING}; {way}" if way else MISSING
+            hint = "" if self.is_desk else PIPES.get(self.transport)
+            text = f"{MISSING}; {hint}" if hint else MISSING
             if principal.refused:
-                told = f"{INVALID}; of the token in {TOKEN_VARIABLE}: {principal.refused}"
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, told, needed)
+                text = f"{INVALID}; of the token in {TOKEN_VARIABLE}: {principal.refused}"
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, text, needed)
         if principal.has_expired(time.time()):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID, needed)
         lacking = [scope for scope in scopes if scope not in principal.scopes]

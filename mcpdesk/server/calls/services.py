@@ -151,18 +151,18 @@ class Services:
 
     def note_left(self, call: Call, source: str, server: str) -> None:
         """Log that a call has ended but its code still runs, and later that the code has ended."""
-        place = call.running
-        if place is None or not LEFT.has(place):
+        capture_key = call.running
+        if capture_key is None or not LEFT.has(capture_key):
             return
-        log = partial(self.log, source=source, where="", server=server, trace=call.trace.id, call=place)
+        log = partial(self.log, source=source, where="", server=server, trace=call.trace.id, call=capture_key)
 
         def ended() -> None:
-            self.on_left(place, False)
+            self.on_left(capture_key, False)
             log(level="info", text=ENDED)
 
-        self.on_left(place, True)
+        self.on_left(capture_key, True)
         log(level="warning", text=RUNS)
-        LEFT.when_ended(place, ended)
+        LEFT.when_ended(capture_key, ended)
 
     async def close(self) -> None:
         """End subscriptions, rounds, jobs and calls."""

@@ -83,12 +83,12 @@ class ToolPlans:
 
         Raises: SchemaError if a schema does not compile.
         """
-        kept = self._validators.get(tool.name)
-        if kept is None or kept[0] is not tool:
+        cached = self._validators.get(tool.name)
+        if cached is None or cached[0] is not tool:
             check_output = None if tool.output_schema is None else compile_schema(tool.output_schema)
-            kept = (tool, compile_schema(tool.input_schema), check_output)
-            self._validators[tool.name] = kept
-        return kept[1], kept[2]
+            cached = (tool, compile_schema(tool.input_schema), check_output)
+            self._validators[tool.name] = cached
+        return cached[1], cached[2]
 
     def _make(self, name: str) -> ToolPlan | None:
         server = self._server
@@ -131,12 +131,12 @@ class ToolCalls:
         shaped = shaping.tool_result(ended.body, call.terms.revision, plan.tool.output_schema)
         if call.dialect is None:
             return shaped
-        kept = None
+        stored_job = None
         if ended.body.get("structuredContent"):
             from mcpdesk.server.background.job_work import store_output
 
-            kept = await store_output(self._server, self._services.jobs, call, plan.tool, ended.body)
-        return call.dialect.result(plan.tool, ended, shaped, kept)
+            stored_job = await store_output(self._server, self._services.jobs, call, plan.tool, ended.body)
+        return call.dialect.result(plan.tool, ended, shaped, stored_job)
 
     def failure(self, call: Call, message: str) -> JSONObject:
         """Return a CallToolResult with an error, in the caller's revision and dialect."""
@@ -220,8 +220,8 @@ class ToolCalls:
             self._services.note_left(call, plan.tool.name, self._server.name)
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
-            told = text.replace("\n- ", " ", 1)  # the first reason belongs in the first line
-            self._services.log("notice", name, told, "", self._server.name, call.trace.id, call.capture_key)
+            detail = text.replace("\n- ", " ", 1)  # the first reason belongs in the first line
+            self._services.log("notice", name, detail, "", self._server.name, call.trace.id, call.capture_key)
         return ended
 
     async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
@@ -290,16 +290,22 @@ class ToolCalls:
         except BadArgument as error:
             return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
         except ServerStopping as error:  # the handler did not fail
-            told = (tool.name, error.message, "", server.name, call.trace.id, call.capture_key)
-            self._services.log("notice", *told)
+            log_entry = (tool.name, error.message, "", server.name, call.trace.id, call.capture_key)
+            self._services.log("notice", *log_entry)
             return ToolOutcome(outcomes.raised(tool.name, error), OutcomeKind.TOOL_ERROR)
         except Exception as error:  # a handler is hosted code
             report = self._services.deadlines.report(outcomes.log_entry(error, server.folder))
             level, text, where = await report
             self._services.log(level, tool.name, text, where, server.name, call.trace.id, call.capture_key)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
-            said = isinstance(error, HandlerError)
-            how = OutcomeKind.TIMEOUT if is_late else OutcomeKind.TOOL_ERROR if said else OutcomeKind.CRASH
+            is_expected = isinstance(error, HandlerError)
+            how = (
+                OutcomeKind.TIMEOUT
+                if is_late
+                else OutcomeKind.TOOL_ERROR
+                if is_expected
+                else OutcomeKind.CRASH
+            )
             return ToolOutcome(outcomes.raised(tool.name, error), how)
         body = outcomes.tool_body(tool, output, plan.check_output)
         return ToolOutcome(body, OutcomeKind.TOOL_ERROR if body["isError"] else OutcomeKind.OK)
@@ -330,16 +336,16 @@ class ToolCalls:
         from mcpdesk.protocol.outlet import NULL_OUTLET
         from mcpdesk.server.background.repeatable_calls import RESTARTED, unpacked
 
-        kept = unpacked(job.request)
-        plan = None if kept is None else self._plans.find(job.tool)
-        if kept is None or plan is None or not plan.tool.resume:
+        repeatable = unpacked(job.request)
+        plan = None if repeatable is None else self._plans.find(job.tool)
+        if repeatable is None or plan is None or not plan.tool.resume:
             return False
         job.started, job.ending = None, NOT_ENDED
         job.feed = None if job.feed is None else CallFeed()
         job.message = RESTARTED
         if not self._services.jobs.restore(job):
             return False
-        call = kept.call(NULL_OUTLET)
+        call = repeatable.call(NULL_OUTLET)
         if job.feed is not None:
             arguments = call.params["arguments"]
             self._job_work(call, plan, arguments).start(job, self._services.jobs)

@@ -143,8 +143,8 @@ class WorkerThreads:
         self._hand_over(call)
         try:
             if self._spare < 0:
-                patience_s = QUEUE_S if self._blocked() < self.most else 0.0
-                await asyncio.wait({call.result}, timeout=patience_s)
+                timeout_s = QUEUE_S if self._blocked() < self.most else 0.0
+                await asyncio.wait({call.result}, timeout=timeout_s)
                 if not call.has_begun:
                     call.abandon("no thread was free")
                     raise ServerFailure(self._exhausted())

@@ -70,17 +70,17 @@ class GatewayDialect:
         return True
 
     def result(
-        self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, kept: Job | None = None
+        self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, stored_job: Job | None = None
     ) -> JSONObject:
         """Return the result of a call. `shaped` is the result for a standard peer.
 
-        `kept` is the job with the full output, if `shaped` has only a part of it. Raises: RemoteProtocolError
-        (-32000) for a failed call, (-32602) for invalid arguments.
+        `stored_job` is the job with the full output, if `shaped` has only a part of it. Raises:
+        RemoteProtocolError (-32000) for a failed call, (-32602) for invalid arguments.
         """
         if ended.failures:
             raise unfit_error(tool, ended)
         structured = ended.body.get("structuredContent")
-        more = {} if kept is None else gateway_dialect.stored_output(kept.id)
+        more = {} if stored_job is None else gateway_dialect.stored_output(stored_job.id)
         error = gateway_dialect.execution_error(tool.name, ended.body, structured)
         if error is not None:
             error.data = error.data | more

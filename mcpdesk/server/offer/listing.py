@@ -52,10 +52,10 @@ class OfferListing:
 
     def implementation(self, revision: Revision) -> JSONObject:
         """Return the identity of the server in the format of a revision."""
-        kept = self.identities.get(revision.name)
-        if kept is None:
-            kept = self.identities[revision.name] = self._identity(revision)
-        return kept
+        cached = self.identities.get(revision.name)
+        if cached is None:
+            cached = self.identities[revision.name] = self._identity(revision)
+        return cached
 
     def is_offered(self, capability: str) -> bool:
         """Return True if a capability is announced, or would be announced if the revision had a name
@@ -111,9 +111,9 @@ class OfferListing:
         registries = (server.tools, server.prompts, server.templates, server.skills)
         versions = tuple(each.version for each in registries)
         made_of = (versions, server.tools_enabled, server.instructions)
-        kept = self._initial.get(revision.name)
-        if kept is not None and kept[0] == made_of:
-            return kept[1]
+        cached = self._initial.get(revision.name)
+        if cached is not None and cached[0] == made_of:
+            return cached[1]
         body: JSONObject = {
             "protocolVersion": revision.name,
             "capabilities": self.capabilities(revision),
@@ -142,9 +142,9 @@ class OfferListing:
         registry = self._registry(method)
         rights = True if caller is None else False if caller.claims is None else caller.scopes
         key = (method, revision.name, cursor, rights)
-        kept = self._pages.get(key)
-        if kept is not None and kept[0] == registry.version:
-            return kept[1]
+        cached = self._pages.get(key)
+        if cached is not None and cached[0] == registry.version:
+            return cached[1]
         encoded = codec.encode(self._build_page(method, registry, revision, cursor, caller))
         if len(self._pages) >= MOST_PAGES:
             self._pages.clear()
@@ -293,8 +293,8 @@ def _resource_fields(item: Resource | ResourceTemplate) -> JSONObject:
 
 
 def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
-    kept = frozenset(required)
-    return {key: value for key, value in wire.items() if value or key in kept}
+    names = frozenset(required)
+    return {key: value for key, value in wire.items() if value or key in names}
 
 
 def page_of(

@@ -53,8 +53,8 @@ def _message(name: str, number: int, given: Any) -> JSONObject:
     message = {"role": "user", "content": given} if isinstance(given, str) else given
     if not isinstance(message, dict) or message.get("role") not in ROLES:
         raise _unusable(name, f"message {number} needs a role: {' or '.join(ROLES)}")
-    said = message.get("content")
-    block = content.text(said) if isinstance(said, str) else said
+    body = message.get("content")
+    block = content.text(body) if isinstance(body, str) else body
     if not content.is_block(block):
         raise _unusable(name, f"the content of message {number} is not a content block")
     try:

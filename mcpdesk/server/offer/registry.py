@@ -176,12 +176,12 @@ class Selection(Registry[T]):
     Offering or hiding an item here applies to the whole registry.
     """
 
-    def __init__(self, whole: Registry[T], names: Iterable[str] = ()) -> None:
-        super().__init__(whole.kind, whole.key)
+    def __init__(self, registry: Registry[T], names: Iterable[str] = ()) -> None:
+        super().__init__(registry.kind, registry.key)
         self.names = frozenset(names)
         """Names of the items that may be offered. A change takes effect with the next `follow`."""
-        self._registry = whole
-        whole.subscribe(self._changed)
+        self._registry = registry
+        registry.subscribe(self._changed)
         self.follow()
 
     def _changed(self, _kind: str) -> None:

@@ -146,8 +146,8 @@ class Server(Struct, eq=False):
         view.sync(self)
         return view
 
-    def sync(self, whole: Server) -> None:
-        """Copy all fields of `whole` except tools, mode and modes."""
+    def sync(self, server: Server) -> None:
+        """Copy all fields of `server` except tools, mode and modes."""
         for name in self.__struct_fields__:
             if name not in ("tools", "mode", "modes"):
-                setattr(self, name, getattr(whole, name))
+                setattr(self, name, getattr(server, name))

@@ -91,9 +91,9 @@ def check_long_patterns(schema: dict[str, Any]) -> None:
 
 def costly_names(schema: dict[str, Any]) -> list[Pattern]:
     """Return the costly patterns for member names in a schema. All its patterns must be valid."""
-    found = dict.fromkeys(source for node in _objects(schema) for source in _names(node))
+    names = dict.fromkeys(source for node in _objects(schema) for source in _names(node))
     return [
-        pattern for source in found if (pattern := compiled(source)) is not None and pattern.tier is not TINY
+        pattern for source in names if (pattern := compiled(source)) is not None and pattern.tier is not TINY
     ]
 
 

@@ -168,14 +168,14 @@ def described(hint: Any, description: str) -> Any:
     """
     base, notes = split(hint)
     texts = [note for note in notes if isinstance(note, str)]
-    kept = [note for note in notes if not isinstance(note, str)]
-    if any(isinstance(note, msgspec.Meta) and note.description for note in kept):
+    others = [note for note in notes if not isinstance(note, str)]
+    if any(isinstance(note, msgspec.Meta) and note.description for note in others):
         text = ""
     else:
         text = texts[0] if texts else description
     if text:
-        kept.append(msgspec.Meta(description=text))
-    for note in kept:
+        others.append(msgspec.Meta(description=text))
+    for note in others:
         base = Annotated[base, note]
     return base
 

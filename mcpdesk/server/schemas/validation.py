@@ -115,8 +115,8 @@ class Validator:
                     for error in self._compiled.iter_errors(part)
                     if error.kind.name in HOLDS or tuple(error.instance_path) not in cut
                 )
-                found = (failure for error in errors for failure in explain(error, self._schema))
-                failures = list(dict.fromkeys(islice(found, limit)))
+                explained = (failure for error in errors for failure in explain(error, self._schema))
+                failures = list(dict.fromkeys(islice(explained, limit)))
             if failures or not cut:
                 return failures
         return [SchemaFailure(cut[0], f"does not fit; its first {LOOKED_AT[-1]:,} parts do")]
@@ -153,10 +153,10 @@ def _beginning(value: Any, most: int) -> tuple[Any, list[_Path]]:
     cut: list[_Path] = []
     waiting: deque[tuple[Any, Any, _Path]] = deque([([value], root, ())])
     while waiting:
-        whole, part, path = waiting.popleft()
-        is_object = isinstance(whole, dict)
-        for key in islice(whole if is_object else range(len(whole)), most):
-            each = whole[key]
+        schema, part, path = waiting.popleft()
+        is_object = isinstance(schema, dict)
+        for key in islice(schema if is_object else range(len(schema)), most):
+            each = schema[key]
             if isinstance(each, dict | list):
                 copy: Any = type(each)()
                 waiting.append((each, copy, (*path, key)))
@@ -167,7 +167,7 @@ def _beginning(value: Any, most: int) -> tuple[Any, list[_Path]]:
             else:
                 part.append(copy)
         most -= len(part)
-        if len(part) < len(whole):
+        if len(part) < len(schema):
             cut.append(path[1:])
     return root[0], cut
 

@@ -22,11 +22,11 @@ class Lifespan:
     If it fails before its `yield`, the next use runs it again.
     """
 
-    def __init__(self, function: Function, place: str, folder: Path) -> None:
-        """`place` is the function's location for messages. `folder` is the server folder."""
+    def __init__(self, function: Function, location: str, folder: Path) -> None:
+        """`location` is the function's location for messages. `folder` is the server folder."""
         self.function = function
         self._folder = folder
-        self._location = place
+        self._location = location
         self._ready: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
@@ -90,5 +90,5 @@ class Lifespan:
             return ServerFailure(f"{self._location}: lifespan ends without a yield")
         if isinstance(error, asyncio.CancelledError):
             return HandlerError("the server ends")
-        place = author_location(error, self._folder) or self._location
-        return ServerFailure(f"the server did not start: {place}: {described(error)}")
+        location = author_location(error, self._folder) or self._location
+        return ServerFailure(f"the server did not start: {location}: {described(error)}")

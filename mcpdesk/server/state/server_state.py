@@ -305,7 +305,9 @@ class ServerState:
             return self._shared.open()
         from mcpdesk.storage.database import Database
 
-        return Database(self._file, tell=lambda text: self.notify_person(text), wrote=lambda: self.on_write())
+        return Database(
+            self._file, report=lambda text: self.notify_person(text), wrote=lambda: self.on_write()
+        )
 
     @cached_property
     def callbacks(self) -> CallbackTimers:
@@ -343,9 +345,9 @@ class ServerState:
             self._publishing_aio = asyncio.create_task(self._publish_programs(self._shared.core))
 
     async def _publish_programs(self, core: CoreMark) -> None:
-        told = -1
-        while told != self.programs.version:
-            told = self.programs.version
+        published = -1
+        while published != self.programs.version:
+            published = self.programs.version
             try:
                 await remember_programs(self, core)
             except StorageError:
@@ -466,11 +468,11 @@ async def recall(state: ServerState) -> None:
     """Load the plans of a previous run or of another process. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
-    kept = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
+    stored = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
     try:
         plans = {
             session: msgspec.json.decode(text, type=Plan)
-            for session, text in kept.items()
+            for session, text in stored.items()
             if session.startswith(SESSION)
         }
     except msgspec.DecodeError as error:
@@ -522,13 +524,13 @@ async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRec
     """Return the programs of the other running replicas. Raises: StorageError."""
     from mcpdesk.storage import facts
 
-    kept = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_KEY))
-    found = list[ProgramRecord]()
-    for mark, text in kept.items():
+    stored = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_KEY))
+    records = list[ProgramRecord]()
+    for mark, text in stored.items():
         if mark != core.mark and core.is_running(mark):
             with suppress(msgspec.DecodeError):  # another version wrote it
-                found += msgspec.json.decode(text, type=list[ProgramRecord])
-    return found
+                records += msgspec.json.decode(text, type=list[ProgramRecord])
+    return records
 
 
 async def forget_unreadable(state: ServerState) -> None:

@@ -128,13 +128,13 @@ class Engine:
         self,
         url: str,
         name: str = "mcpdesk",
-        tell: Callable[[str], object] = lambda told: None,
+        report: Callable[[str], object] = lambda told: None,
         *,
         probes: bool = False,
     ) -> None:
         """Create an engine; replicas with the same `name` share state.
 
-        `tell` receives a sentence for each change of `status`. `probes` enables regular checks whether the
+        `report` receives a sentence for each change of `status`. `probes` enables regular checks whether the
         engine accepts writes, by writing a small key.
 
         Raises: DeskUserError for an invalid URL, or if redis-py is not installed.
@@ -149,7 +149,7 @@ class Engine:
         self.is_patient = True
         """Whether scripts wait for an engine that is away for a moment."""
         self._probes = probes
-        self._report = tell
+        self._report = report
         self._commands = connect(url, COMMAND_TIMEOUT_S)
         self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * COMMAND_TIMEOUT_S)
         self._scripts: dict[str, Any] = {}
@@ -252,16 +252,16 @@ class Engine:
             async with asyncio.timeout(within_s):
                 return await client.xread(dict(after), count=most, block=block_ms)
 
-        found = await self._attempt(read, self._readers)
+        reply = await self._attempt(read, self._readers)
         return {
             key.decode(): [(identifier.decode(), fields) for identifier, fields in entries]
-            for key, entries in _streams(found)
+            for key, entries in _streams(reply)
         }
 
     async def entries(self, key: str, after: str, last: str = "+") -> list[tuple[str, dict[bytes, bytes]]]:
         """Return existing entries of a stream after an id. Raises: EngineAway."""
-        found = await self.run(lambda client: client.xrange(key, f"({after}", last))
-        return [(identifier.decode(), fields) for identifier, fields in found]
+        reply = await self.run(lambda client: client.xrange(key, f"({after}", last))
+        return [(identifier.decode(), fields) for identifier, fields in reply]
 
     async def _attempt(self, work: Callable[[Client], Awaitable[T]], client: Client) -> T:
         from redis.exceptions import RedisError
@@ -359,8 +359,8 @@ def _call_script(prepared: Any, keys: list[str], arguments: list[Any], client: C
 def shown(url: str) -> str:
     """Return an engine's URL without user and password."""
     parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2] + parts.path
-    return f"{parts.scheme}://{place}"
+    address = parts.netloc.rpartition("@")[2] + parts.path
+    return f"{parts.scheme}://{address}"
 
 
 def connect(url: str, timeout_s: float) -> Client:
@@ -475,13 +475,13 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
     return make(addresses, sentinel_kwargs=options).master_for(service, **options, **more)
 
 
-def _streams(found: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
+def _streams(reply: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
     """Return the streams with entries in a reply to XREAD, which is a list or, with RESP3, a mapping."""
-    if not isinstance(found, dict):
-        return found or ()
+    if not isinstance(reply, dict):
+        return reply or ()
     return [
         (key, batches[0] if batches and isinstance(batches[0], list) else batches)
-        for key, batches in found.items()
+        for key, batches in reply.items()
     ]
 
 
@@ -521,9 +521,9 @@ def _reason(error: BaseException) -> str:
     text = str(error).replace("\n", " ").partition(" script: ")[0]
     if FULL.search(text):
         return "its memory is full (OOM command not allowed)"
-    if told := DISTRUSTED.search(text):
-        hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names the CA to trust"
-        return f"its certificate is not trusted: {told[1]}{hint}"
+    if match := DISTRUSTED.search(text):
+        hint = "" if "mismatch" in match[1] else "; ssl_ca_certs=FILE in the URL names the CA to trust"
+        return f"its certificate is not trusted: {match[1]}{hint}"
     if CERTIFICATE_REQUIRED.search(text):
         return f"it requires a client certificate: {CERTIFICATE_HINT}"
     return text[:300] or type(error).__name__

@@ -86,8 +86,8 @@ if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) e
 async def living_holder(engine: Engine, identifier: str) -> str:
     """Return the living replica that has a job, or an empty string. Raises: EngineAway."""
     keys = [engine.key("job", identifier), engine.key("leases")]
-    found: bytes | None = await engine.script(LIVING_HOLDER, keys)
-    return (found or b"").decode()
+    holder: bytes | None = await engine.script(LIVING_HOLDER, keys)
+    return (holder or b"").decode()
 
 
 class EngineJobTable:
@@ -115,8 +115,8 @@ class EngineJobTable:
             keys = [self._leases, self._holders, self._running(self._replica)]
             for row in part:
                 keys += [self._job(row.id), self._owned(row.record.owner)]
-            said = [each for row in part for each in _arguments(row)]
-            arguments = [self._replica, self._lease_s, self._server, *said, LONGEST_S]
+            values = [each for row in part for each in _arguments(row)]
+            arguments = [self._replica, self._lease_s, self._server, *values, LONGEST_S]
             refused |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
         if gone:
             keys = [self._running(self._replica), *map(self._job, gone)]
@@ -126,8 +126,8 @@ class EngineJobTable:
     async def rows(self, owner: str) -> list[JobRow]:
         """Implements `JobTable.rows`."""
         index = self._owned(owner)
-        found = await self._engine.run(lambda client: client.zrange(index, -LISTED, -1))
-        identifiers = [each.decode() for each in found]
+        ids = await self._engine.run(lambda client: client.zrange(index, -LISTED, -1))
+        identifiers = [each.decode() for each in ids]
         rows = await self.find(identifiers) if identifiers else []
         lost = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
         if lost:
@@ -155,19 +155,19 @@ class EngineJobTable:
 
     async def _claim_of(self, holder: str) -> list[JobRow]:
         key = self._running(holder)
-        found = await self._engine.run(lambda client: client.srandmember(key, CLAIMED))
-        rows = [await self._claimed(each.decode(), holder) for each in found]
+        claimed = await self._engine.run(lambda client: client.srandmember(key, CLAIMED))
+        rows = [await self._claimed(each.decode(), holder) for each in claimed]
         await self._engine.script(FORGET_HOLDER, [key, self._holders], [holder])
         return [row for row in rows if row is not None]
 
     async def _claimed(self, identifier: str, holder: str) -> JobRow | None:
         keys = [self._job(identifier), self._leases, self._running(holder), self._running(self._replica)]
         arguments = [holder, self._replica, identifier, os.urandom(8).hex()]
-        found = await self._engine.script(CLAIM, [*keys, self._holders], arguments)
-        record = decoded(found[1]) if found else None
+        reply = await self._engine.script(CLAIM, [*keys, self._holders], arguments)
+        record = decoded(reply[1]) if reply else None
         if record is None:
             return None
-        return JobRow(identifier, self._replica, replace(record, fence=int(found[0])))
+        return JobRow(identifier, self._replica, replace(record, fence=int(reply[0])))
 
     async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
         """Implements `JobTable.find`."""
@@ -178,10 +178,10 @@ class EngineJobTable:
                 pipeline.hmget(self._job(each), "server", "holder", "fence", "record")
             return await pipeline.execute()
 
-        found = await self._engine.run(read)
+        rows = await self._engine.run(read)
         return [
             _row(each, fields) if fields[0] == self._server.encode() else None
-            for each, fields in zip(identifiers, found, strict=True)
+            for each, fields in zip(identifiers, rows, strict=True)
         ]
 
     def _job(self, identifier: str) -> str:

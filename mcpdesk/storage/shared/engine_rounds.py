@@ -55,8 +55,8 @@ class EngineRounds:
         given, or `lost` if the replica that ran it has ended without a result. Raises: EngineAway.
         """
         keys = [self._key(state), self._leases]
-        found: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
-        return (found or b"").decode()
+        holder: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
+        return (holder or b"").decode()
 
     async def ask(self, state: str) -> None:
         """Record that the handler waits for the client, so that it may run again if this replica dies.
@@ -75,8 +75,8 @@ class EngineRounds:
 
     async def holder(self, state: str) -> str:
         """Return the living replica that has a round, or an empty string. Raises: EngineAway."""
-        found: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
-        return (found or b"").decode()
+        reply: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
+        return (reply or b"").decode()
 
     def _key(self, state: str) -> str:
         return self._engine.key("round", state)

@@ -100,15 +100,15 @@ class EngineStreams:
         if self._gone:
             self._write_soon()
 
-    async def events_after(self, session: str, place: EventPosition) -> list[bytes]:
-        """Return the stored events of a stream that follow the event at `place`. Raises: EngineAway."""
-        entries = await self._engine.entries(self._key(session, place.stream), f"{place.number}-0")
+    async def events_after(self, session: str, position: EventPosition) -> list[bytes]:
+        """Return the stored events of a stream that follow the event at `position`. Raises: EngineAway."""
+        entries = await self._engine.entries(self._key(session, position.stream), f"{position.number}-0")
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
 
     def open(
         self,
         session: str,
-        place: EventPosition,
+        position: EventPosition,
         is_held: Callable[[], bool],
         lost: bytes,
         ask: Callable[[], object],
@@ -120,8 +120,8 @@ class EngineStreams:
         If that replica no longer holds it, it ends with the message `lost`.
         `ask` makes that replica write the stream. It is called repeatedly while no events arrive.
         """
-        key = self._key(session, place.stream)
-        return EngineStream(self._followed, self._read_soon, key, place, is_held, lost, ask, primes)
+        key = self._key(session, position.stream)
+        return EngineStream(self._followed, self._read_soon, key, position, is_held, lost, ask, primes)
 
     def disconnect(self, session: str) -> None:
         """Close the connections that carry streams of an ended session of another replica."""
@@ -157,8 +157,8 @@ class EngineStreams:
     async def _write_some(self) -> None:
         """Write pending data. A failed write is kept and does not block others. Raises: EngineAway."""
         refused: EngineAway | None = None
-        unknown = [partial(self._write_unknown, place) for place in self._unknown]
-        changed = [partial(self._write_changed, place) for place in self._changed]
+        unknown = [partial(self._write_unknown, stream) for stream in self._unknown]
+        changed = [partial(self._write_changed, stream) for stream in self._changed]
         writes: list[Callable[[], Awaitable[None]]] = [self._delete_gone, *unknown, *changed]
         for write in writes:
             try:
@@ -176,24 +176,24 @@ class EngineStreams:
             await self._engine.run(lambda client: client.delete(*gone))
             self._gone -= gone
 
-    async def _write_unknown(self, place: tuple[str, int]) -> None:
+    async def _write_unknown(self, stream: tuple[str, int]) -> None:
         """Write that a stream has no more events. Raises: EngineAway."""
-        after = self._unknown.pop(place)
+        after = self._unknown.pop(stream)
         try:
-            await self._engine.script(WRITE, [self._key(*place)], [self._ttl_s, 0, CUT, after])
+            await self._engine.script(WRITE, [self._key(*stream)], [self._ttl_s, 0, CUT, after])
         except BaseException:
-            self._unknown.setdefault(place, after)
+            self._unknown.setdefault(stream, after)
             raise
 
-    async def _write_changed(self, place: tuple[str, int]) -> None:
+    async def _write_changed(self, key: tuple[str, int]) -> None:
         """Write a changed stream unless it was removed. Raises: EngineAway."""
-        if (stream := self._changed.pop(place, None)) is None:
+        if (stream := self._changed.pop(key, None)) is None:
             return
         try:
-            await self._write(self._key(*place), stream)
+            await self._write(self._key(*key), stream)
         except BaseException:
-            if self._key(*place) not in self._gone:
-                self._changed.setdefault(place, stream)
+            if self._key(*key) not in self._gone:
+                self._changed.setdefault(key, stream)
             raise
 
     async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
@@ -206,9 +206,9 @@ class EngineStreams:
         too_big = next((at for at, (_, piece) in enumerate(events) if len(piece) > BIGGEST), None)
         if too_big is not None:
             events, finish = events[:too_big], CUT
-        said = [part for each in events for part in each]
+        arguments = [part for each in events for part in each]
         behind = events[-1][0] if events else max(stream.archived, first - 1)
-        await self._engine.script(WRITE, [key], [self._ttl_s, first, finish, behind, *said])
+        await self._engine.script(WRITE, [key], [self._ttl_s, first, finish, behind, *arguments])
         stream.archived = max(stream.archived, behind)
 
     def _read_soon(self) -> None:
@@ -220,7 +220,7 @@ class EngineStreams:
             unheld = {key for key, each in followed.items() if not each.is_held()}
             try:
                 after = {key: each.position for key, each in followed.items()}
-                found = await self._engine.read_streams(after, BLOCK_MS, READ, WITHIN_S)
+                streams = await self._engine.read_streams(after, BLOCK_MS, READ, WITHIN_S)
             except EngineAway as error:
                 log.info("streams of other machines cannot be resumed: %s", error)
                 for key, each in followed.items():
@@ -229,7 +229,7 @@ class EngineStreams:
             for key, each in followed.items():
                 if self._followed.get(key) is not each:
                     continue  # its client has disconnected or resumed again in the meantime
-                entries = found.get(key, [])
+                entries = streams.get(key, [])
                 is_over = each.deliver(entries)
                 each.ask_again(bool(entries))
                 if not entries and key in unheld:
@@ -247,8 +247,10 @@ class EngineStreams:
 class _Follower:
     """A connection that carries a stream of another replica, with its position."""
 
-    def __init__(self, stream: EngineStream, live: Carrier, let_go: Callable[[], object], after: int) -> None:
-        self.live, self.disconnect = live, let_go
+    def __init__(
+        self, stream: EngineStream, live: Carrier, disconnect: Callable[[], object], after: int
+    ) -> None:
+        self.live, self.disconnect = live, disconnect
         self.position = f"{after}-0"
         self.is_held = stream.is_held
         self._stream = stream
@@ -278,8 +280,8 @@ class _Follower:
 
     def report_lost(self) -> None:
         """Send the message that the rest is lost."""
-        place = self._stream.place
-        self.live.put(numbered(place.stream, self._last + 1, place.mark, self._stream.lost))
+        position = self._stream.place
+        self.live.put(numbered(position.stream, self._last + 1, position.mark, self._stream.lost))
 
 
 class EngineStream:
@@ -290,24 +292,24 @@ class EngineStream:
         followed: dict[str, _Follower],
         read_soon: Callable[[], None],
         key: str,
-        place: EventPosition,
+        position: EventPosition,
         is_held: Callable[[], bool],
         lost: bytes,
         ask: Callable[[], object],
         primes: bool,
     ) -> None:
         """`followed` are streams of other replicas that connections here carry; `read_soon` reads them."""
-        self.place, self.is_held, self.lost, self.ask = place, is_held, lost, ask
+        self.place, self.is_held, self.lost, self.ask = position, is_held, lost, ask
         self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
 
-    def attach(self, live: Carrier, let_go: Callable[[], object], after: int | None = None) -> None:
+    def attach(self, live: Carrier, disconnect: Callable[[], object], after: int | None = None) -> None:
         """Implements `Resumable.attach`."""
         start = self.place.number if after is None else after
         if (earlier := self._followed.pop(self._key, None)) is not None:
             earlier.disconnect()
         if self._primes:
             live.put(numbered(self.place.stream, start, self.place.mark, b""))
-        self._followed[self._key] = _Follower(self, live, let_go, start)
+        self._followed[self._key] = _Follower(self, live, disconnect, start)
         self.ask()
         self._read_soon()
 

@@ -92,8 +92,8 @@ class CallerCheck:
 
     def challenge_for(self, answer: bytes) -> dict[str, str]:
         """Return the `WWW-Authenticate` header for a tool error that names the required scopes."""
-        found = codec.decode(answer)
-        error = found.get("error") if isinstance(found, dict) else None
+        document = codec.decode(answer)
+        error = document.get("error") if isinstance(document, dict) else None
         if not isinstance(error, dict):
             return self.challenge()
         data = error.get("data")
@@ -115,8 +115,8 @@ class CallerCheck:
             raise RequestRefused(answer) from None
         lacking = self._access.scopes - principal.scopes
         if lacking:
-            told = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"
-            raise self._refusal(403, told, "insufficient_scope", told)
+            text = f"Forbidden: the token lacks the scope {' '.join(sorted(lacking))}"
+            raise self._refusal(403, text, "insufficient_scope", text)
         return principal
 
     async def _without_token(self) -> Principal:
@@ -139,8 +139,8 @@ class CallerCheck:
             raise self._refusal(401, MISSING)
         return anonymous(self._rules)
 
-    def _refusal(self, status: int, told: str, error: str = "", description: str = "") -> RequestRefused:
-        return RequestRefused(plain_error(status, told, self.challenge(error, (), description)))
+    def _refusal(self, status: int, text: str, error: str = "", description: str = "") -> RequestRefused:
+        return RequestRefused(plain_error(status, text, self.challenge(error, (), description)))
 
     def _metadata_url(self) -> str:
         if self._access.resource:
@@ -180,7 +180,7 @@ async def callers_of_site(
     `must_suit_all` requires a valid token for every server that uses tokens. Raises: RequestRefused (400,
     401, 503) with the refusal of the first server.
     """
-    found: list[Principal] = []
+    callers: list[Principal] = []
     refusals: list[RequestRefused] = []
     for endpoint in endpoints:
         access = endpoint.access
@@ -191,10 +191,10 @@ async def callers_of_site(
         except RequestRefused as refused:
             refusals.append(refused)
         else:
-            found.append(caller or anonymous(rules))
-    if refusals and (must_suit_all or not found):
+            callers.append(caller or anonymous(rules))
+    if refusals and (must_suit_all or not callers):
         raise refusals[0]
-    return found or [anonymous(rules)]
+    return callers or [anonymous(rules)]
 
 
 def pop_token(message: Any) -> tuple[Any, Any]:
@@ -203,8 +203,8 @@ def pop_token(message: Any) -> tuple[Any, Any]:
     The token is None if there is none. In a batch, the first message with a token counts.
     """
     if isinstance(message, list):
-        taken = [pop_token(each) if holds_token(each) else (None, each) for each in message]
-        return next((token for token, _ in taken if token is not None), None), [each for _, each in taken]
+        tokens = [pop_token(each) if holds_token(each) else (None, each) for each in message]
+        return next((token for token, _ in tokens if token is not None), None), [each for _, each in tokens]
     rest = dict(message)
     token, data = rest.pop(IN_BODY, None), rest.get("data")
     if isinstance(data, dict) and IN_BODY in data:
@@ -229,7 +229,7 @@ def recorded(message: Any) -> bytes:
 
 def unreadable(data: bytes) -> bytes:
     """Return invalid data to record. Everything that looks like a token is hidden."""
-    return _TOKEN.sub(lambda found: found[0] if found[1] is None else HIDDEN.encode(), data)
+    return _TOKEN.sub(lambda match: match[0] if match[1] is None else HIDDEN.encode(), data)
 
 
 def origin_of(request: web.BaseRequest) -> str:

@@ -404,9 +404,9 @@ class HttpConnection(asyncio.Protocol):
             UNREAD.note_cut("a connection", self.unread)
             wire.abort()
         if self.reserved and UNREAD.is_pressed:
-            patience_s = UNREAD_S + self.reserved / BODY_BYTES_PER_S
-            if now - self._reserved_at > patience_s:
-                UNREAD.note_cut("a connection", self.unread, f": not read within {patience_s:.0f} s")
+            timeout_s = UNREAD_S + self.reserved / BODY_BYTES_PER_S
+            if now - self._reserved_at > timeout_s:
+                UNREAD.note_cut("a connection", self.unread, f": not read within {timeout_s:.0f} s")
                 wire.abort()
 
     def _check_head(self, data: bytes) -> str:
@@ -544,17 +544,17 @@ class HttpConnections:
 
     def hang_up(self, connection: int) -> bool:
         """Disconnect the client of a dialogue without a session. Return False if the number is unknown."""
-        found = [
+        connections = [
             each
             for each in self._open.values()
             if any(dialogue.connection == connection for dialogue in each.dialogues.values())
         ]
-        for each in found:
+        for each in connections:
             each.close()
-        return bool(found)
+        return bool(connections)
 
-    async def close(self, patience_s: float) -> None:
-        """Disconnect all clients. Handlers have `patience_s` seconds to end."""
+    async def close(self, timeout_s: float) -> None:
+        """Disconnect all clients. Handlers have `timeout_s` seconds to end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -564,7 +564,7 @@ class HttpConnections:
         self._server.pre_shutdown()
         answering = {each.answering_aio for each in self._open.values() if each.answering_aio is not None}
         if answering:
-            _, late_ones = await asyncio.wait(answering, timeout=patience_s)
+            _, late_ones = await asyncio.wait(answering, timeout=timeout_s)
             for answering_aio in late_ones:
                 answering_aio.cancel()
         # aiohttp waits for the answer and for its own task; neither is running now.
@@ -617,9 +617,9 @@ def connection_of(request: web.BaseRequest) -> HttpConnection:
     return request[CONNECTION]
 
 
-def late(patience_s: float) -> str:
+def late(timeout_s: float) -> str:
     """Return the error message for a request that arrives too slowly."""
-    return f"the request did not arrive within {patience_s:g} s (request_timeout_s)"
+    return f"the request did not arrive within {timeout_s:g} s (request_timeout_s)"
 
 
 def max_open_files() -> int:

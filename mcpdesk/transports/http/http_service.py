@@ -251,13 +251,13 @@ class HttpService:
 
     async def _shared(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
         """Answer a request of a page. Headers allow a listed origin to read the answer."""
-        told = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
-        if told and is_question(request):
+        page_headers_text = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
+        if page_headers_text and is_question(request):
             answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
         else:
             answer = await self._handle(request, head)
         if not answer.prepared:
-            answer.headers.update(told)
+            answer.headers.update(page_headers_text)
         return answer
 
     async def _handle(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
@@ -275,9 +275,9 @@ class HttpService:
         if passed is not None:
             return await self._passed_on(request, head, passed, rules)
         if endpoint is None or verbs is None:
-            place = self._jobs.parse_path(head.path)
-            if place is not None:
-                return await self._answer_of_job(request, place, rules)
+            job_path = self._jobs.parse_path(head.path)
+            if job_path is not None:
+                return await self._answer_of_job(request, job_path, rules)
             for routes in self._extra:
                 if (answered := await routes.answer(request, head.path)) is not None:
                     return answered
@@ -294,8 +294,8 @@ class HttpService:
         verb = verbs.get(head.method)
         if verb is None:
             return no_method(request, verbs)
-        if told := endpoint.refusal:
-            return self._refusals.log(request, no_service(told, _is_message(head)))
+        if refusal_text := endpoint.refusal:
+            return self._refusals.log(request, no_service(refusal_text, _is_message(head)))
         access = endpoint.access
         caller: Principal | None = KEY if rules.api_key else OPEN
         if access is not NOTHING_ASKED and access.is_asked:
@@ -318,8 +318,8 @@ class HttpService:
 
         For an empty name, return the first one, because this core hosts no server.
         """
-        ways = self._site.passed
-        return ways.get(name) if name else next(iter(ways.values()), None)
+        passed = self._site.passed
+        return passed.get(name) if name else next(iter(passed.values()), None)
 
     async def _passed_on(
         self, request: web.BaseRequest, head: RequestHead, passed: PassThrough, rules: Rules
@@ -350,18 +350,18 @@ class HttpService:
             await callers_of_site(request, endpoints, rules, must_suit_all=True)
 
     async def _answer_of_job(
-        self, request: web.BaseRequest, place: JobPath, rules: Rules
+        self, request: web.BaseRequest, job_path: JobPath, rules: Rules
     ) -> web.StreamResponse:
         if not rules.enable_mcp:
             return plain_error(404, "MCP is switched off here (enable_mcp)")
-        refusal = self._guard.refuse_caller(request, rules, in_query=place.is_socket)
+        refusal = self._guard.refuse_caller(request, rules, in_query=job_path.is_socket)
         if refusal is not None:
             return self._refusals.log(request, refusal)
         try:
             callers = await callers_of_site(request, self._site.endpoints(), rules)
         except RequestRefused as refused:
             return self._refusals.log(request, refused.answer)
-        return await self._jobs.answer(request, place, callers)
+        return await self._jobs.answer(request, job_path, callers)
 
     async def _facts(self, request: web.BaseRequest, head: RequestHead) -> web.Response:
         path = head.path
@@ -401,22 +401,22 @@ class HttpService:
         if head.route in (GATEWAY, GATEWAY_SOCKET):
             known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
             return f"No server {head.server[:100]!r} here{known}"
-        ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
-        served = [*ways, "/v1/mcp", *FACT_PATHS] if self._site.rules.enable_mcp else FACT_PATHS
+        paths = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
+        served = [*paths, "/v1/mcp", *FACT_PATHS] if self._site.rules.enable_mcp else FACT_PATHS
         return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
 
 
 def _accepted(listening: socket.socket) -> list[socket.socket]:
     """Accept and return the connections that wait on a listening socket."""
-    found: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     listening.setblocking(False)
     while True:
         try:
             connection, _ = listening.accept()
         except OSError:
-            return found
+            return sockets
         connection.setblocking(False)
-        found.append(connection)
+        sockets.append(connection)
 
 
 def _is_message(head: RequestHead) -> bool:

@@ -132,8 +132,8 @@ class HttpSession:
         """Monotonic time when a check first found the client without a connection, or None."""
         self.owner = caller.identity
         """Identity of the owner. Empty until a caller with an identity uses the session."""
-        is_heard = None if sharing is None else lambda: self.standing.is_connected
-        self.dialogue: HostedDialogue = endpoint.open("http", peer, self.push, caller, is_heard)
+        is_connected = None if sharing is None else lambda: self.standing.is_connected
+        self.dialogue: HostedDialogue = endpoint.open("http", peer, self.push, caller, is_connected)
 
     def push(self, message: bytes) -> None:
         """Send a message that belongs to no request, on the standing stream of any replica."""

@@ -86,36 +86,36 @@ class JobRoutes:
 
     def parse_path(self, path: str) -> JobPath | None:
         """Parse a path. None if it does not concern jobs."""
-        found = _PATH.fullmatch(path)
-        if found is None:
+        match = _PATH.fullmatch(path)
+        if match is None:
             return JobPath({}, "", False) if _LIST.fullmatch(path) else None
-        verbs = _VERBS.get((found[1], found[3]))
-        return None if verbs is None else JobPath(verbs, found[2], found[1] == "ws/jobs")
+        verbs = _VERBS.get((match[1], match[3]))
+        return None if verbs is None else JobPath(verbs, match[2], match[1] == "ws/jobs")
 
     async def answer(
-        self, request: web.BaseRequest, place: JobPath, callers: Sequence[Principal]
+        self, request: web.BaseRequest, job_path: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
         """Answer a request. `callers` are the principals of the client, one for each server that
         accepts it.
         """
         try:
-            if not place.job:
+            if not job_path.job:
                 return await self._list(request, callers)
-            verb = place.verbs.get(request.method)
+            verb = job_path.verbs.get(request.method)
             if verb is None:
-                return no_method(request, place.verbs)
+                return no_method(request, job_path.verbs)
             for caller in callers:
-                job = self._site.jobs.find(place.job, caller)
+                job = self._site.jobs.find(job_path.job, caller)
                 if job is not None:
                     return await verb(request, job, caller)
-            return await self._forward(request, place, verb, callers) or plain_error(
+            return await self._forward(request, job_path, verb, callers) or plain_error(
                 404, f"{NO_JOB}, or it is not yours"
             )
         except StorageError as error:
             return try_again(error)
 
     async def _forward(
-        self, request: web.BaseRequest, place: JobPath, verb: Verb, callers: Sequence[Principal]
+        self, request: web.BaseRequest, job_path: JobPath, verb: Verb, callers: Sequence[Principal]
     ) -> web.StreamResponse | None:
         """Answer a request about a job that is not on this replica. None if no such job exists.
 
@@ -123,21 +123,21 @@ class JobRoutes:
         StorageError.
         """
         replicas = self._site.replicas
-        if replicas is None or self._site.jobs.has(place.job):
+        if replicas is None or self._site.jobs.has(job_path.job):
             return None
-        holder, moved = await holder_of_job(request, replicas, place.job)
+        holder, moved = await holder_of_job(request, replicas, job_path.job)
         if moved is not None:
             return moved
         if holder:
             try:
-                if place.is_socket:
+                if job_path.is_socket:
                     soonest = min(callers, key=lambda each: each.expires or float("inf"))
                     return await _relay(request, replicas, holder, soonest)
                 return await send_on(request, replicas, holder)
             except TransportError:
                 pass  # it has just ended
         for caller in callers:
-            job = await self._site.jobs.recorded(place.job, caller)
+            job = await self._site.jobs.recorded(job_path.job, caller)
             if job is not None:
                 if not job.is_over and verb not in BY_RECORD:
                     raise StorageError(UNFOLLOWED)
@@ -149,9 +149,11 @@ class JobRoutes:
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
-        found = {caller.identity: await self._site.jobs.listed(caller, session) for caller in callers}
-        jobs = b",".join(job for listed in found.values() for job in listed or ())
-        is_anonymous = all(each is None for each in found.values())
+        jobs_of_callers = {
+            caller.identity: await self._site.jobs.listed(caller, session) for caller in callers
+        }
+        jobs = b",".join(job for listed in jobs_of_callers.values() for job in listed or ())
+        is_anonymous = all(each is None for each in jobs_of_callers.values())
         note = b',"note":%b' % codec.encode(NOT_OWNED) if is_anonymous else b""
         return json_answer(200, b'{"jobs":[%b]%b}' % (jobs, note))
 
@@ -395,8 +397,8 @@ def disposition(name: str) -> str:
     It contains the exact name and an ASCII form of it.
     """
     plain = _UNQUOTED.sub("_", name) or "file"
-    told = f'attachment; filename="{plain}"'
-    return told if plain == name else f"{told}; filename*=UTF-8''{quote(name, safe='')}"
+    header = f'attachment; filename="{plain}"'
+    return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def wanted(header: str, size: int) -> ByteRange | None:
@@ -405,10 +407,10 @@ def wanted(header: str, size: int) -> ByteRange | None:
     The length is 0 if the range is outside the file. For invalid headers and several ranges, the whole file
     is sent.
     """
-    found = _RANGE.fullmatch(header.strip())
-    if found is None or found.groups() == ("", ""):
+    match = _RANGE.fullmatch(header.strip())
+    if match is None or match.groups() == ("", ""):
         return None
-    first, last = found.groups()
+    first, last = match.groups()
     if not first:
         length = min(int(last), size)
         return ByteRange(size - length, length)

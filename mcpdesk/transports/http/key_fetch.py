@@ -12,11 +12,11 @@ async def fetch_document(url: str, most: int) -> bytes:
 
     Raises: OSError if the request fails; ValueError for another status or a body larger than `most` bytes.
     """
-    patience = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     headers = {"Accept": "application/json"}
     try:
         async with (
-            aiohttp.ClientSession(timeout=patience, headers=headers, trust_env=True) as session,
+            aiohttp.ClientSession(timeout=timeout, headers=headers, trust_env=True) as session,
             session.get(url, allow_redirects=False) as answer,
         ):
             if answer.status != 200:

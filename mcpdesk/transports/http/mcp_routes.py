@@ -169,10 +169,10 @@ class McpRoutes:
             if session.standing.is_connected:
                 return plain_error(409, "This session already has a GET stream")
             return await _stream_events(request, session, caller or OPEN, session.standing, None)
-        found = session.events.find(last)
-        if found is None:
+        stream = session.events.find(last)
+        if stream is None:
             return plain_error(400, NOTHING_KEPT)
-        return await _stream_events(request, session, caller or OPEN, *found)
+        return await _stream_events(request, session, caller or OPEN, *stream)
 
     async def discover_or_get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -236,9 +236,9 @@ class McpRoutes:
         It may come from another replica, or from before a restart. Raises: StorageError while the storage is
         unavailable.
         """
-        found = self.sessions.get(identifier, endpoint.key, caller)
-        if found is not None:
-            return found
+        session = self.sessions.get(identifier, endpoint.key, caller)
+        if session is not None:
+            return session
         if self._copies is not None:
             return await self._copies.join(identifier, endpoint, peer_of(request), caller)
         return await self.sessions.resume(identifier, endpoint, peer_of(request), caller)
@@ -321,28 +321,28 @@ class McpRoutes:
 
         It is the stream of a call here or on another replica, or the standing stream. Raises: StorageError.
         """
-        found = session.events.find(last) if last else None
-        if found is not None and found[0] is not session.standing:
-            return await _stream_events(request, session, caller, *found)
-        place = parse_event_id(last) if found is None and last else None
-        if place is None:
-            after = None if found is None else found[1]
-            kept = [
+        position = session.events.find(last) if last else None
+        if position is not None and position[0] is not session.standing:
+            return await _stream_events(request, session, caller, *position)
+        start = parse_event_id(last) if position is None and last else None
+        if start is None:
+            after = None if position is None else position[1]
+            events = [
                 piece for number, piece in session.standing.events if after is not None and number > after
             ]
-            since = position_of(kept[-1]) if kept else parse_event_id(last or "")
+            since = position_of(events[-1]) if events else parse_event_id(last or "")
             going_on = GoingOn(copies, None if since is None else since.bus_position)
             return await _stream_events(request, session, caller, session.standing, after, going_on)
-        if place.call is not None:
-            return await self._forwarded_call(request, session, caller, place, place.call)
-        return await self._forwarded_standing(request, session, caller, copies, place)
+        if start.call is not None:
+            return await self._forwarded_call(request, session, caller, start, start.call)
+        return await self._forwarded_standing(request, session, caller, copies, start)
 
     async def _forwarded_call(
         self,
         request: web.BaseRequest,
         session: HttpSession,
         caller: Principal,
-        place: EventPosition,
+        position: EventPosition,
         mark: str,
     ) -> web.StreamResponse:
         """Send the stream of a call that another replica runs or has run.
@@ -352,7 +352,7 @@ class McpRoutes:
         """
         replicas, identifier = self._site.replicas, hashed(session.id)
         assert replicas is not None
-        holder = await replicas.sessions.holder(identifier, place.stream // STREAMS)
+        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
         if holder == replicas.id:
             return plain_error(400, NOTHING_KEPT)
         lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
@@ -363,10 +363,10 @@ class McpRoutes:
         def is_held() -> bool:
             return replicas.is_alive(holder) or loop.time() < patient_until
 
-        wanted = {"holder": holder, "stream": place.stream, "after": place.number}
+        wanted = {"holder": holder, "stream": position.stream, "after": position.number}
         ask = partial(replicas.sessions.publish, "wanted", identifier, **wanted)
-        stream = replicas.streams.open(identifier, place, is_held, lost, ask, primes=session.events.primes)
-        return await _stream_events(request, session, caller, stream, place.number)
+        stream = replicas.streams.open(identifier, position, is_held, lost, ask, primes=session.events.primes)
+        return await _stream_events(request, session, caller, stream, position.number)
 
     async def _forwarded_standing(
         self,
@@ -374,7 +374,7 @@ class McpRoutes:
         session: HttpSession,
         caller: Principal,
         copies: SharedCopies,
-        place: EventPosition,
+        position: EventPosition,
     ) -> web.StreamResponse:
         """Send the standing stream of another replica.
 
@@ -383,7 +383,7 @@ class McpRoutes:
         """
         replicas, identifier = self._site.replicas, hashed(session.id)
         assert replicas is not None
-        holder = await replicas.sessions.holder(identifier, place.stream // STREAMS)
+        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
         if holder not in ("", replicas.id) and may_be_sent_on(request):
             try:
                 return await send_on(request, replicas, holder, within_s=PROMPT_S)
@@ -391,8 +391,8 @@ class McpRoutes:
                 return try_again(silent)
             except TransportError:
                 pass  # it has ended
-        left = await replicas.streams.events_after(identifier, place)
-        since = position_of(left[-1]) if left else place
+        left = await replicas.streams.events_after(identifier, position)
+        since = position_of(left[-1]) if left else position
         going_on = GoingOn(copies, None if since is None else since.bus_position, left)
         return await _stream_events(request, session, caller, session.standing, None, going_on)
 
@@ -474,18 +474,18 @@ class McpRoutes:
         prefers_json = wanted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
-            said = None if status == 200 and headers is None else response_note(status, headers=headers)
-            recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
+            http_note = None if status == 200 and headers is None else response_note(status, headers=headers)
+            recorder.frame(connection, Direction.OUT, body, True, http_note, phases=phases)
             if len(body) >= LARGE:
-                told = JSON_HEADERS | outlet.headers | head.page_headers
-                return await large_answer(request, status, body, told)
+                all_headers = JSON_HEADERS | outlet.headers | head.page_headers
+                return await large_answer(request, status, body, all_headers)
             reply = json_answer(status, body, headers)
             if status != 200:
                 reply[IS_RECORDED] = True
             return reply
         outlet.flush()
-        said = response_note(200, STREAM, outlet.headers)
-        recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
+        http_note = response_note(200, STREAM, outlet.headers)
+        recorder.frame(connection, Direction.OUT, body, True, http_note, phases=phases)
         return await outlet.conclude(body)
 
     def _is_for_want_of_engine(self, body: bytes | None) -> bool:

@@ -44,8 +44,8 @@ def begin_body(request: web.BaseRequest) -> None:
         if coding.lower() != "identity":
             # A few kilobytes can expand to gigabytes. Also, the capture would not contain the bytes that were
             # sent.
-            told = f"Content-Encoding {coding[:80]!r} is not supported: send the body without encoding"
-            raise _closing(plain_error(415, told))
+            text = f"Content-Encoding {coding[:80]!r} is not supported: send the body without encoding"
+            raise _closing(plain_error(415, text))
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(CONTINUE)
 
@@ -76,12 +76,12 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
     deadline += connection.request_timeout_s
     body = bytearray()
     try:
-        async with asyncio.timeout_at(deadline) as patience:
+        async with asyncio.timeout_at(deadline) as timeout:
             while piece := await content.readany():
                 body += piece
                 _count(connection, len(piece), len(body), limit)
                 deadline += len(piece) / BODY_BYTES_PER_S
-                patience.reschedule(deadline)
+                timeout.reschedule(deadline)
         return bytes(body)
     except (TimeoutError, ConnectionError, web.RequestPayloadError) as error:
         # Free the received data: the stream refers to its error, the error to its traceback, and that to the
@@ -98,13 +98,15 @@ def _count(connection: HttpConnection, more: int, total: int, limit: int) -> Non
     if total > limit:
         raise _too_large(None, limit)
     if not connection.hold(more):
-        told = f"requests of more than {connection.body_limit} bytes are being received or answered"
-        raise _closing(rpc_error(503, invalid(f"{told} (max_bodies_bytes)")))
+        text = f"requests of more than {connection.body_limit} bytes are being received or answered"
+        raise _closing(rpc_error(503, invalid(f"{text} (max_bodies_bytes)")))
 
 
 def _too_large(size: int | None, limit: int) -> RequestRefused:
-    said = f"a body of {size} bytes" if size is not None else "the body"
-    return _closing(rpc_error(413, invalid(f"{said} exceeds the limit of {limit} bytes (max_body_bytes)")))
+    body_text = f"a body of {size} bytes" if size is not None else "the body"
+    return _closing(
+        rpc_error(413, invalid(f"{body_text} exceeds the limit of {limit} bytes (max_body_bytes)"))
+    )
 
 
 def _closing(answer: web.Response) -> RequestRefused:

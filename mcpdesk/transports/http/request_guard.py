@@ -209,13 +209,13 @@ def is_question(request: web.BaseRequest) -> bool:
 
 def permission(request: web.BaseRequest) -> web.Response:
     """Answer a preflight request. It contains neither key nor token."""
-    told = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(HOLDS_S)}
+    headers = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(HOLDS_S)}
     wanted = request.headers.get("Access-Control-Request-Headers", "")
     if wanted and len(wanted) <= LONGEST:
-        told["Access-Control-Allow-Headers"] = wanted
+        headers["Access-Control-Allow-Headers"] = wanted
     if request.headers.get("Access-Control-Request-Private-Network") == "true":
-        told["Access-Control-Allow-Private-Network"] = "true"
-    return web.Response(status=204, headers=told)
+        headers["Access-Control-Allow-Private-Network"] = "true"
+    return web.Response(status=204, headers=headers)
 
 
 LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {

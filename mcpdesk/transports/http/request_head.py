@@ -179,10 +179,10 @@ def _body_size(headers: CIMultiDictProxy[str]) -> int | None:
 
 def _target(asked: str) -> tuple[str, str]:
     """Split a target into authority, and path with query. Source: RFC 9112, 3.2.2."""
-    found = None if asked.startswith("/") else _ABSOLUTE.fullmatch(asked)
-    if found is None:
+    match = None if asked.startswith("/") else _ABSOLUTE.fullmatch(asked)
+    if match is None:
         return "", asked
-    return found[1], found[2] if found[2].startswith("/") else f"/{found[2]}"
+    return match[1], match[2] if match[2].startswith("/") else f"/{match[2]}"
 
 
 def split_path(path: str) -> tuple[str, str | None]:
@@ -194,8 +194,8 @@ def split_path(path: str) -> tuple[str, str | None]:
     if path == "/mcp":
         return "", ""
     if path.startswith("/mcp/"):
-        name, _, way = path[5:].rstrip("/").partition("/")
-        return name, way
+        name, _, route = path[5:].rstrip("/").partition("/")
+        return name, route
     bare = path.rstrip("/")
     if bare in GATEWAY_ROUTES:
         return "", GATEWAY_ROUTES[bare]

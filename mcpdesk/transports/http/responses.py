@@ -109,9 +109,9 @@ async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) ->
     Without this, unread data would be copied.
     """
     for piece in pieces:
-        whole = memoryview(piece)
+        endpoint_path = memoryview(piece)
         for start in range(0, len(piece), PIECE):
-            await response.write(whole[start : start + PIECE])
+            await response.write(endpoint_path[start : start + PIECE])
 
 
 def plain_error(
@@ -152,11 +152,11 @@ def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
     return plain_error(404, error.message, modes=modes)
 
 
-def no_service(told: str, is_message: bool) -> web.Response:
+def no_service(text: str, is_message: bool) -> web.Response:
     """Return the error for a server that is not served now. `is_message` asks for JSON-RPC."""
     if is_message:
-        return rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
-    return plain_error(503, told)
+        return rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, text))
+    return plain_error(503, text)
 
 
 class RequestRefused(Exception):

@@ -86,9 +86,9 @@ async def _answer_of(
         ) as answer:
             if moved := next((value for name, value in answer.headers if name == MOVED), ""):
                 return response, moved
-            kept = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in NOT_COPIED)
-            kept.update(CONFINED)
-            response = web.StreamResponse(status=answer.status, headers=kept)
+            copied = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in NOT_COPIED)
+            copied.update(CONFINED)
+            response = web.StreamResponse(status=answer.status, headers=copied)
             await response.prepare(request)
             async for piece in answer.chunks():
                 await response.write(piece)

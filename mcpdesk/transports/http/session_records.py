@@ -127,12 +127,12 @@ class SessionRecords:
                 sqlite3.connect(f"{path.as_uri()}?mode=ro", timeout=READ_TIMEOUT_S, uri=True)
             ) as connection:
                 query = "SELECT server, owner FROM sessions WHERE id = ?"
-                found = connection.execute(query, (identifier,)).fetchone()
+                row = connection.execute(query, (identifier,)).fetchone()
         except sqlite3.Error as error:
             if _is_busy(error):
                 raise StorageError(f"{path} is held by another process") from error
             return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-        return found is not None and found[0] == server and found[1] in owners
+        return row is not None and row[0] == server and row[1] in owners
 
     def claim(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
         """Take over the session of an ended process, given the hash of its id.
@@ -142,10 +142,10 @@ class SessionRecords:
         """
 
         def update(connection: Connection) -> SessionRecord | None:
-            found = connection.execute("SELECT * FROM sessions WHERE id = ?", (identifier,)).fetchone()
-            if found is None:
+            row = connection.execute("SELECT * FROM sessions WHERE id = ?", (identifier,)).fetchone()
+            if row is None:
                 return None
-            _, holder, used, found_server, owner, restarts, state = found
+            _, holder, used, found_server, owner, restarts, state = row
             is_meant = found_server == server and owner in owners and used >= time.time() - self._ttl_s
             if not is_meant or self._is_alive(holder):
                 return None

@@ -66,19 +66,19 @@ class SharedCopies:
         """Create a copy of a session if it belongs to that server and caller. Raises: StorageError."""
         # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
-        found = await self._replicas.sessions.join(hashed(identifier), endpoint.key, owners)
-        if found is None:
+        shared = await self._replicas.sessions.join(hashed(identifier), endpoint.key, owners)
+        if shared is None:
             return None
-        if (known := self._copies.get(found.id)) is not None:
+        if (known := self._copies.get(shared.id)) is not None:
             return known if known.is_for(caller) else None  # created in the meantime
-        session = self._sessions.make(endpoint, peer, caller, identifier, found.block % BLOCKS)
-        self._register(session, found)
+        session = self._sessions.make(endpoint, peer, caller, identifier, shared.block % BLOCKS)
+        self._register(session, shared)
         try:
-            session.dialogue.restore(found.state)
+            session.dialogue.restore(shared.state)
         except ProtocolError:
             session.close("the session is no longer served")
             return None
-        session.dialogue.number_requests(found.state.mark, found.block % BLOCKS * STREAMS + 1)
+        session.dialogue.number_requests(shared.state.mark, shared.block % BLOCKS * STREAMS + 1)
         self._sessions.add(session)
         return session
 
@@ -128,11 +128,11 @@ class SharedCopies:
         """End a session that was not used here for long, unless another replica used it."""
         assert session.shared is not None
         try:
-            found = await self._replicas.sessions.read(session.shared.id)
+            stored = await self._replicas.sessions.read(session.shared.id)
         except StorageError:
             return
-        left_s = 0.0 if found is None else found.used + self._sessions.ttl_s - self._replicas.clock()
-        if found is None:
+        left_s = 0.0 if stored is None else stored.used + self._sessions.ttl_s - self._replicas.clock()
+        if stored is None:
             self._sessions.drop(session)
         elif left_s <= 0:
             self._sessions.end(session, "the session expired")
@@ -239,12 +239,12 @@ class SharedCopies:
     def _hand_over(self, session: HttpSession | None, identifier: str, facts: Mapping[str, Any]) -> None:
         """End a stream here, because the client has reconnected to another replica."""
         number, after = facts["stream"], facts["after"]
-        found = None if session is None else session.events.find(f"{number}:{after}")
-        if found is None:
+        position = None if session is None else session.events.find(f"{number}:{after}")
+        if position is None:
             if facts["holder"] == self._replicas.id:
                 self._replicas.streams.deny_soon(identifier, number, after)
             return
-        stream, _ = found
+        stream, _ = position
         stream.archived = -1  # write all again, because the engine may have lost data
         stream.release()
         stream.archive()
@@ -261,8 +261,8 @@ class SharedCopies:
         """Read the stored state of a session. Raises: StorageError."""
         known = session.shared
         assert known is not None
-        found = await self._replicas.sessions.read(known.id)
-        if found is not None and session.shared is known and found.version > known.version:
-            session.shared = replace(found, block=known.block)
-            state: SessionState = found.state
+        stored = await self._replicas.sessions.read(known.id)
+        if stored is not None and session.shared is known and stored.version > known.version:
+            session.shared = replace(stored, block=known.block)
+            state: SessionState = stored.state
             session.dialogue.catch_up(state)

@@ -66,11 +66,11 @@ class Endpoint(Protocol):
         peer: str,
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
-        is_heard: Callable[[], bool] | None = None,
+        is_connected: Callable[[], bool] | None = None,
     ) -> HostedDialogue:
         """Open a dialogue.
 
-        `push` is called with messages that belong to no request. `is_heard` returns True if this dialogue
+        `push` is called with messages that belong to no request. `is_connected` returns True if this dialogue
         must send change notifications to the client. None means that it always must.
         """
 

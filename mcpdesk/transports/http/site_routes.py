@@ -89,8 +89,8 @@ async def status(source: FactSource) -> web.Response:
     site, is_known = source.site, await source.is_known()
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     listed = {
-        name: {f"{kind}s": count for kind, count in way.offered().items()}
-        for name, way in site.passed.items()
+        name: {f"{kind}s": count for kind, count in server.offered().items()}
+        for name, server in site.passed.items()
     }
     capture: dict[str, str | int] = {"state": site.capture.state, "missing_frames": site.capture.missing}
     if site.capture.reason:
@@ -154,7 +154,7 @@ async def metrics(source: FactSource) -> web.Response:
         (
             "passed_messages_dropped_total",
             "Messages of upstream servers that were dropped because their client did not read.",
-            sum(way.dropped for way in site.passed.values()),
+            sum(server.dropped for server in site.passed.values()),
         ),
         ("unread_answers_bytes", "Bytes of large answers that clients have not read.", UNREAD.held),
         (
@@ -262,8 +262,8 @@ def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
     if endpoint is None or not endpoint.access.authorization_servers:
         return plain_error(404, "No authorization server is named for this (auth.authorization_servers)")
     # Without a path, the metadata applies to all endpoints.
-    found = endpoint.access.metadata(f"{origin_of(request)}{resource or '/mcp'}", endpoint.name)
-    return json_answer(200, codec.encode(found), {"Cache-Control": "max-age=60"})
+    document = endpoint.access.metadata(f"{origin_of(request)}{resource or '/mcp'}", endpoint.name)
+    return json_answer(200, codec.encode(document), {"Cache-Control": "max-age=60"})
 
 
 def _endpoint(site: Site, resource: str) -> Endpoint | None:
@@ -271,5 +271,5 @@ def _endpoint(site: Site, resource: str) -> Endpoint | None:
         return None
     if resource in ("", "/mcp", "/v1/mcp"):
         return site.endpoint("")
-    name, way = split_path(resource)
-    return site.endpoint(name) if way == "" else None
+    name, route = split_path(resource)
+    return site.endpoint(name) if route == "" else None

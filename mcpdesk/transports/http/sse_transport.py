@@ -132,10 +132,10 @@ class SseRoutes:
 
     def hang_up(self, connection: int) -> bool:
         """End one connection. Return False if the number is unknown."""
-        found = [each for each in self._open.values() if each.channel.connection == connection]
-        for listening in found:
+        streams = [each for each in self._open.values() if each.channel.connection == connection]
+        for listening in streams:
             listening.over.set()
-        return bool(found)
+        return bool(streams)
 
     def close(self) -> None:
         """End every connection."""

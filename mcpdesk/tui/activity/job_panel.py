@@ -149,8 +149,8 @@ class JobPanel(Section[JobView]):
         if not row.has_output:
             return "task", facts
         follows = "following" if self.output.following else "not following (f)"
-        kept = "in the file" if row.file else "not stored"
-        before = f" · {size_text(self._left_out)} before it, {kept}" if self._left_out else ""
+        storage = "in the file" if row.file else "not stored"
+        before = f" · {size_text(self._left_out)} before it, {storage}" if self._left_out else ""
         return f"output · {'complete' if self._is_complete else follows}{before}", facts
 
     def copies_of(self, row: JobView) -> list[Choice]:

@@ -252,8 +252,8 @@ class TodoPanel(Section[TodoRow]):
 
     def copies_of(self, row: TodoRow) -> list[Choice]:
         task, step = row
-        whole, line = _markdown(task), task.name if step is None else step.text
-        return [Choice("task with steps", whole, whole, "t"), Choice("this line", line, line, "l")]
+        text, line = _markdown(task), task.name if step is None else step.text
+        return [Choice("task with steps", text, text, "t"), Choice("this line", line, line, "l")]
 
     async def action_open(self) -> None:
         """Fold or unfold the selected task."""

@@ -42,13 +42,13 @@ GRAMMAR = ("tree-sitter", "tree-sitter-json")
 @cache
 def installed_grammar() -> str:
     """Return the installed distributions of the extra `syntax`, with versions; empty if none is installed."""
-    found: list[str] = []
+    installed: list[str] = []
     for name in GRAMMAR:
         try:
-            found.append(f"{name} {version(name)}")
+            installed.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(installed)
 
 
 class JsonEditor(Vertical):
@@ -95,9 +95,9 @@ class JsonEditor(Vertical):
         if not is_wanted or self.area.is_syntax_aware:
             return
         self._is_broken, self.area.language = True, None
-        told = f"JSON is not highlighted: the extra `syntax` ({installed_grammar()}) is broken: {reason}"
+        message = f"JSON is not highlighted: the extra `syntax` ({installed_grammar()}) is broken: {reason}"
         hint = "Install it again: pip install --force-reinstall 'mcpdesk[syntax]'"
-        self.app.notify(one_line(f"{told}. {hint}"), severity="warning", markup=False)
+        self.app.notify(one_line(f"{message}. {hint}"), severity="warning", markup=False)
 
     def value(self) -> Any:
         """Return the value of the text; an empty text is an empty object.

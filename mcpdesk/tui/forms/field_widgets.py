@@ -150,11 +150,11 @@ PAUSE_S = 0.15
 class Suggestions(Suggester):
     """Suggestions of the server for one field. `found` is called with those for the latest text."""
 
-    def __init__(self, name: str, ask: Ask, found: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, name: str, ask: Ask, on_found: Callable[[Sequence[str]], None]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._name = name
         self._ask = ask
-        self._on_suggestions = found
+        self._on_suggestions = on_found
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:

@@ -52,9 +52,9 @@ class NestedPart(FormPart):
 
     def nested(self, nodes: Iterable[tuple[str | int, Node]]) -> list[FormPart]:
         """Return parts for nested nodes, with aligned labels."""
-        found = [(str(key), node) for key, node in nodes]
-        width = min(LABEL_WIDTH, max((len(key) + 2 for key, _ in found), default=0))
-        return [part_for(node, key, width) for key, node in found]
+        children = [(str(key), node) for key, node in nodes]
+        width = min(LABEL_WIDTH, max((len(key) + 2 for key, _ in children), default=0))
+        return [part_for(node, key, width) for key, node in children]
 
     async def rebuild(self) -> None:
         """Compose the part again after nested nodes were added or removed."""
@@ -252,9 +252,9 @@ def part_for(node: Node, name: str, width: int = 0) -> FormPart:
 
 def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
     """Focus the first input inside `widget`, or inside `otherwise`; return False if both have no input."""
-    for place in (widget, otherwise):
-        controls = [found for found in place.query("*") if found.focusable] if place else []
-        entered = [found for found in controls if not isinstance(found, Chip)]
+    for candidate in (widget, otherwise):
+        controls = [each for each in candidate.query("*") if each.focusable] if candidate else []
+        entered = [each for each in controls if not isinstance(each, Chip)]
         if controls:
             (entered or controls)[0].focus()
             return True
@@ -389,7 +389,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
     def _next_field(self, event: Input.Submitted) -> None:
         """Focus the next field on enter; in the last field, submit the form."""
         event.stop()
-        inside = [found for found in self.screen.focus_chain if self in found.ancestors]
+        inside = [widget for widget in self.screen.focus_chain if self in widget.ancestors]
         if inside and inside[-1] is event.input:
             self.post_message(self.Submitted())
         else:

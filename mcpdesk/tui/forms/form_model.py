@@ -177,8 +177,8 @@ class ManyNode(ChoosingNode):
         return values if values or self.field.required else UNSET
 
     def _put(self, value: Any) -> None:
-        found = (self._index(item) for item in value) if isinstance(value, list) else ()
-        self.chosen = frozenset(at for at in found if at is not None)
+        indices = (self._index(item) for item in value) if isinstance(value, list) else ()
+        self.chosen = frozenset(at for at in indices if at is not None)
 
 
 class FixedNode(Node):

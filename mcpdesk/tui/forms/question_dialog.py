@@ -94,8 +94,8 @@ class QuestionScreen(Dialog[None]):
         self._hands_off = HandsOff(HANDS_OFF_S)
         self.link = link
         self.question = question
-        kept, drafts = self.drafts.pop(question.id, (None, []))
-        self._drafts = drafts if kept == question else [AnswerDraft(page) for page in question.pages]
+        drafts_page, drafts = self.drafts.pop(question.id, (None, []))
+        self._drafts = drafts if drafts_page == question else [AnswerDraft(page) for page in question.pages]
         self._at = 0
         self.page: QuestionPage | QuestionForm = (
             QuestionForm(self._drafts) if question.is_form else QuestionPage(self._drafts[0])
@@ -340,9 +340,9 @@ class QuestionScreen(Dialog[None]):
             self._version = version
             asked = self.link.questions()
             self._waiting = [one for one in asked if one.state is QuestionState.WAITING]
-            found = [one for one in asked if one.id == self.question.id]
-            if not found or found[0].state is not QuestionState.WAITING:
-                self._close(found[0] if found else None)
+            current = [one for one in asked if one.id == self.question.id]
+            if not current or current[0].state is not QuestionState.WAITING:
+                self._close(current[0] if current else None)
                 return
         sent = self._sent
         if sent is not None and sent.done() and (problem := sent.exception()):
@@ -396,21 +396,21 @@ class QuestionScreen(Dialog[None]):
         left = self.question.deadline - now
         away = absence(self.question, self.link.view().clients, now)
         gone = f" ({away})" if away else ""
-        said = f"{asker(self.question)}{gone} asks · waiting {since(now - self.question.asked)}"
+        text = f"{asker(self.question)}{gone} asks · waiting {since(now - self.question.asked)}"
         if left < SOON_S:
-            said += f" · {since(left)} left"
+            text += f" · {since(left)} left"
         more = sum(one.id != self.question.id for one in self._waiting)
         if more:
-            said += f" · n: {more} more"
+            text += f" · n: {more} more"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
         if self.question.is_form:
             count = self._position or counted(len(self._drafts), "field")
         # The box has no size before its first layout, so its width is derived from the screen's.
         inside = min(WIDTH, self.app.size.width) - 4
-        fill = inside - Content(said).cell_length - len(count) - 4
-        title = Content(said)
+        fill = inside - Content(text).cell_length - len(count) - 4
+        title = Content(text)
         if count and fill > 0:
-            title = Content.assemble(said, (f" {'─' * fill} ", "not bold $warning"), count)
+            title = Content.assemble(text, (f" {'─' * fill} ", "not bold $warning"), count)
         box.border_title = title
 
 

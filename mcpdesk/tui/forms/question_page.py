@@ -178,7 +178,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
                 yield Static(clean(page.detail), markup=False)
         if page.link:
             yield Static(link_text(page.link), classes="link")
-            if odd := [f"! {said}" for said in oddities(page.link)]:
+            if odd := [f"! {remark}" for remark in oddities(page.link)]:
                 yield Static("\n".join(odd), classes="odd", markup=False)
         described = any(option.description for option in page.options)
         widest = max((cell_len(clean(option.label)) for option in page.options), default=0)
@@ -213,8 +213,8 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     def scroll_by(self, screens: int) -> None:
         """Scroll the detail, or the whole page if the detail is short."""
-        found = [*self.query(".detail").results(VerticalScroll), self]
-        area = next((each for each in found if each.max_scroll_y), self)
+        boxes = [*self.query(".detail").results(VerticalScroll), self]
+        area = next((each for each in boxes if each.max_scroll_y), self)
         area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:

@@ -51,10 +51,10 @@ def absence(question: Question, clients: Iterable[ClientView], now: float) -> st
     if question.peer == DESK or question.state is not QuestionState.WAITING:
         return ""
     if question.connection:
-        found = [one for one in clients if one.connection == question.connection]
+        matching = [one for one in clients if one.connection == question.connection]
     else:
-        found = [one for one in clients if (one.server, one.name) == (question.server, question.peer)]
-    there = {one.presence(now): one for one in found}
+        matching = [one for one in clients if (one.server, one.name) == (question.server, question.peer)]
+    there = {one.presence(now): one for one in matching}
     if Presence.CONNECTED in there:
         return ""
     quiet = there.get(Presence.QUIET)
@@ -132,10 +132,10 @@ def link_text(link: str) -> Content:
     """Return a link with its host emphasised, so that its destination is visible."""
     if not host_of(link):
         return Content(clean(link, newlines=False))
-    place = urlsplit(link).netloc
-    host = place.rpartition("@")[2]
-    before, _, after = link.partition(place)
-    lead = before + place.removesuffix(host)
+    netloc = urlsplit(link).netloc
+    host = netloc.rpartition("@")[2]
+    before, _, after = link.partition(netloc)
+    lead = before + netloc.removesuffix(host)
     return Content.assemble(
         clean(lead, newlines=False),
         (clean(host, newlines=False), "bold underline $text-accent"),
@@ -164,9 +164,11 @@ class QuestionBanner(PartLine):
         fresh, self._announced = question.id != self._announced, question.id
         keys = Content(" F2 to answer ")
         room = self.screen.size.width - keys.cell_length
-        said = Content(one_line(f" ? {announced(question)} ", room))
+        announcement = Content(one_line(f" ? {announced(question)} ", room))
         action = "screen.open_question"
-        self.show([LinePart(said, action, "Answer", rank=1), LinePart(keys, action, rank=9, right=True)])
+        self.show(
+            [LinePart(announcement, action, "Answer", rank=1), LinePart(keys, action, rank=9, right=True)]
+        )
         return fresh
 
 
@@ -177,8 +179,8 @@ async def open_link(app: App[None], link: str, instead: str = "y copies the link
     elif app.is_web:
         app.open_url(link)
     elif not _has_window():
-        told = f"Cannot open a browser here: {instead}."
-        app.notify(told, severity="warning", markup=False)
+        message = f"Cannot open a browser here: {instead}."
+        app.notify(message, severity="warning", markup=False)
     else:
         app.run_worker(lambda: webbrowser.open(link), thread=True, group="browser")
         app.notify("Opening the link in the browser.", markup=False)

@@ -35,14 +35,14 @@ class FieldChoice(NamedTuple):
 
 def constants(shapes: Iterable[Schema]) -> list[FieldChoice]:
     """Return the values of a union of constants, by title or as JSON; empty if a member is not a constant."""
-    found: list[FieldChoice] = []
+    choices: list[FieldChoice] = []
     for shape in shapes:
         values = [shape["const"]] if "const" in shape else shape.get("enum", [])
         if not values:
             return []
         title = shape.get("title", "") if len(values) == 1 else ""
-        found += [FieldChoice(title or _label(value), value) for value in values]
-    return found
+        choices += [FieldChoice(title or _label(value), value) for value in values]
+    return choices
 
 
 def _label(value: Any) -> str:
@@ -160,10 +160,10 @@ class FormField:
         """Values that can be selected, for `SWITCH`, `CHOICE` and `MANY`."""
         if self.kind is FieldKind.MANY:
             return tuple(_choices(resolve(self.shape.get("items"), self.root), self.root))
-        found = _choices(self.shape, self.root)
+        options = _choices(self.shape, self.root)
         if self.kind is FieldKind.SWITCH:
-            found = [FieldChoice("on", True), FieldChoice("off", False)]
-        return (*found, FieldChoice("null", None)) if self.nullable else tuple(found)
+            options = [FieldChoice("on", True), FieldChoice("off", False)]
+        return (*options, FieldChoice("null", None)) if self.nullable else tuple(options)
 
     def properties(self) -> tuple[FormField, ...]:
         """Return the members of an object: required ones first, otherwise in the order of the schema."""

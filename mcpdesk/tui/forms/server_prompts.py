@@ -167,8 +167,8 @@ async def choose_revision(main: MainScreen) -> None:
     if server is None:
         return
     if server.upstream is None:
-        told = "The desk uses one revision for all folders: the setting desk_revision, read at the start"
-        main.notify(f"{told} (MCPDESK_DESK_REVISION=2025-11-25 mcpdesk …).", markup=False)
+        message = "The desk uses one revision for all folders: the setting desk_revision, read at the start"
+        main.notify(f"{message} (MCPDESK_DESK_REVISION=2025-11-25 mcpdesk …).", markup=False)
         return
     now = server.upstream.revision
     choices = [Choice("the newest that both support", "", "negotiated on connecting")]

@@ -15,38 +15,38 @@ def duration(seconds: float) -> str:
         return f"{seconds * 1e3:.1f} ms" if seconds < 0.00995 else f"{seconds * 1e3:.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60}:{whole % 60:02} min"
-    return f"{whole // 3600}:{whole % 3600 // 60:02} h"
+    total_s = round(seconds)
+    if total_s < 3600:
+        return f"{total_s // 60}:{total_s % 60:02} min"
+    return f"{total_s // 3600}:{total_s % 3600 // 60:02} h"
 
 
 def countdown(seconds: float) -> str:
     """Format the remaining time: `0:42`, `59:59`, `1:05:00`; `now` if no time is left."""
-    whole = math.ceil(seconds)
-    if whole <= 0:
+    total_s = math.ceil(seconds)
+    if total_s <= 0:
         return "now"
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+    hours, minutes = divmod(total_s // 60, 60)
+    return f"{hours}:{minutes:02}:{total_s % 60:02}" if hours else f"{minutes}:{total_s % 60:02}"
 
 
 def since(seconds: float) -> str:
     """Format an age: `12 s`, `5 min`, `3 h 05`, `2 d 4 h`."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02}"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+    total_s = max(0, int(seconds))
+    if total_s < 60:
+        return f"{total_s} s"
+    if total_s < 3600:
+        return f"{total_s // 60} min"
+    if total_s < 86_400:
+        return f"{total_s // 3600} h {total_s % 3600 // 60:02}"
+    return f"{total_s // 86_400} d {total_s % 86_400 // 3600} h"
 
 
 def since_lasts(seconds: float) -> float:
     """Return the seconds until `since` returns another text."""
-    whole = max(0.0, seconds)
-    step = 1 if whole < 60 else 60 if whole < 86_400 else 3600
-    return step - whole % step
+    total_s = max(0.0, seconds)
+    step = 1 if total_s < 60 else 60 if total_s < 86_400 else 3600
+    return step - total_s % step
 
 
 def clock(moment: float) -> str:

@@ -44,13 +44,13 @@ def failed_code(line: LogLine) -> tuple[int, str]:
     and an empty text.
     """
     file, _, number = line.where.rpartition(":")
-    place, numbered = f'File "{file}", line {number},', re.compile(rf"❱ +{re.escape(number)}\b(.*)")
+    marker, numbered = f'File "{file}", line {number},', re.compile(rf"❱ +{re.escape(number)}\b(.*)")
     rows = mask_text(line.text).split("\n")
     for at in reversed(range(len(rows))):
-        if place in rows[at] and at + 1 < len(rows):
+        if marker in rows[at] and at + 1 < len(rows):
             return at + 1, rows[at + 1].strip()
-        if (found := numbered.search(rows[at])) is not None:
-            return at, found[1].replace("│", "").strip()
+        if (match := numbered.search(rows[at])) is not None:
+            return at, match[1].replace("│", "").strip()
     return len(rows) - 1, ""
 
 
@@ -83,10 +83,10 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
         first, *rest = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
         is_long = bool(rest)
         apart = "\n" if is_long else " "  # keep the lines of a traceback aligned
-        said = "\n".join(rest)
+        body = "\n".join(rest)
         if not first.startswith(" "):
-            said = dedent(said)  # rich indents it by its columns of time and level
-        text = (f"{first}\n{said}" if is_long else first, style)
+            body = dedent(body)  # rich indents it by its columns of time and level
+        text = (f"{first}\n{body}" if is_long else first, style)
         shown_text = Content.assemble((f"{line.level}{count}{apart}", "$text-muted"), text)
         yield LogBlock(shown_text, line, "lines" if is_long else "")
 
@@ -95,8 +95,8 @@ def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
     """Yield the log of a call below a heading with the location of the failure."""
     if logged:
         failed = failed_line(logged)
-        place = f" · {failed.where} · E opens it" if failed is not None else ""
-        yield Static(Content(f"log of this call{place}"), classes="role")
+        hint = f" · {failed.where} · E opens it" if failed is not None else ""
+        yield Static(Content(f"log of this call{hint}"), classes="role")
         yield from log_blocks(logged)
 
 

@@ -306,13 +306,13 @@ def _position(value: Any, key: str | int) -> int | None:
 def _walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     stack: list[Iterator[tuple[Path, Any]]] = [iter([(path, value)])]
     while stack:
-        found = next(stack[-1], None)
-        if found is None:
+        following = next(stack[-1], None)
+        if following is None:
             stack.pop()
             continue
-        yield found
-        if _is_container(found[1]):
-            stack.append(_below(*found))
+        yield following
+        if _is_container(following[1]):
+            stack.append(_below(*following))
 
 
 def _below(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
@@ -525,8 +525,8 @@ class JsonTree(TypedQuery, LineList):
             yield "  ✗", "lines--bad"
 
     def _search_line(self) -> Strip:
-        found = f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found"
-        tally = found if self.query_text else ""
+        status = f"{self._hit + 1} of {len(self._hits)}" if self._hits else "nothing found"
+        tally = status if self.query_text else ""
         return self._bar(f"{one_line(self.query_line)}  {tally}", "lines--head")
 
     def _bar(self, text: str, component: str) -> Strip:

@@ -321,11 +321,11 @@ class LongText(Widget):
 
     def _segments(self, text: str, y: int) -> Iterator[Segment]:
         base, at = self.rich_style, 0
-        found = text.lower() if self._words else ""
+        searched = text.lower() if self._words else ""
         is_here = self._here >= 0 and self._layout.row_of(self._here) == y
         name = "long-text--here" if is_here else "long-text--hit"
         hit = base + self.get_component_rich_style(name, partial=True)
-        while self._words and (start := found.find(self._words, at)) >= 0:
+        while self._words and (start := searched.find(self._words, at)) >= 0:
             yield Segment(text[at:start], base)
             at = start + len(self._words)
             yield Segment(text[start:at], hit)

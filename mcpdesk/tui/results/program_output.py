@@ -134,12 +134,12 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         """Wrap all lines again; the text in the top row stays there unless the end is followed."""
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
         above = sum(start == 0 or at == 0 for at, (_, start, _) in enumerate(self._rows[: top + 1]))
-        place = (above - 1, self._rows[top][1]) if top >= 0 else (0, 0)
+        position = (above - 1, self._rows[top][1]) if top >= 0 else (0, 0)
         rows = [self._rows_of(line) for line in lines]
         self._rows = [row for each in rows for row in each]
         self._unfinished_rows = len(rows[-1]) if self._unfinished_rows and rows else 0
-        now = sum(map(len, rows[: place[0]]))
-        now += sum(end <= place[1] for _, _, end in rows[place[0]]) if rows else 0
+        now = sum(map(len, rows[: position[0]]))
+        now += sum(end <= position[1] for _, _, end in rows[position[0]]) if rows else 0
         self._rows_changed(top - now)
 
     def _lines(self) -> list[str]:

@@ -94,9 +94,9 @@ class RecordTable(TypedQuery, LineList):
             return self._head()
         if y == self.size.height - 1 and self.has_query:
             style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
-            whole = 0 if self.records is None else len(self.records.rows)
-            told = f"{one_line(self.query_line)}  {len(self._order):,} of {whole:,} rows"
-            return Strip([Segment(told, style)]).adjust_cell_length(self.size.width, style)
+            total = 0 if self.records is None else len(self.records.rows)
+            message = f"{one_line(self.query_line)}  {len(self._order):,} of {total:,} rows"
+            return Strip([Segment(message, style)]).adjust_cell_length(self.size.width, style)
         return super().render_line(y - 1)
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
@@ -175,10 +175,10 @@ class RecordTable(TypedQuery, LineList):
             self._first += 1
         self.refresh()
 
-    def _is_complete(self, place: int) -> bool:
-        wanted = self._widths[place]
+    def _is_complete(self, index: int) -> bool:
+        wanted = self._widths[index]
         return any(
-            at == place and cells >= min(wanted, _GAP * 6) for at, cells in self._places(self.size.width)
+            at == index and cells >= min(wanted, _GAP * 6) for at, cells in self._places(self.size.width)
         )
 
     def action_sort(self) -> None:
@@ -193,11 +193,11 @@ class RecordTable(TypedQuery, LineList):
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the column whose header is clicked."""
-        place = event.style.meta.get("head")
-        if place is None:
+        head = event.style.meta.get("head")
+        if head is None:
             super().on_click(event)
         else:
-            self._column = place
+            self._column = head
             self.action_sort()
 
     clicks_to_choose = 2

@@ -64,10 +64,10 @@ def cell(record: Record, column: str) -> str:
 
 def in_order(rows: Iterable[int], records: Records, column: str, *, falls: bool) -> list[int]:
     """Return indexes of records sorted by a column: numbers, then texts, then records without a value."""
-    found = [(_rank(records.rows[row].get(column)), row) for row in rows]
-    present = [each for each in found if each[0][0] < _NOTHING]
+    ranked = [(_rank(records.rows[row].get(column)), row) for row in rows]
+    present = [each for each in ranked if each[0][0] < _NOTHING]
     present.sort(key=lambda each: each[0], reverse=falls)
-    return [row for _, row in present] + [row for rank, row in found if rank[0] == _NOTHING]
+    return [row for _, row in present] + [row for rank, row in ranked if rank[0] == _NOTHING]
 
 
 _NOTHING = 2

@@ -77,7 +77,7 @@ class LinkActions(Vertical):
         if self.link.message:
             yield Static(Content(clean(self.link.message)))
         yield Static(link_text(self.link.url))
-        if odd := [f"! {said}" for said in oddities(self.link.url)]:
+        if odd := [f"! {remark}" for remark in oddities(self.link.url)]:
             yield Static(Content("\n".join(odd)), classes="fault")
         with Horizontal():
             if host_of(self.link.url):

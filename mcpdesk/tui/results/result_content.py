@@ -87,8 +87,8 @@ def content_block(block: dict[str, Any]) -> Block:
         case "image" | "audio":
             return _blob(str(block.get("data", "")), mime or str(block["type"]))
         case "resource_link":
-            told = (block.get("title") or block.get("name"), mime, block.get("description"))
-            note = " · ".join(str(part) for part in told if part)
+            labels = (block.get("title") or block.get("name"), mime, block.get("description"))
+            note = " · ".join(str(part) for part in labels if part)
             return Block(BlockKind.LINK, str(block.get("uri", "")), note=note)
         case "resource":
             inner = block.get("resource")
@@ -109,10 +109,14 @@ def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Bloc
     return Block(kind, text, value, note, full_text=text, mime=mime, uri=uri)
 
 
-def table_of(structured: Any, found: Sequence[Block]) -> Records | None:
+def table_of(structured: Any, content_blocks: Sequence[Block]) -> Records | None:
     """Return the list of objects in a result's structured content or else in its JSON texts."""
-    values = [block.value for block in found if block.kind is BlockKind.JSON]
-    return records_of(structured, values) if structured is not None or len(values) == len(found) else None
+    values = [block.value for block in content_blocks if block.kind is BlockKind.JSON]
+    return (
+        records_of(structured, values)
+        if structured is not None or len(values) == len(content_blocks)
+        else None
+    )
 
 
 def looks_like_markdown(text: str) -> bool:
@@ -153,18 +157,20 @@ def _resource(contents: dict[str, Any]) -> Block:
 def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
     """Return a blob to draw: an image stays in base64, other bytes are decoded only as far as shown."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
-    told = f"{note or mime}, {size_text(size)}"
+    description = f"{note or mime}, {size_text(size)}"
     if mime.startswith("image/") and mime != _DRAWN_BY_TEXT:
-        return Block(BlockKind.IMAGE, note=told, encoded=text, mime=mime, uri=uri)
+        return Block(BlockKind.IMAGE, note=description, encoded=text, mime=mime, uri=uri)
     try:
         if mime == _DRAWN_BY_TEXT:
             drawn = base64.b64decode(text, validate=True).decode(errors="replace")
-            return text_block(drawn, mime, told, uri)
+            return text_block(drawn, mime, description, uri)
         start = base64.b64decode(text[:_START] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text, note=f"{note or mime}, not valid base64")
     cut = f", first {MAX_DUMP:,} bytes" if size > MAX_DUMP else ""
-    return Block(BlockKind.BYTES, hex_dump(start), note=f"{told}{cut}", encoded=text, mime=mime, uri=uri)
+    return Block(
+        BlockKind.BYTES, hex_dump(start), note=f"{description}{cut}", encoded=text, mime=mime, uri=uri
+    )
 
 
 def _parsed(text: str) -> Any:
@@ -200,22 +206,22 @@ def savables(result: dict[str, Any], stem: str) -> list[Savable]:
 
     `stem` names parts that have no name.
     """
-    found = blocks(result)
-    saved = [part for part in (_savable(block, stem) for block in found) if part is not None]
-    if (table := table_of(result.get("structuredContent"), found)) is not None:
+    content_blocks = blocks(result)
+    saved = [part for part in (_savable(block, stem) for block in content_blocks) if part is not None]
+    if (table := table_of(result.get("structuredContent"), content_blocks)) is not None:
         kind = f"{counted(len(table.rows), 'row')} as CSV"
         saved.append(Savable(file_name(stem, ".csv"), kind, as_csv(table.rows, table.columns).encode()))
-    report = _markdown(found, table, result).encode(errors="replace")
+    report = _markdown(content_blocks, table, result).encode(errors="replace")
     saved.append(Savable(file_name(stem, ".md"), "all of it as Markdown", report))
     saved.append(Savable(file_name(stem, ".json"), "whole result", pretty(result).encode()))
     return saved
 
 
-def _markdown(found: Sequence[Block], table: Records | None, result: dict[str, Any]) -> str:
+def _markdown(content_blocks: Sequence[Block], table: Records | None, result: dict[str, Any]) -> str:
     """Return a result as Markdown: texts, JSON in fences, and descriptions of other contents."""
     if table is not None:
         return as_table(table.rows, table.columns)
-    parts = [_markdown_part(block) for block in found]
+    parts = [_markdown_part(block) for block in content_blocks]
     return "\n\n".join(parts or [_fenced(pretty(result))]) + "\n"
 
 

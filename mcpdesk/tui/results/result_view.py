@@ -135,33 +135,35 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         """Go to the next or previous hit, with wrapping; 0 keeps the current one if it still matches."""
         texts, words = self.texts, self.query_text
         at, offset = max(0, self._hit[0]), self._hit[1]
-        found = -1
+        offset_found = -1
         for _ in range(len(texts) + 1):
             if by < 0:
-                found = texts[at].find(words, len(texts[at].text) if offset < 0 else offset, forward=False)
+                offset_found = texts[at].find(
+                    words, len(texts[at].text) if offset < 0 else offset, forward=False
+                )
             else:
-                found = texts[at].find(words, max(0, offset + by))
-            if found >= 0:
+                offset_found = texts[at].find(words, max(0, offset + by))
+            if offset_found >= 0:
                 break
             at, offset = (at + (by or 1)) % len(texts), -1
-        self._hit = (at, found) if found >= 0 else (-1, -1)
+        self._hit = (at, offset_found) if offset_found >= 0 else (-1, -1)
         self._show_hits()
-        if found >= 0:
-            row = texts[at].row_of(found)
+        if offset_found >= 0:
+            row = texts[at].row_of(offset_found)
             self.call_after_refresh(self._reveal, texts[at], row)
 
     def _show_hits(self) -> None:
         texts, words, (at, offset) = self.texts, self.query_text, self._hit
-        for place, text in enumerate(texts):
-            text.mark(words, offset if place == at else -1)
+        for index, text in enumerate(texts):
+            text.mark(words, offset if index == at else -1)
         if not words:
             self._show_tally("")
         elif offset < 0:
             self._show_tally("nothing found")
         else:
             before = sum(text.count(words) for text in texts[:at]) + texts[at].count(words, offset)
-            whole = sum(text.count(words) for text in texts)
-            self._show_tally(f"{before + 1:,} of {whole:,}")
+            total = sum(text.count(words) for text in texts)
+            self._show_tally(f"{before + 1:,} of {total:,}")
 
     def _show_tally(self, tally: str) -> None:
         self.query_status = f"{one_line(self.query_line)}  {tally}" if self.has_query else ""
@@ -303,12 +305,12 @@ class ResultView(Vertical):
         the previous call `before`, are shown below.
         """
         result = outcome.result
-        found = [] if result is None else blocks(result)
-        drawn = _error_lines(outcome) if result is None else _widgets(result, found)
+        content_blocks = [] if result is None else blocks(result)
+        drawn = _error_lines(outcome) if result is None else _widgets(result, content_blocks)
         named = [Static(Content(f"⚠ {one_line(each)}"), classes="fault") for each in faults]
         await self._put([*named, *drawn, *logged_lines(logged), *differences(before, outcome)])
         structured = None if result is None else result.get("structuredContent")
-        self._load(structured, marks, outcome, table_of(structured, found))
+        self._load(structured, marks, outcome, table_of(structured, content_blocks))
 
     def _page(self, tab: int) -> str:
         """Return the id of the widget to show for a tab."""
@@ -469,17 +471,17 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
         yield JsonTree(error["data"], classes="block")
 
 
-def _widgets(result: dict[str, Any], found: Sequence[Block]) -> Iterator[Widget]:
+def _widgets(result: dict[str, Any], content_blocks: Sequence[Block]) -> Iterator[Widget]:
     if result.get("isError"):
         yield Static(Content("✗ the tool reports an error"), classes="error")
         yield from offer_older(content_text(result) or "")
-    for block in found[:MAX_BLOCKS]:
+    for block in content_blocks[:MAX_BLOCKS]:
         if block.note and block.kind is not BlockKind.IMAGE:
             yield Static(Content(one_line(block.note)), classes="note")
         yield _widget(block)
-    if len(found) > MAX_BLOCKS:
-        yield Static(Content(f"… {len(found) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
-    if not found:
+    if len(content_blocks) > MAX_BLOCKS:
+        yield Static(Content(f"… {len(content_blocks) - MAX_BLOCKS:,} more blocks in Raw"), classes="note")
+    if not content_blocks:
         yield Static(Content("no content"), classes="note")
 
 
@@ -579,14 +581,14 @@ def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
     """Return path -> violation of the schema by the value; empty if the schema cannot be compiled."""
     if not schema or value is None:
         return {}
-    found: dict[Path, str] = {}
+    marks: dict[Path, str] = {}
     for failure in schema_failures(schema, value, MAX_MARKS):
         path, message = failure.path, failure.message
         parent = _part(value, path[:-1])
         if path and isinstance(parent, dict) and path[-1] not in parent:
             path, message = path[:-1], f"{path[-1]} {message}"
-        found.setdefault(path, message)
-    return found
+        marks.setdefault(path, message)
+    return marks
 
 
 def _part(value: Any, path: Path) -> Any:

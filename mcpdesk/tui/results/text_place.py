@@ -52,18 +52,18 @@ class KeepsTextPlace(VerticalScroll):
 
         If `y` is between two blocks, the block is the next one. None at the beginning.
         """
-        found: Widget | None = None
+        nearest: Widget | None = None
         region, blocks = Region(), list(self.displayed_children)
         while y > 0 and blocks:
             below = (each for each in blocks if self._region_of(each).bottom > y)
             block = next(below, None)
             if block is None:
                 break
-            found, region = block, self._region_of(block)
+            nearest, region = block, self._region_of(block)
             blocks = list(block.displayed_children)
-        if found is None:
+        if nearest is None:
             return None
-        return found, max(0.0, (y - region.y) / max(1, region.height))
+        return nearest, max(0.0, (y - region.y) / max(1, region.height))
 
     def _region_of(self, block: Widget) -> Region:
         """Return the region of a block relative to the content."""

@@ -103,13 +103,13 @@ class InboxPanel(Section[Question]):
         return f"{peer} through {tool} of {server}{on_replica(row.replica)}", in_full(row)
 
     def copies_of(self, row: Question) -> list[Choice]:
-        whole, end = plain(row), ended_line(row)
-        return [Choice("question and answer", whole, whole, "q"), Choice("how it ended", end, end, "e")]
+        text, end = plain(row), ended_line(row)
+        return [Choice("question and answer", text, text, "q"), Choice("how it ended", end, end, "e")]
 
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        found = {one.id: absence(one, view.clients, now) for one in self.rows}
-        absences = {number: why for number, why in found.items() if why}
+        absent = {one.id: absence(one, view.clients, now) for one in self.rows}
+        absences = {number: why for number, why in absent.items() if why}
         if absences != self._absences:
             self._absences = absences
             self.update_ages()

@@ -86,8 +86,8 @@ def title_of(client: ClientView) -> str:
     """Return the title of a client: `claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
     if not client.transport:  # the sum of clients that are not kept
         return one_line(f"{client.name} · {client.server}")
-    spoken = with_era(client.revision) or "no message yet"
-    return one_line(f"{client.name} · {client.server} over {client.transport} · {spoken}")
+    revision = with_era(client.revision) or "no message yet"
+    return one_line(f"{client.name} · {client.server} over {client.transport} · {revision}")
 
 
 def seen_text(client: ClientView, now: float) -> str:
@@ -143,16 +143,16 @@ def _client_facts(
         [f"last listed: {client.tools.value}" if client.tools != "never listed" else "never listed"],
     )
     if used:
-        told = " · ".join(_cut([_used(*each) for each in used]))
+        usage_text = " · ".join(_cut([_used(*each) for each in used]))
         has_more = sum(tally.calls for _, tally in used) > client.calls
-        yield "tools used", [f"{told} (by all connections of this name)" if has_more else told]
+        yield "tools used", [f"{usage_text} (by all connections of this name)" if has_more else usage_text]
     if detail.session is not None:
         yield "session", list(_session(detail.session, detail.session_ttl_s, now - client.opened))
     else:
         yield "connected", [since((client.left or now) - client.opened)]
-    heard = ["changes of every list"] if detail.hears_changes else []
-    if heard or detail.subscribed:
-        yield "notified of", _cut([*heard, *detail.subscribed])
+    subscriptions = ["changes of every list"] if detail.hears_changes else []
+    if subscriptions or detail.subscribed:
+        yield "notified of", _cut([*subscriptions, *detail.subscribed])
     if detail.listens:
         yield "listens to", _cut([", ".join(one) or "nothing" for one in detail.listens])
     if detail.running:
@@ -194,8 +194,8 @@ def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
         left = f"last used {idle} ago, ends in {since(session.left_s)} unless used"
     yield f"open for {since(age_s)} · {left} · session_ttl_s {ttl_s:g}"
     standing = "GET stream open" if session.has_standing else "no GET stream"
-    kept = f"{session.kept_events} kept events, {size_text(session.kept_bytes)}"
-    yield f"{standing} · {counted(session.streams, 'stream')} in all · {kept}"
+    events_text = f"{session.kept_events} kept events, {size_text(session.kept_bytes)}"
+    yield f"{standing} · {counted(session.streams, 'stream')} in all · {events_text}"
 
 
 def _running(call: RunningCall) -> str:
@@ -367,8 +367,8 @@ class ClientsPane(ColumnSection[ClientView], Pane):
             return since_lasts(self.now - row.left)
         if row.running or row.transport == "http":
             return TICK_S  # duration of its calls, and last use of its session
-        heard = self.now if row.seen is None else row.seen
-        return min(since_lasts(self.now - row.opened), since_lasts(self.now - heard))
+        last_seen = self.now if row.seen is None else row.seen
+        return min(since_lasts(self.now - row.opened), since_lasts(self.now - last_seen))
 
     def update_ages(self) -> None:
         super().update_ages()
@@ -410,10 +410,10 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     def _how_to_connect(self, view: CoreView, server: ServerView, width: int) -> Content:
         if not server.location:
             return Content("\n".join(map(clean, server.problems)))
-        place = server.location if server.upstream is None else f"-- {server.location}"
+        target = server.location if server.upstream is None else f"-- {server.location}"
         lessons = [("Claude Code", self._configs.lines(view, server, "claude-code", width))]
         if server.is_started:
-            command = shown_command(f"mcpdesk stdio {place}", view.api_key, width)
+            command = shown_command(f"mcpdesk stdio {target}", view.api_key, width)
             lessons.append(("Any client that starts its servers itself", command))
         if server.url or not server.is_started:
             lessons.append(("By hand", self._configs.lines(view, server, "curl", width)))

@@ -51,9 +51,9 @@ class DifferenceList(LineList):
 
     DEFAULT_CSS = "DifferenceList { height: auto; max-height: 100%; min-height: 1; }"
 
-    def __init__(self, found: Sequence[tuple[str, Difference]]) -> None:
+    def __init__(self, pairs: Sequence[tuple[str, Difference]]) -> None:
         super().__init__()
-        self._lines = list(_lines(found))
+        self._lines = list(_lines(pairs))
         self._rows: list[list[Span]] = []
         self._width = 0
 
@@ -132,15 +132,15 @@ def _compared(message: Any) -> Any:
     """Return a message without the members that always differ."""
     if not isinstance(message, dict):
         return message
-    kept = {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
-    match kept.get("params"):
+    compared = {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
+    match compared.get("params"):
         case {"_meta": {"progressToken": _, **meta}, **params}:  # each call has a new token
-            kept["params"] = {**params, "_meta": meta}
-    return kept
+            compared["params"] = {**params, "_meta": meta}
+    return compared
 
 
-def _lines(found: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
-    for side, each in found:
+def _lines(pairs: Sequence[tuple[str, Difference]]) -> Iterator[_Line]:
+    for side, each in pairs:
         yield one_line(f"{side} {path_text(each.path)}")
         lines = _changed_lines(each)
         if lines is None:
@@ -153,9 +153,9 @@ def _value(value: Any) -> str | None:
     return None if value is NOTHING else one_line(compact(value)[:_SHOWN])
 
 
-def _changed_lines(found: Difference) -> Iterator[_Line] | None:
+def _changed_lines(difference: Difference) -> Iterator[_Line] | None:
     """Yield the changed lines of two multi-line texts; None for other values and for very long texts."""
-    before, after = found.before, found.after
+    before, after = difference.before, difference.after
     if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
         return None
     old, new = before.split("\n"), after.split("\n")

@@ -116,8 +116,8 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         return
     if view.silent_s:
         tip = "The core hangs or is stopped; this is its last known state"
-        told = f"▲ no answer for {view.silent_s} s"
-        yield _part(told, "bold $text-error", SHOW_LOGS, tip, told, 100)
+        status = f"▲ no answer for {view.silent_s} s"
+        yield _part(status, "bold $text-error", SHOW_LOGS, tip, status, 100)
         return
     if any(one.state in ALARMS for one in view.replicas):
         yield replicas_part(view.replicas)
@@ -127,10 +127,10 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
     if view.stuck is not None:
         start = f"▲ loop stuck {view.stuck.seconds:.1f} s"
         tool = f"in {view.stuck.tool}" if view.stuck.tool else ""
-        place = " ".join(("", *filter(None, (tool, view.stuck.where))))
+        location = " ".join(("", *filter(None, (tool, view.stuck.where))))
         tip = "Hosted code blocks the core; calls wait until it returns"
-        short = start + one_line(place, 32)
-        yield _part(start + one_line(place), "bold $text-error", SHOW_LOGS, tip, short, 100)
+        short = start + one_line(location, 32)
+        yield _part(start + one_line(location), "bold $text-error", SHOW_LOGS, tip, short, 100)
         return
     if server is not None and server.upstream is not None:
         yield from _upstream(server.upstream)
@@ -157,9 +157,9 @@ def replicas_part(replicas: Sequence[ReplicaView]) -> LinePart:
     if not alarms:
         return _part(_count(count, "replica"), "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", 45)
     living = sum(one.state is ReplicaState.LIVING for one in replicas)
-    told = f"✕ {living} of {count} replicas"
+    status = f"✕ {living} of {count} replicas"
     names = one_line(", ".join(one.name for one in replicas if one.state is alarms[0]), 30)
-    return _part(f"{told}: {names} {ALARMS[alarms[0]]}", "bold $text-error", ABOUT_SERVER, tip, told, 96)
+    return _part(f"{status}: {names} {ALARMS[alarms[0]]}", "bold $text-error", ABOUT_SERVER, tip, status, 96)
 
 
 ALARMS: Final = {
@@ -182,19 +182,19 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
     yield _part(word + revision, style, ABOUT_SERVER, "I shows details", word, 90)
-    place = Content.styled(f"  {one_line(upstream.location, 60)} ", "$text-muted")
-    yield LinePart(place, ABOUT_SERVER, "Where it runs", Content(""), 30)
+    location = Content.styled(f"  {one_line(upstream.location, 60)} ", "$text-muted")
+    yield LinePart(location, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
 
 def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
     """Yield clients and message rate. `peers` are the numbers of connected and of quiet clients."""
     here, quiet = peers
-    told, short = _count(here, "client"), f"{here}⇄"
+    status, short = _count(here, "client"), f"{here}⇄"
     if quiet:
-        told = f"{told} + {quiet} quiet" if here else f"{_count(quiet, 'client')}, quiet"
+        status = f"{status} + {quiet} quiet" if here else f"{_count(quiet, 'client')}, quiet"
         short = f"{here}/{here + quiet}⇄"
     action, tip = "screen.show_screen('clients')", f"Connected clients: {here}, of which {quiet} quiet"
-    yield _part(told, "", action, tip, short, 40, right=True)
+    yield _part(status, "", action, tip, short, 40, right=True)
     now = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
     text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
@@ -207,19 +207,19 @@ def _holding(held: HoldView) -> Iterator[LinePart]:
     action = "screen.show_screen('traffic')"
     if held.rule or held.messages:
         count = len(held.messages)
-        told, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
+        status, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
         tip = f"Messages that match a filter are held for you: H in Traffic\n{one_line(held.rule, 200)}"
-        yield _part(told, "bold $text-warning", action, tip, short, 78, right=True)
+        yield _part(status, "bold $text-warning", action, tip, short, 78, right=True)
     if count := len(held.canned):
         which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in held.canned)
         tip = f"Answered with a recorded response, whatever the arguments: M in Traffic ends it\n{which}"
         yield _part(f"M {count} mocked", "bold $text-warning", action, tip, f"M{count}", 77, right=True)
     if held.faults:
-        told, short = (
+        status, short = (
             (f"↯ {_count(held.struck, 'fault')}", f"↯{held.struck}") if held.struck else ("↯ faults", "↯")
         )
         tip = f"Faults are injected by rule: B in Traffic\n{one_line(held.faults, 200)}"
-        yield _part(told, "bold $text-warning", action, tip, short, 76, right=True)
+        yield _part(status, "bold $text-warning", action, tip, short, 76, right=True)
 
 
 def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:
@@ -310,10 +310,10 @@ class NewsRow(PartLine):
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
         more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " messages ")
         room = self.size.width - more.cell_length - cell_len(hint) - len(" 12:03:40 ! ")
-        told = shortened(text, max(20, room), REASON_TAIL) + hint
-        said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), told)
+        news_text = shortened(text, max(20, room), REASON_TAIL) + hint
+        news = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), news_text)
         action = "app.show_news"
-        self.show([LinePart(said, action, rank=90), LinePart(more, action, rank=50, right=True)])
+        self.show([LinePart(news, action, rank=90), LinePart(more, action, rank=50, right=True)])
 
 
 NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}

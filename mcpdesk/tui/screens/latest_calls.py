@@ -34,8 +34,8 @@ def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchang
         info = index.connections.get(table.connection[row])
         if info is None or not is_wanted(info, *table.labels[table.label[row]]):
             continue
-        if (found := index.exchange(row)).part_of is None:
-            yield found
+        if (exchange := index.exchange(row)).part_of is None:
+            yield exchange
             most -= 1
         if most <= 0:
             return
@@ -57,12 +57,12 @@ def latest_lines(
 
 def _line(index: Index, call: Exchange, title: str, width: int, now: float) -> Content:
     """Format a call: `17:04:07  price  334 µs ✓ article="lamp" → 19.90 EUR`."""
-    said, name = summary(index, call), one_line(title, _NAME_CELLS)
-    sign, style = ("✗", "$text-error") if said.has_failed else ("✓", "$text-success")
+    texts, name = summary(index, call), one_line(title, _NAME_CELLS)
+    sign, style = ("✗", "$text-error") if texts.has_failed else ("✓", "$text-success")
     if call.response is None:
         sign, style = ("…", "$text-warning") if call.ended is None else ("⊘", "$text-warning")
     named = name + " " * (_NAME_CELLS - cell_len(name))
     head = f"{clock(call.started)[:8]}  {named} {duration(call.elapsed(now)):>8} "
-    told = " → ".join(filter(None, (said.asked, said.answered)))
+    summary_text = " → ".join(filter(None, (texts.asked, texts.answered)))
     room = max(1, width - cell_len(head) - 2)
-    return Content.assemble((head, "$text-muted"), (sign, style), " ", one_line(told, room))
+    return Content.assemble((head, "$text-muted"), (sign, style), " ", one_line(summary_text, room))

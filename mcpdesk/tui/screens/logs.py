@@ -73,8 +73,8 @@ class LogFilter:
             return False
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
             return False
-        told = (line.text, line.source, line.where, line.server, line.trace, line.replica)
-        return has_words(self.words, told)
+        searched = (line.text, line.source, line.where, line.server, line.trace, line.replica)
+        return has_words(self.words, searched)
 
 
 def rank(level: str) -> int:
@@ -506,17 +506,17 @@ class LogsPane(FilterPane, Pane):
         If no line names it, select the first line its server wrote during the call.
         """
         self.show_view(self.link.view())
-        found = lines_of(self.listing.lines, exchange)
-        if not found:
+        lines = lines_of(self.listing.lines, exchange)
+        if not lines:
             return
-        if (call := found[0].call) == (exchange.connection, exchange.id):
+        if (call := lines[0].call) == (exchange.connection, exchange.id):
             self._narrow(call=call, level=LEVELS[0], source="", words=())
             self.listing.cursor = 0
             return
         self._narrow(call=None)
-        if found[0] not in self.listing.entries:
+        if lines[0] not in self.listing.entries:
             self.listing.narrow(LogFilter())
-        self.listing.cursor = self.listing.rows.index(self.listing.entry_of(found[0]))
+        self.listing.cursor = self.listing.rows.index(self.listing.entry_of(lines[0]))
         self.listing.cursor_was_moved()
 
     @on(LogList.Opened)
@@ -540,8 +540,8 @@ class LogsPane(FilterPane, Pane):
         line = self.listing.selected
         if line is None:
             return
-        text, whole = _shown(line.text), _full_text(line)
-        choices = [Choice("text", text, text, "t"), Choice("line", whole, whole, "l")]
+        text, full_text = _shown(line.text), _full_text(line)
+        choices = [Choice("text", text, text, "t"), Choice("line", full_text, full_text, "l")]
         if line.where:
             choices.append(Choice("place", line.where, line.where, "p"))
         await self.app.copy_one_of(choices)
@@ -585,8 +585,8 @@ def _status(rows: LogList) -> Content:
 def _empty(rows: LogList) -> Content:
     level = rows.filter.level
     if rows.lines and level != LEVELS[0]:
-        told = f"No line matches the filter, which shows level {level} and above."
-        return Content(f"{told}\nEsc shows all, l the lines of the next level.")
+        message = f"No line matches the filter, which shows level {level} and above."
+        return Content(f"{message}\nEsc shows all, l the lines of the next level.")
     if rows.lines:
         return Content("No line matches the filter. Esc shows all.")
     return Content(
@@ -597,12 +597,12 @@ def _empty(rows: LogList) -> Content:
 def _detail(line: LogLine | None) -> Content:
     if line is None:
         return Content("")
-    place = "  ".join(
+    location = "  ".join(
         part
         for part in (line.replica, line.server, line.source, line.where, line.trace and f"trace {line.trace}")
         if part
     )
-    head = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(place)}", "$text-muted")
+    head = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(location)}", "$text-muted")
     return Content("\n").join([head, Content(clean(_shown(line.text)))])
 
 

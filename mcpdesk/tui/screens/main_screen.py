@@ -100,12 +100,12 @@ class MainScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
 
     def __init__(
-        self, link: Link, desk: DeskFunctions, panes: Panes = PANES, place: ScreenPlace | None = None
+        self, link: Link, desk: DeskFunctions, panes: Panes = PANES, position: ScreenPlace | None = None
     ) -> None:
         super().__init__()
         self.link = link
         self.desk = desk
-        self._position = place or ScreenPlace()
+        self._position = position or ScreenPlace()
         self.server = self._position.server
         self.questions = WaitingQuestions(link, self._position.opened)
         self.refresher = ScreenRefresher(self, link, self.refresh_view, lambda: self.is_calm, self._tick_s)
@@ -489,7 +489,7 @@ class MainScreen(Screen[None]):
         ]
         for strip in (self.pane or self).query(TabStrip):
             if strip.is_on_screen and not strip.can_focus:
-                seen += [(TabTarget(strip, at), place) for at, place in enumerate(strip.places())]
+                seen += [(TabTarget(strip, at), region) for at, region in enumerate(strip.places())]
         chosen = await self.app.push_screen_wait(JumpScreen([each for each in seen if each[1]]))
         if isinstance(chosen, TabTarget):
             chosen.strip.pick(chosen.at)

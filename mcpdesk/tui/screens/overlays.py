@@ -53,7 +53,7 @@ class HelpScreen(PageDialog):
         super().__init__("Keys")
         self.groups: dict[str, list[Row]] = {}
         """Title and rows of each group, in the order of their first action."""
-        for action in (found.action for found in reachable(about, root)):
+        for action in (entry.action for entry in reachable(about, root)):
             row = (key_names(action.keys), action.title, action.help)
             self.groups.setdefault(action.group, []).append(row)
         self.groups["Everywhere"] = list(EVERYWHERE)
@@ -107,9 +107,9 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
 
     def compose(self) -> ComposeResult:
         """Compose a letter at the top left of each target."""
-        for letter, place in zip(self.targets, self._offsets, strict=False):
+        for letter, offset in zip(self.targets, self._offsets, strict=False):
             label = Static(letter, classes="letter", markup=False)
-            label.styles.offset = place
+            label.styles.offset = offset
             yield label
         yield Static("a letter jumps there · a digit shows that screen · esc stays", classes="hint")
 
@@ -131,13 +131,13 @@ _MOST_COPIED = 10_000
 class NewsScreen(PageDialog):
     """Recent news, the newest first, and the text copied last."""
 
-    def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
-        """Create the dialog; `told` has Unix time in seconds, severity and text, the oldest first.
+    def __init__(self, news: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
+        """Create the dialog; `news` has Unix time in seconds, severity and text, the oldest first.
 
         `dropped` is the number of older news items that are no longer stored.
         """
         super().__init__("Messages")
-        self._news = list(told)
+        self._news = list(news)
         self._copied = copied
         self._dropped = dropped
 

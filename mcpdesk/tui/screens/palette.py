@@ -276,13 +276,13 @@ async def open_palette(app: DeskApp) -> None:
 
 def action_choices(app: DeskApp) -> Iterator[Choice]:
     """Yield one choice per available action, focused context first."""
-    for found in reachable(app.main, app.main.pane):
-        if found.action.name != "palette":
-            action = found.action
+    for entry in reachable(app.main, app.main.pane):
+        if entry.action.name != "palette":
+            action = entry.action
             keys = key_name(action.keys.partition(",")[0])
-            told = f"{action.group} · {action.help or action.title}"
+            help_text = f"{action.group} · {action.help or action.title}"
             hint, words = action.help or action.group, WORDS.get(action.id, "")
-            yield Choice(name_of(action), partial(_run, app, found), hint, keys, told, words)
+            yield Choice(name_of(action), partial(_run, app, entry), hint, keys, help_text, words)
 
 
 def other_choices(app: DeskApp) -> Iterator[Choice]:
@@ -292,10 +292,10 @@ def other_choices(app: DeskApp) -> Iterator[Choice]:
         return
     for screen in (name for name in ELSEWHERE if name in app.main.panes and name != app.main.shown):
         for action in (BY_ID[f"{screen}.{name}"] for name in ELSEWHERE[screen]):
-            told = f"{action.group} · {action.help}"
+            help_text = f"{action.group} · {action.help}"
             keys = f"{SCREENS[screen].keys} {key_name(action.keys)}"
             run, words = partial(_run_on, app, screen, action), WORDS.get(action.id, "")
-            yield Choice(name_of(action), run, action.help, keys, told, words)
+            yield Choice(name_of(action), run, action.help, keys, help_text, words)
 
 
 def item_choices(app: DeskApp) -> Iterator[Choice]:
@@ -314,9 +314,12 @@ def _items_of(app: DeskApp, server: str, where: str) -> Iterator[Choice]:
         if not item.problem or item.stale:
             label = f"{VERBS[item.kind]} {item.name}{where}"
             title = item.title if item.title != item.name else item.kind.value
-            told = item.description or title
+            description = item.description or title
             yield Choice(
-                label, partial(_open, app, server, item.kind, item.name), told, help=f"{title} · {told}"
+                label,
+                partial(_open, app, server, item.kind, item.name),
+                description,
+                help=f"{title} · {description}",
             )
 
 
@@ -326,8 +329,8 @@ def theme_choices(app: DeskApp) -> Iterator[Choice]:
         yield Choice(f"Theme {name}", partial(_use_theme, app, name), "Draw the screen in this theme")
 
 
-async def _run(app: DeskApp, found: Reachable) -> None:
-    await app.run_action(found.action.name, default_namespace=found.owner)
+async def _run(app: DeskApp, entry: Reachable) -> None:
+    await app.run_action(entry.action.name, default_namespace=entry.owner)
 
 
 async def _run_on(app: DeskApp, screen: str, action: Action) -> None:

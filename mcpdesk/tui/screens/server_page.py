@@ -59,9 +59,11 @@ def server_choice(server: ServerView) -> Choice:
     if upstream.state == "ready":
         return Choice(server.name, server.name, server.location)
     word, _ = upstream_state(upstream)
-    told = f"{reason.rstrip('.')}. {upstream.hint}" if reason and upstream.hint else reason or upstream.hint
+    help_text = (
+        f"{reason.rstrip('.')}. {upstream.hint}" if reason and upstream.hint else reason or upstream.hint
+    )
     return Choice(
-        server.name, server.name, f"{word} · {reason or server.location}", help=told or server.location
+        server.name, server.name, f"{word} · {reason or server.location}", help=help_text or server.location
     )
 
 

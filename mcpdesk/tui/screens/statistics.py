@@ -146,8 +146,8 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
 
     def fetch(self) -> Sequence[StatisticsRow]:
         """Return the rows, the total first."""
-        found = rows_of(self._statistics, self.subject, self._costs.now())
-        first, *others = found
+        counted = rows_of(self._statistics, self.subject, self._costs.now())
+        first, *others = counted
         column = self.table[self.order]
         rows = [first, *sorted(others, key=column.order)] if others else []
         self.cells = {self.keys_of(row)[0]: tuple(each.text(row, 0.0) for each in self.table) for row in rows}
@@ -229,8 +229,8 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         if row is None or row.name == OTHER:
             return
         await self.app.main.show_screen("traffic")
-        kept = "method" if row.name in methods.CALLS else _FILTERS[self.subject]
-        query = "" if row.name in (ALL, ALL_REQUESTS) else f"{kept}:{quoted(row.name)}"
+        field = "method" if row.name in methods.CALLS else _FILTERS[self.subject]
+        query = "" if row.name in (ALL, ALL_REQUESTS) else f"{field}:{quoted(row.name)}"
         cast("TrafficPane", self.app.main.pane).show_only(query)
 
     @work

@@ -158,9 +158,9 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         """Return the drafts of all items, and the open item, for a rebuilt screen."""
         return self._drafts, self.item
 
-    def return_to(self, place: tuple[Drafts, CatalogueItem | None]) -> None:
+    def return_to(self, position: tuple[Drafts, CatalogueItem | None]) -> None:
         """Restore the state that `position` returned."""
-        self._drafts, item = place
+        self._drafts, item = position
         if item is not None:
             self._open(self._selected_item(item.kind, item.name))
 
@@ -371,10 +371,10 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         await replay.run(self._saves.changed)
         if self._saves.update_page is None:
             is_broken = save.is_broken
-            told = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_broken}"
+            title = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
             self.app.main.refresher.refresh()  # show the news of the save itself first
-            self.app.notify(one_line(f"{told} · R shows it"), severity=severity, markup=False)
+            self.app.notify(one_line(f"{title} · R shows it"), severity=severity, markup=False)
 
     def action_edit_source(self) -> None:
         """Open the user's editor at the failure of the last call, with the focused result, or at the item."""
@@ -383,11 +383,11 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         if result.has_focus_within and not failed and (shown := result.shown_text()) is not None:
             edit_text(self.app, *shown)
             return
-        place = None if draft is None else draft.location
-        if place is None:
+        location = None if draft is None else draft.location
+        if location is None:
             self.app.notify("This item has no file here.", markup=False)
             return
-        edit(self.app, *place)
+        edit(self.app, *location)
 
     def action_to_result(self) -> None:
         """Focus the result."""
@@ -437,8 +437,8 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         server, item = self.server, self.item
         self.app.notify(one_line(f"Reconnecting to {server} with {OLDER}."), markup=False)
         if not await speak_older(self._link, server):
-            told = f"{server} is not ready with {OLDER}: the call was not made"
-            self.app.notify(one_line(told), severity="warning", markup=False)
+            message = f"{server} is not ready with {OLDER}: the call was not made"
+            self.app.notify(one_line(message), severity="warning", markup=False)
         elif item is not None and self._shows(server, item):
             self.action_again()
         else:

@@ -82,12 +82,12 @@ def frame_heading(index: Index, number: int) -> str:
     frame = index.frame(number)
     if frame is None:
         return "this frame is no longer in memory, nor in a file"
-    heading, kept = f"frame {number} as it passed, {size_text(frame.size)}", len(index.frame_bytes(number))
-    if kept < frame.size and not index.is_here(number):
+    heading, size = f"frame {number} as it passed, {size_text(frame.size)}", len(index.frame_bytes(number))
+    if size < frame.size and not index.is_here(number):
         return f"{heading}: loading the rest from its core"
-    if kept < frame.size:
-        heading += f", of which {size_text(kept)} were kept"
-    return heading + (": its beginning · v shows all, y copies it" if kept > SHOWN_BYTES else "")
+    if size < frame.size:
+        heading += f", of which {size_text(size)} were kept"
+    return heading + (": its beginning · v shows all, y copies it" if size > SHOWN_BYTES else "")
 
 
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
@@ -95,12 +95,12 @@ def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
 
     Changed messages have their old and new text.
     """
-    found = dict[str, Any]()
+    tree = dict[str, Any]()
     for one in held_messages(index, exchange):
         texts = {"was": one.was, "became": one.now}
         title = f"{one.side} {one.how} after {duration(one.held_s)}"
-        found[title] = {name: value for name, value in texts.items() if value is not None} or None
-    return found
+        tree[title] = {name: value for name, value in texts.items() if value is not None} or None
+    return tree
 
 
 MAX_PARTS = 50
@@ -112,12 +112,12 @@ _VERDICT_STYLES = {
 }
 
 
-def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
+def http_text(index: Index, operation: Exchange, schema: Any = None) -> Content:
     """Return the HTTP requests and responses of an exchange and its parts; a note without HTTP."""
-    ones = [whole, *(index.exchange(row) for row in whole.parts[-MAX_PARTS:])]
+    ones = [operation, *(index.exchange(row) for row in operation.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
     for one in ones:
-        texts = list(_blocks(index, one, schema if one.method == whole.method else None))
+        texts = list(_blocks(index, one, schema if one.method == operation.method else None))
         if texts and len(ones) > 1:
             texts.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
         blocks += texts
@@ -136,8 +136,8 @@ def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
 
 
 def _unchecked_block(index: Index, one: Exchange, frame: int | None) -> Iterator[Content]:
-    if frame is not None and (said := http(index, one, frame)) is not None:
-        yield _block(said[0], [Checked(name, value) for name, value in said[1]])
+    if frame is not None and (http_note := http(index, one, frame)) is not None:
+        yield _block(http_note[0], [Checked(name, value) for name, value in http_note[1]])
 
 
 def _block(line: str, headers: list[Checked]) -> Content:
@@ -173,26 +173,26 @@ MAX_STEPS = 100
 """Maximum steps that are shown; the newest."""
 
 
-def steps(index: Index, whole: Exchange, schema: Any = None) -> dict[str, Any]:
+def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, Any]:
     """Return title -> contents of each step. `schema` is the input schema of the called tool, if known."""
-    return {title: _step(index, one, whole, schema) for one, title in _titled(index, whole)}
+    return {title: _step(index, one, operation, schema) for one, title in _titled(index, operation)}
 
 
-def title_of(index: Index, whole: Exchange, number: int) -> str | None:
+def title_of(index: Index, operation: Exchange, number: int) -> str | None:
     """Return the title of an exchange in `steps`; None if it is not shown."""
-    return next((title for one, title in _titled(index, whole) if one.number == number), None)
+    return next((title for one, title in _titled(index, operation) if one.number == number), None)
 
 
-def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
+def _titled(index: Index, operation: Exchange) -> list[tuple[Exchange, str]]:
     """Return the exchanges of an operation in the order they ended, each with its title."""
     rounds = 0
     titled: list[tuple[float, Exchange, str]] = []
-    for row in (whole.number, *whole.parts):
-        one = whole if row == whole.number else index.exchange(row)
-        repeats = is_round(one, whole)
+    for row in (operation.number, *operation.parts):
+        one = operation if row == operation.number else index.exchange(row)
+        repeats = is_round(one, operation)
         rounds += repeats
-        what = f"round {rounds}" if repeats and whole.rounds > 1 else one.method
-        begun = "" if one is whole else f"at +{duration(max(0.0, one.started - whole.started))}, "
+        what = f"round {rounds}" if repeats and operation.rounds > 1 else one.method
+        begun = "" if one is operation else f"at +{duration(max(0.0, one.started - operation.started))}, "
         ended = _ended(index, one)
         titled.append((ended, one, f"{what} #{one.id} · {begun}{_outcome(one, ended)}"))
     titled.sort(key=lambda step: step[0])
@@ -201,8 +201,8 @@ def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
 
 def _ended(index: Index, one: Exchange) -> float:
     """Return when this step alone ended; infinity while it is running."""
-    kept = None if one.response is None else index.frame(one.response)
-    ended = kept.time if kept else one.ended
+    stored_frame = None if one.response is None else index.frame(one.response)
+    ended = stored_frame.time if stored_frame else one.ended
     return inf if ended is None else ended
 
 
@@ -213,14 +213,14 @@ def _outcome(one: Exchange, ended: float) -> str:
     return f"{words} after {duration(max(0.0, ended - one.started))}"
 
 
-def _step(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str, Any]:
+def _step(index: Index, one: Exchange, operation: Exchange, schema: Any) -> dict[str, Any]:
     """Return a step: first its most important members, then its full messages."""
-    repeats = is_round(one, whole)
+    repeats = is_round(one, operation)
     request = _message(index, one, one.request, schema if repeats else None)
     response = _message(index, one, one.response)
     if repeats:
         parts = _answers(request) | _input_requests(response)
-    elif one.direction is not whole.direction:
+    elif one.direction is not operation.direction:
         parts = {"question": _member(request, "params"), "answer": _member(response, "result", "error")}
     else:
         parts = {"result": _member(response, "result", "error")}

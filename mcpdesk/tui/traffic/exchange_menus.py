@@ -103,22 +103,26 @@ def write(link: Link, numbers: Sequence[int], format_name: str) -> str:
     Test cases are written to one file per server. Raises: OSError.
     """
     index = link.traffic
-    whole = with_parts(index, numbers)
+    chosen_exchanges = with_parts(index, numbers)
     if format_name == _CASES and (recorder := _case_recorder()) is not None:
         folders = {one.name: one.folder for one in link.view().servers if one.folder}
-        return recorder.save(index, whole, folders, link.questions())
+        return recorder.save(index, chosen_exchanges, folders, link.questions())
     exporter = next((each for each in _exporters() if each.name == format_name), None)
     path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{exporter.ending if exporter else '.jsonl'}"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         if exporter is not None:
-            file.writelines(exporter.write(index, whole, logs_of(link)))
+            file.writelines(exporter.write(index, chosen_exchanges, logs_of(link)))
         else:
-            file.writelines(redacted(index, _call_logs(link), _redactor(link), whole))
+            file.writelines(redacted(index, _call_logs(link), _redactor(link), chosen_exchanges))
     if exporter is not None and exporter.requests is not None:
-        written = len(exporter.requests(index, whole))
-        left = f"; {len(whole) - written:,} did not use HTTP" if written < len(whole) else ""
+        written = len(exporter.requests(index, chosen_exchanges))
+        left = (
+            f"; {len(chosen_exchanges) - written:,} did not use HTTP"
+            if written < len(chosen_exchanges)
+            else ""
+        )
         return f"{counted(written, 'request')} written to {path}{left}"
-    parts = f" ({len(whole):,} with their parts)" if len(whole) > len(numbers) else ""
+    parts = f" ({len(chosen_exchanges):,} with their parts)" if len(chosen_exchanges) > len(numbers) else ""
     where = f" to {path}" if exporter is not None else f" · mcpdesk open {shlex.quote(str(path))}"
     return f"{counted(len(numbers), 'exchange')}{parts} written{where}"
 
@@ -161,8 +165,8 @@ def _is_meanwhile(line: LogLine, exchange: Exchange) -> bool:
 
 def _with_location(line: LogLine) -> LogLine:
     """Set the location of a line from the traceback in it."""
-    place = "" if line.where or "\n" not in line.text else traceback_location(line.text)
-    return structs.replace(line, where=place) if place else line
+    location = "" if line.where or "\n" not in line.text else traceback_location(line.text)
+    return structs.replace(line, where=location) if location else line
 
 
 def comparison(index: Index, first: int, second: int) -> CompareScreen:
@@ -171,12 +175,14 @@ def comparison(index: Index, first: int, second: int) -> CompareScreen:
     Of an operation, its first request and its last response are compared.
     """
     ones = (index.exchange(first), index.exchange(second))
-    said = []
+    lines = []
     for one in ones:
         last = last_round(index, one)
         sides = (("request", one, one.request), ("response", last, last.response))
-        said.append({side: message(index, of, frame).value for side, of, frame in sides if frame is not None})
-    return CompareScreen((heading(ones[0]), heading(ones[1])), *said)
+        lines.append(
+            {side: message(index, of, frame).value for side, of, frame in sides if frame is not None}
+        )
+    return CompareScreen((heading(ones[0]), heading(ones[1])), *lines)
 
 
 def repeatable(link: Link, number: int) -> tuple[str, Request]:
@@ -250,17 +256,17 @@ class SavedFilters:
         """Delete a saved filter."""
         self._write([one for one in self.all() if one != query])
 
-    def _write(self, kept: list[str]) -> None:
-        self._filters = kept
-        self._file.write("".join(f"{one}\n" for one in kept).encode())
+    def _write(self, filters: list[str]) -> None:
+        self._filters = filters
+        self._file.write("".join(f"{one}\n" for one in filters).encode())
 
 
 def filters_menu(saved: SavedFilters, current: str) -> Menu:
     """Return a menu whose value is an action (`use`, `keep`, `drop`) and the filter it applies to."""
     current = " ".join(current.split())
-    kept = saved.all()
-    choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in kept]
-    if current and current not in kept:
+    filters = saved.all()
+    choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in filters]
+    if current and current not in filters:
         choices.insert(0, Choice(f"save {current}", ("keep", current), "for later", "K"))
     elif current:
         choices.append(Choice(f"delete {current}", ("drop", current), "from this list", "D"))

@@ -47,8 +47,8 @@ def completions(text: str, index: Index) -> Completions:
     if typed["field"] is None:
         values = [f"{name}:" for name in _FIELDS if name.startswith(part)]
         return Completions(typed.start("part"), values)
-    found = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MOST_SEEN))
-    fitting = [value for value in found if part in value.lower() and value.lower() != part]
+    candidates = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MOST_SEEN))
+    fitting = [value for value in candidates if part in value.lower() and value.lower() != part]
     in_order = typed["field"].lower() in FIXED_VALUES
     fitting.sort(key=lambda value: (not value.lower().startswith(part), "" if in_order else value.lower()))
     shown = [value if _PLAIN.fullmatch(value) else quoted(value) for value in fitting[:MOST]]

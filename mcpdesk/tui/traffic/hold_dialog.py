@@ -299,7 +299,7 @@ class HoldDialog(Dialog[bool]):
             self._show_keys()
 
     def _hold(self, then: Callable[[], object] | None = None) -> None:
-        rule, ways = self.query_one(SearchField).true_text, DIRECTIONS[self.query_one(WayStrip).current]
+        rule, directions = self.query_one(SearchField).true_text, DIRECTIONS[self.query_one(WayStrip).current]
 
         def tell() -> None:
             if not rule.strip():
@@ -307,14 +307,14 @@ class HoldDialog(Dialog[bool]):
             if then is not None:
                 then()
 
-        self._decide(lambda: self._link.hold(rule, ways), tell)
+        self._decide(lambda: self._link.hold(rule, directions), tell)
 
-    def _release(self, one: HeldMessage, how: Verdict, text: str = "", told: str = "") -> None:
+    def _release(self, one: HeldMessage, how: Verdict, text: str = "", message: str = "") -> None:
         """Release a message, and notify the person of an outcome that the list does not show."""
 
         def tell() -> None:
-            if told:
-                self.app.notify(told, markup=False)
+            if message:
+                self.app.notify(message, markup=False)
 
         self._decide(lambda: self._link.release(one.number, how, text), tell)
 

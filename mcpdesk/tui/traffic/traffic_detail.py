@@ -249,11 +249,11 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self.add_class("-empty")
             self._show_heading(Content(""))
             return
-        whole = self.index.operations.operation_of.get(number, number)
-        self._wanted_step = number if number != whole and frame is None else None
-        if self.shown is None or self.shown.number != whole:
+        operation = self.index.operations.operation_of.get(number, number)
+        self._wanted_step = number if number != operation and frame is None else None
+        if self.shown is None or self.shown.number != operation:
             self.shown = None
-            self._load(self.index.exchange(whole))
+            self._load(self.index.exchange(operation))
         elif self._wanted_step is not None:
             self._stale.add("steps")
             self._show_tab("steps")
@@ -410,13 +410,13 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     def _show_failure(self, exchange: Exchange) -> None:
         """Show why a call failed: the answered error, the code line, and the log."""
         last = last_round(self.index, exchange)
-        told = ""
+        failure = ""
         if last.status in FAILED and last.response is not None:
-            kept = self.index.frame(last.response)
-            if kept is not None and kept.size <= SHOWN_BYTES:
-                told = failure_text(message(self.index, last, last.response).value)
-        self.set_class(bool(told), "-failed")
-        self.query_one(".failure", Static).update(Content(f"✗ {one_line(told)}"))
+            stored_frame = self.index.frame(last.response)
+            if stored_frame is not None and stored_frame.size <= SHOWN_BYTES:
+                failure = failure_text(message(self.index, last, last.response).value)
+        self.set_class(bool(failure), "-failed")
+        self.query_one(".failure", Static).update(Content(f"✗ {one_line(failure)}"))
         self._show_log(exchange)
 
     def _show_log(self, exchange: Exchange) -> None:
@@ -442,9 +442,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             return
         keys = "E opens it" if self.has_focus_within else "⏎, then E opens it"
         path = PurePath(line.where)
-        place, (_, code) = path.name if path.is_absolute() else line.where, failed_code(line)
+        location, (_, code) = path.name if path.is_absolute() else line.where, failed_code(line)
         text = Content.assemble(
-            ending(one_line(place), max(12, self.size.width - len(keys) - 5)),
+            ending(one_line(location), max(12, self.size.width - len(keys) - 5)),
             (f" · {keys}", "$text-muted"),
             (f" · {one_line(code)}" if code else "", "$text-muted"),
         )
@@ -457,9 +457,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         blocks = () if line is None else log.query(LogBlock)
         failed = next((each for each in blocks if line is not None and each.shows(line)), None)
         if failed is not None and line is not None:
-            place, height = failed.virtual_region, log.scrollable_content_region.height
-            row = place.y + 1 + failed_code(line)[0]  # below the level
-            end = place.bottom - height
+            region, height = failed.virtual_region, log.scrollable_content_region.height
+            row = region.y + 1 + failed_code(line)[0]  # below the level
+            end = region.bottom - height
             log.scroll_to(0, end if row >= end else row - height // 2, animate=False, immediate=True)
         else:
             log.scroll_home(animate=False, immediate=True)
@@ -500,15 +500,15 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self.query_one("#http Static", Static).update(text)
 
     def _fill_events(self, exchange: Exchange) -> None:
-        noted: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for frame in exchange.notifications[-_EVENTS:]:
-            kept = self.index.frame(frame)
+            stored_frame = self.index.frame(frame)
             value = message(self.index, exchange, frame).value
-            after = duration(kept.time - exchange.started) if kept else "?"
+            after = duration(stored_frame.time - exchange.started) if stored_frame else "?"
             members = value if isinstance(value, dict) else {}
-            noted[f"+{after} {members.get('method', '')} ({frame})"] = members.get("params", value)
+            fields[f"+{after} {members.get('method', '')} ({frame})"] = members.get("params", value)
         tree = self.query_one("#events JsonTree", JsonTree)
-        tree.load(noted or "no progress and no log messages came with it")
+        tree.load(fields or "no progress and no log messages came with it")
 
     def _show_facts(self, exchange: Exchange) -> None:
         back = "  z: back to the list" if self.is_maximized else ""
@@ -537,9 +537,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         """Return the remarks on its messages, read again after new messages."""
         key = (exchange.number, exchange.response, len(self.index.remarks), self.index.reveals_secrets)
         if self._remarked[0] != key:
-            found = [each.text for each in remarks(self.index, exchange)]
-            more = [f"{len(found) - _REMARKS} more remarks"] if len(found) > _REMARKS else []
-            self._remarked = key, found[:_REMARKS] + more
+            texts = [each.text for each in remarks(self.index, exchange)]
+            more = [f"{len(texts) - _REMARKS} more remarks"] if len(texts) > _REMARKS else []
+            self._remarked = key, texts[:_REMARKS] + more
         return self._remarked[1]
 
     def _show_heading(self, heading: Content) -> None:

@@ -63,7 +63,7 @@ def exchange_cells(
     now: float,
     *,
     marked: bool = False,
-    said: Summary = EMPTY_SUMMARY,
+    texts: Summary = EMPTY_SUMMARY,
     fold: Fold = Fold.CLOSED,
     zero: float | None = None,
     former: Collection[str] = (),
@@ -78,7 +78,7 @@ def exchange_cells(
         if column.name == "time"
         else [_HELD if column.width > 2 else ("‖", _HELD[1])]
         if is_held and column.name == "status"
-        else _cells(exchange, column, now, marked, said, fold, former)
+        else _cells(exchange, column, now, marked, texts, fold, former)
         for column in columns
     )
     line = _joined(map(_fit, cells, columns))
@@ -132,7 +132,7 @@ def _cells(
     column: LineColumn,
     now: float,
     marked: bool,
-    said: Summary,
+    texts: Summary,
     fold: Fold,
     former: Collection[str],
 ) -> list[Cell]:
@@ -152,7 +152,7 @@ def _cells(
             arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
             return [(arrows[exchange.direction], _DIRECTION_STYLES[exchange.direction])]
         case "what":
-            return _message(exchange, now, column.width, said, fold)
+            return _message(exchange, now, column.width, texts, fold)
         case "id":
             return [] if exchange.id is None else [(f"#{exchange.id}", "traffic--muted")]
         case "status" if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
@@ -273,7 +273,7 @@ _SHORTENED: dict[str, Callable[[str, int], str]] = {
 _DIRECTION_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
 
 
-def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fold) -> list[Cell]:
+def _message(exchange: Exchange, now: float, width: int, texts: Summary, fold: Fold) -> list[Cell]:
     """Return method, name and operation, and in the remaining space the arguments and the result.
 
     The name is cut for the operation, down to a few cells.
@@ -293,8 +293,8 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
             cells = _fit(cells, LineColumn("", max(1, width - cell_len(words) - 1), ""))[:-2]
         cells = [*cells, (f" {words}", "traffic--clock")]
         left -= cell_len(words) + 1
-    fits = not said.answered and cell_len(said.values) < left
-    return [*cells, *_summary_cells(said, left - 1)] if left > _LEAST_SAID or fits else cells
+    fits = not texts.answered and cell_len(texts.values) < left
+    return [*cells, *_summary_cells(texts, left - 1)] if left > _LEAST_SAID or fits else cells
 
 
 _LEAST_SAID = 8
@@ -304,33 +304,33 @@ _ROOM_FOR_BOTH = 20
 """Minimum cells for showing the arguments with the result."""
 
 
-def _summary_cells(said: Summary, width: int) -> list[Cell]:
+def _summary_cells(texts: Summary, width: int) -> list[Cell]:
     """Return `arguments → result`; the arguments get at most half of the space if both are long.
 
     In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
     so its end is cut, and it gets three quarters unless the arguments are short.
     """
-    asked, answered, values = one_line(said.asked), one_line(said.answered), one_line(said.values)
+    asked, answered, values = one_line(texts.asked), one_line(texts.answered), one_line(texts.values)
     if not answered:
         asked = values if values and cell_len(asked) > width else asked
         return [(f" {shortened(asked, width)}", "traffic--muted")] if asked else []
-    style = "traffic--bad" if said.has_failed else "traffic--good"
+    style = "traffic--bad" if texts.has_failed else "traffic--good"
     room = width - len(_ARROW)
     free = room - cell_len(answered)
     if values and cell_len(asked) > max(room // 3, free):
         asked = values
     is_short = cell_len(asked) <= max(room // 2, free)
     if not asked or (width < _ROOM_FOR_BOTH and not is_short):
-        return [(_ARROW, "traffic--muted"), (_cut_answer(said, answered, width - 2), style)]
-    asked = asked if is_short else shortened(asked, max(room // (4 if said.has_failed else 2), free))
+        return [(_ARROW, "traffic--muted"), (_cut_answer(texts, answered, width - 2), style)]
+    asked = asked if is_short else shortened(asked, max(room // (4 if texts.has_failed else 2), free))
     return [
         (f" {asked}{_ARROW}", "traffic--muted"),
-        (_cut_answer(said, answered, room - cell_len(asked)), style),
+        (_cut_answer(texts, answered, room - cell_len(asked)), style),
     ]
 
 
-def _cut_answer(said: Summary, answered: str, width: int) -> str:
-    if not said.has_failed or cell_len(answered) <= width:
+def _cut_answer(texts: Summary, answered: str, width: int) -> str:
+    if not texts.has_failed or cell_len(answered) <= width:
         return shortened(answered, width)
     return f"{set_cell_size(answered, max(0, width - 1)).rstrip()}…"
 
@@ -480,25 +480,25 @@ class TrafficStrips:
         is_running = exchange.ended is None or exchange.asked_at is not None
         self.has_clock = self.has_clock or is_running
         changed = self._how_changed(exchange)
-        said = self._summary(exchange, changed)
+        texts = self._summary(exchange, changed)
         if self._has_bars:
-            said = said._replace(answered="")
+            texts = texts._replace(answered="")
         how = "" if marked else changed
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
         former = self._index.former_replicas
         is_remarked = not marked and self._index.is_remarked(number)
         is_former = exchange.replica in former
-        look = (exchange, said, cursor, marked, fold, how, is_remarked, rule, self.zero, is_former)
-        kept = self._drawn.get(number)
-        if kept is not None and kept[0] == look:
-            return kept[1]
+        look = (exchange, texts, cursor, marked, fold, how, is_remarked, rule, self.zero, is_former)
+        cached = self._drawn.get(number)
+        if cached is not None and cached[0] == look:
+            return cached[1]
         columns = self._columns[:-1] if self._has_bars else self._columns
         cells = exchange_cells(
             exchange,
             columns,
             time(),
             marked=marked,
-            said=said,
+            texts=texts,
             fold=fold,
             zero=self.zero,
             former=former,
@@ -534,12 +534,12 @@ class TrafficStrips:
         """Return the summary of an exchange, cached until its answer arrives or it is changed."""
         news = exchange.response if exchange.ended is not None else len(exchange.notifications)
         key = (exchange.number, exchange.ended, news, changed, self._index.reveals_secrets)
-        found = self._summaries.get(key)
-        if found is None:
+        summarised = self._summaries.get(key)
+        if summarised is None:
             if len(self._summaries) >= _MOST_SUMMARIES:
                 self._summaries.clear()
-            found = self._summaries[key] = summary(self._index, exchange)
-        return found
+            summarised = self._summaries[key] = summary(self._index, exchange)
+        return summarised
 
     def frame(self, number: int, *, cursor: bool, marked: bool) -> Strip:
         """Draw the line of a raw frame."""

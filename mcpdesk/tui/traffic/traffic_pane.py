@@ -173,9 +173,9 @@ class TrafficPane(FilterPane, Pane):
         """Return the filter, and the selected exchange unless the newest one is followed."""
         return self.filter_field.true_text, None if self.listing.following else self.listing.selected
 
-    def return_to(self, place: tuple[str, int | None]) -> None:
+    def return_to(self, position: tuple[str, int | None]) -> None:
         """Restore filter and selection."""
-        query, selected = place
+        query, selected = position
         self.set_filter(query)
         if selected is not None:
             self.listing.select(selected)
@@ -215,10 +215,10 @@ class TrafficPane(FilterPane, Pane):
         """Complete the filter."""
         field = self.filter_field
         begun, rest = field.value[: field.cursor_position], field.value[field.cursor_position :]
-        taken = to_field(self.completion.completed(begun))
-        field.value = taken + rest.lstrip()
-        field.cursor_position = len(taken)
-        self.completion.show_for(taken)
+        completed = to_field(self.completion.completed(begun))
+        field.value = completed + rest.lstrip()
+        field.cursor_position = len(completed)
+        self.completion.show_for(completed)
 
     def action_back(self) -> None:
         """Move the focus from the filter or the details to the list, then close them."""
@@ -367,8 +367,8 @@ class TrafficPane(FilterPane, Pane):
     @work
     async def action_replay(self) -> None:
         """Send the request again, as the desk."""
-        if (found := await self._repeatable()) is not None:
-            server, (method, params) = found
+        if (call := await self._repeatable()) is not None:
+            server, (method, params) = call
             if await self._is_confirmed(server, method, params):
                 self.link.request(server, method, params)
                 name = params.get("name") or params.get("uri") or ""
@@ -377,9 +377,9 @@ class TrafficPane(FilterPane, Pane):
     @work
     async def action_edit(self) -> None:
         """Put the arguments of the request into the form of the workbench."""
-        if (found := await self._repeatable()) is None:
+        if (call := await self._repeatable()) is None:
             return
-        server, (method, params) = found
+        server, (method, params) = call
         try:
             item = item_of(method, params)
         except ValueError as error:
@@ -506,8 +506,8 @@ class TrafficPane(FilterPane, Pane):
         }:
             return None
         items = self.link.catalogue(exchange.server).items
-        found = (item for item in items if item.kind is ItemKind.TOOL and item.name == exchange.name)
-        return next((item.definition.get("inputSchema") for item in found), None)
+        tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == exchange.name)
+        return next((item.definition.get("inputSchema") for item in tools), None)
 
     def _awaited_by(self, exchange: Exchange) -> str:
         """Return the code line that a pending exchange awaits."""
@@ -520,13 +520,13 @@ class TrafficPane(FilterPane, Pane):
         event.stop()
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == event.exchange.server), "")
-        place = source_location(folder, event.wheres[-1]) if event.wheres else None
+        location = source_location(folder, event.wheres[-1]) if event.wheres else None
         if event.exchange.status not in FAILED:
             self.notify("This call did not fail: no line to open.", markup=False)
-        elif place is None:
+        elif location is None:
             self.notify("The log of this call names no file on this machine.", markup=False)
         else:
-            edit(self.app, *place)
+            edit(self.app, *location)
 
     def _show_rules(self) -> None:
         """Apply the colour rules, and show their errors."""

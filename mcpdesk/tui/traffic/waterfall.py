@@ -65,8 +65,8 @@ class Waterfall:
         shown = [one for one in map(self._index.exchange, lines) if one.started]
         start = min((one.started for one in shown), default=now)
         end = max((one.started + one.elapsed(now) for one in shown), default=now)
-        whole = max(end - start, _SHORTEST_S)
-        seconds = max(whole / ZOOM**self.zoom, _SHORTEST_S)
+        span = max(end - start, _SHORTEST_S)
+        seconds = max(span / ZOOM**self.zoom, _SHORTEST_S)
         if self.zoom and selected is not None:
             wanted = self._index.exchange(selected).started - seconds * _BEFORE
             start = min(max(start, wanted), end - seconds)
@@ -111,10 +111,10 @@ def _runs(
     """Return runs of cells from `at` to `stop`, each with the phase that fills most of the cell."""
     runs = list[tuple[PhaseKind, int]]()
     bounds = list[tuple[float, float, PhaseKind]]()
-    place = first
+    position = first
     for span in spans:
-        bounds.append((place, place + span.seconds / per_cell, span.kind))
-        place = bounds[-1][1]
+        bounds.append((position, position + span.seconds / per_cell, span.kind))
+        position = bounds[-1][1]
     longest = max(spans, key=lambda span: span.seconds).kind
     if stop - at == 1:
         return [(longest, 1)]

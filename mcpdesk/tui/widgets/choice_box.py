@@ -104,10 +104,10 @@ class ChoiceBox(Widget, can_focus=True):
         else:
             self.pick(event.style.meta.get("at"))
 
-    def pick(self, place: int | None) -> None:
+    def pick(self, position: int | None) -> None:
         """Select a label by its position; None changes nothing."""
-        index = None if self._optional and place == len(self._labels) - 1 else place
-        if place is not None and index != self.index:
+        index = None if self._optional and position == len(self._labels) - 1 else position
+        if position is not None and index != self.index:
             self.index = index
             self.post_message(self.Picked(index))
 

@@ -281,13 +281,13 @@ class Menu(Dialog[Any]):
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
         typed = from_field(event.value)
-        found = search(self.choices, typed)
-        self.set_class(not found, "-empty")
-        if not found:
-            told = f"Nothing matches “{one_line(typed, LONGEST)}”. {self.on_nothing}"
-            self.query_one(".nothing", Static).update(Content(told))
+        matches = search(self.choices, typed)
+        self.set_class(not matches, "-empty")
+        if not matches:
+            message = f"Nothing matches “{one_line(typed, LONGEST)}”. {self.on_nothing}"
+            self.query_one(".nothing", Static).update(Content(message))
             self.query_one(".help", Static).update("")
-        self.listing.replace(found)
+        self.listing.replace(matches)
 
     @on(Input.Submitted)
     @on(ChoiceList.Opened)

@@ -27,7 +27,7 @@ class Pane(Widget):
         """Return the state that `return_to` needs to restore the position after a restart; None without."""
         return None
 
-    def return_to(self, place: Any) -> None:
+    def return_to(self, position: Any) -> None:
         """Restore the position. The pane is mounted and was refreshed once."""
 
     def show_section(self, name: str) -> None:

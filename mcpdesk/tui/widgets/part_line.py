@@ -32,17 +32,17 @@ class LinePart:
 
 def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
     """Return the parts that fit into `width` cells: low ranks are shortened first, then hidden."""
-    kept = list(parts)
-    excess = _cells(kept) - width
+    parts_left = list(parts)
+    excess = _cells(parts_left) - width
     for part in sorted(parts, key=lambda part: part.rank):
         if excess > 0 and part.short is not None:
-            kept[kept.index(part)] = replace(part, text=part.short, short=None)
+            parts_left[parts_left.index(part)] = replace(part, text=part.short, short=None)
             excess -= part.text.cell_length - part.short.cell_length
-    for part in sorted(kept, key=lambda part: part.rank)[:-1]:
+    for part in sorted(parts_left, key=lambda part: part.rank)[:-1]:
         if excess > 0:
-            kept.remove(part)
+            parts_left.remove(part)
             excess -= part.text.cell_length
-    return kept
+    return parts_left
 
 
 def fit_rows(parts: Sequence[LinePart], width: int) -> list[list[LinePart]]:

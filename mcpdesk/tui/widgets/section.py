@@ -41,8 +41,8 @@ Found = TypeVar("Found")
 
 def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
     """Return True if the texts of a row together contain all `words`. The words are in lower case."""
-    whole = " ".join(texts).lower() if words else ""
-    return all(word in whole for word in words)
+    text = " ".join(texts).lower() if words else ""
+    return all(word in text for word in words)
 
 
 class FilterPane(KnowsFirstSize, Vertical):
@@ -319,11 +319,11 @@ class Section(FilterPane, Generic[Row]):
         self, what: str, period_s: float, source: Callable[[], Found], show: Callable[[Found], None]
     ) -> None:
         try:
-            found = await asyncio.to_thread(source)
+            rows = await asyncio.to_thread(source)
         finally:
             self._due[what] = time.monotonic() + period_s
         with suppress(NoMatches):  # the screen may be removed in the meantime
-            show(found)
+            show(rows)
 
     def read_now(self, what: str) -> None:
         """Let the next `read` for `what` run at once."""

@@ -50,12 +50,14 @@ class DestructiveCalls:
         annotations = item.definition.get("annotations") or {}
         if annotations.get("destructiveHint") is not True or (server, item.name) in self._allowed:
             return True
-        told = f"arguments: {preview(arguments, 200)}"
+        arguments_text = f"arguments: {preview(arguments, 200)}"
         choices = [
-            Choice("Do not call", "no", key="n", help=told),
-            Choice("Call", "once", "asks again the next time", "y", told),
+            Choice("Do not call", "no", key="n", help=arguments_text),
+            Choice("Call", "once", "asks again the next time", "y", arguments_text),
             # A permanent permission must not be a single key press.
-            Choice("Call, and do not ask again", "always", "for this tool, in this session", help=told),
+            Choice(
+                "Call, and do not ask again", "always", "for this tool, in this session", help=arguments_text
+            ),
         ]
         title = f"Call {one_line(item.name, 40)}? It is destructive."
         chosen = await app.push_screen_wait(Menu(title, choices, is_careful=True))
@@ -145,9 +147,9 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     """Let the person choose another call of the item, made by any client, and show the differences."""
     from mcpdesk.tui.traffic.exchange_menus import comparison  # the first paint does without
 
-    traffic, found = draft.link.traffic, answered_calls(draft)
-    now = next((one for one in found if one.peer == DESK), None)
-    others = sorted((one for one in found if one is not now), key=lambda one: one.peer != DESK)
+    traffic, calls = draft.link.traffic, answered_calls(draft)
+    now = next((one for one in calls if one.peer == DESK), None)
+    others = sorted((one for one in calls if one is not now), key=lambda one: one.peer != DESK)
     if now is None or not others:
         app.notify("Comparing needs two answered calls of this item.", markup=False)
         return
@@ -162,10 +164,12 @@ def _call_line(traffic: Index, call: Exchange) -> str:
     """Format a call: `16:18:07  cursor 1.9.2  article="lamp" → 19.90 EUR`, without the desk's own name."""
     from mcpdesk.recorder.exchange_summary import summary
 
-    said = summary(traffic, call)
+    texts = summary(traffic, call)
     peer = "" if call.peer == DESK else f"{one_line(call.peer, 20)}  "
-    asked = f"{one_line(said.asked, 40)} " if said.asked else ""
-    return f"{clock(call.started)[:8]}  {peer}{asked}→ {'✗ ' * said.has_failed}{one_line(said.answered, 80)}"
+    asked = f"{one_line(texts.asked, 40)} " if texts.asked else ""
+    return (
+        f"{clock(call.started)[:8]}  {peer}{asked}→ {'✗ ' * texts.has_failed}{one_line(texts.answered, 80)}"
+    )
 
 
 def answered_calls(draft: Draft) -> list[Exchange]:
@@ -176,10 +180,10 @@ def answered_calls(draft: Draft) -> list[Exchange]:
         return []
     name, traffic = str(params.get("name") or params.get("uri") or ""), draft.link.traffic
     numbers = range(max(0, len(traffic.exchanges) - MOST_SEARCHED), len(traffic.exchanges))
-    found = (traffic.exchange(number) for number in reversed(numbers))
+    calls = (traffic.exchange(number) for number in reversed(numbers))
     return [
         one
-        for one in found
+        for one in calls
         if (one.server, one.method, one.name) == (draft.server, method, name)
         and one.part_of is None
         and one.response is not None
@@ -228,6 +232,9 @@ _POLICIES = {
 
 def policy_menu(item: CatalogueItem) -> Menu:
     """Return a menu of policies for a tool, with the cursor on the current one."""
-    choices = [Choice(each, each, told, str(at)) for at, (each, told) in enumerate(_POLICIES.items(), 1)]
+    choices = [
+        Choice(each, each, description, str(at))
+        for at, (each, description) in enumerate(_POLICIES.items(), 1)
+    ]
     title = f"Who may call {one_line(item.name, 40)}?"
     return Menu(title, choices, cursor=list(_POLICIES).index(item.policy))

@@ -53,14 +53,14 @@ def badges(item: CatalogueItem) -> list[Badge]:
     """Return the policy and the annotations of a tool, or the number of files of a skill."""
     if item.kind is ItemKind.SKILL and item.definition:
         files = item.definition["resources"]
-        told = f"{len(files)} files" if isinstance(files, list) else "cannot be verified"
-        return [Badge("1 file" if told == "1 files" else told, "", "lines--muted")]
+        file_count = f"{len(files)} files" if isinstance(files, list) else "cannot be verified"
+        return [Badge("1 file" if file_count == "1 files" else file_count, "", "lines--muted")]
     annotations = item.definition.get("annotations") or {}
-    found = [badge for key, badge in _ANNOTATIONS.items() if annotations.get(key) is True]
+    labels = [badge for key, badge in _ANNOTATIONS.items() if annotations.get(key) is True]
     if item.policy in _POLICIES:
         origin = f" ({item.policy_origin})" if item.policy_origin else ""
-        found.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
-    return found
+        labels.insert(0, Badge(f"{item.policy}{origin}", *_POLICIES[item.policy]))
+    return labels
 
 
 def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list[CatalogueItem]:
@@ -110,12 +110,12 @@ def catalogue_rows(
     """Yield headings and items. A filter sorts by match, unfolds all groups and hides empty ones."""
     for kind in _TITLES:
         group = [item for item in items if item.kind is kind]
-        found = _matching(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
-        if not found:
+        rows = _matching(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
+        if not rows:
             continue
         is_open = bool(query.strip()) or kind not in folded
-        yield GroupRow(kind, len(group), len(found), is_open)
-        for row in found if is_open else ():
+        yield GroupRow(kind, len(group), len(rows), is_open)
+        for row in rows if is_open else ():
             yield row
             if row.item.problem:
                 yield ProblemRow(row.item)
@@ -128,7 +128,7 @@ def _label(item: CatalogueItem) -> str:
 
 def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
     matcher, needle = Matcher(query), query.casefold()
-    found = []
+    matching = []
     for item in items:
         score, hits = matcher.fuzzy_search.match(query, _label(item))
         if score <= 0:
@@ -136,8 +136,8 @@ def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
             score = score or (0.1 if needle in item.description.casefold() else 0.0)
             hits = ()
         if score > 0:
-            found.append((score, ItemRow(item, tuple(hits))))
-    return [row for _, row in sorted(found, key=lambda pair: -pair[0])]
+            matching.append((score, ItemRow(item, tuple(hits))))
+    return [row for _, row in sorted(matching, key=lambda pair: -pair[0])]
 
 
 class CatalogueList(LineList):

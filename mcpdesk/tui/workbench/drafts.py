@@ -137,8 +137,8 @@ class Draft:
             call.cancel()
             raise
         self.has_no_suggestions = outcome.error is not None
-        found = (outcome.result or {}).get("completion")
-        values = found.get("values") if isinstance(found, dict) else None
+        completion = (outcome.result or {}).get("completion")
+        values = completion.get("values") if isinstance(completion, dict) else None
         return [one for one in values if isinstance(one, str)] if isinstance(values, list) else ()
 
     def start(self, arguments: Any) -> None:
@@ -201,15 +201,15 @@ class Draft:
             return
         count = len(traffic.exchanges)
         for number in reversed(range(max(0, count - MOST_SEARCHED), count)):
-            found = traffic.exchange(number)
-            is_same = (found.connection, found.id) == (call.connection, call.request_id)
-            if not is_same or found.started < call.started - 1:
+            exchange = traffic.exchange(number)
+            is_same = (exchange.connection, exchange.id) == (call.connection, call.request_id)
+            if not is_same or exchange.started < call.started - 1:
                 continue
-            whole = found if found.part_of is None else traffic.exchange(found.part_of)
-            if whole.ended is not None and whole.status is not Status.LEFT:
+            operation = exchange if exchange.part_of is None else traffic.exchange(exchange.part_of)
+            if operation.ended is not None and operation.status is not Status.LEFT:
                 self.is_left = False
-                self.outcome = replace(self.outcome, elapsed_s=whole.elapsed(whole.ended))
-                self.desk_end = end_at_desk(traffic, found)
+                self.outcome = replace(self.outcome, elapsed_s=operation.elapsed(operation.ended))
+                self.desk_end = end_at_desk(traffic, exchange)
                 self.ended_call = None
             return
         if time.time() - call.started - self.outcome.elapsed_s > SEARCHED_FOR_S:
@@ -258,8 +258,8 @@ def merged_values(before: Any, entered: Any, fresh: Any) -> Any:
         return entered
     parts = (before, entered, fresh)
     names = dict.fromkeys(name for part in (fresh, entered) for name in part)
-    found = {name: merged_values(*(part.get(name, UNSET) for part in parts)) for name in names}
-    return {name: value for name, value in found.items() if value is not UNSET}
+    merged = {name: merged_values(*(part.get(name, UNSET) for part in parts)) for name in names}
+    return {name: value for name, value in merged.items() if value is not UNSET}
 
 
 def _is_same(one: Any, other: Any) -> bool:

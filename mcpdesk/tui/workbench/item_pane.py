@@ -234,8 +234,8 @@ def _faults(draft: Draft, marks: Mapping[Path, str]) -> list[str]:
     result = draft.outcome.result if draft.outcome is not None else None
     if result is None or draft.item.kind is not ItemKind.TOOL:
         return []
-    told = [f"{path_text(path)}: {why}" if path else why for path, why in marks.items()]
-    return result_faults(result, draft.item.definition, lambda schema, value: told)
+    faults = [f"{path_text(path)}: {why}" if path else why for path, why in marks.items()]
+    return result_faults(result, draft.item.definition, lambda schema, value: faults)
 
 
 def _hint(draft: Draft | None) -> Iterator[Content]:
@@ -256,8 +256,8 @@ def _title(draft: Draft | None) -> tuple[str, str]:
     if draft.call is not None and not draft.is_reread:
         title, style = f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
     elif draft.outcome is not None:
-        told, style = verdict(draft.outcome, is_left=draft.is_left)
-        title = f"Result ─ {told}"
+        verdict_text, style = verdict(draft.outcome, is_left=draft.is_left)
+        title = f"Result ─ {verdict_text}"
         if draft.desk_end:
             title, style = f"{title} ─ {draft.desk_end}", "$text-warning"
     elif draft.item.problem and not draft.item.stale:
@@ -321,8 +321,8 @@ class ItemHeader(Widget):
             word = "stale: the previous version is served" if item.stale else "unavailable"
             # The pane below shows the full problem of an item that cannot be called.
             problem = f"✕ {word}: {item.problem}"
-            told = one_line(problem) if item.stale else shortened(problem, max(10, self._width))
-            lines.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
+            problem_text = one_line(problem) if item.stale else shortened(problem, max(10, self._width))
+            lines.append(Content.styled(problem_text, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
             lines.append(Content.styled(*self._token))
         below = [part for part in (clean(item.description.strip()), "" if fits else source) if part]

@@ -93,8 +93,8 @@ class History:
             except (orjson.JSONDecodeError, TypeError):
                 continue  # skip a damaged line, or one with other fields
         if len(data) > _COMPACT_ABOVE:
-            kept = (call for calls in self._calls.values() for call in calls)
-            self._file.write(b"".join(map(_line, sorted(kept, key=lambda call: call.time))))
+            flat = (call for calls in self._calls.values() for call in calls)
+            self._file.write(b"".join(map(_line, sorted(flat, key=lambda call: call.time))))
 
     def _add(self, call: PastCall) -> None:
         self._calls.setdefault((call.server, call.item), deque(maxlen=MAX_PER_ITEM)).append(call)

@@ -214,9 +214,9 @@ def _not_loaded(catalogue: Catalogue) -> Iterator[str]:
     for item in catalogue.items:
         if item.problem and not item.is_fit:
             names.setdefault((item.source, item.problem, item.stale), []).append(item.name)
-    for (source, problem, is_stale), found in names.items():
+    for (source, problem, is_stale), items in names.items():
         serves = "the previous version is still served" if is_stale else "not offered"
-        yield f"{source}: {problem} · {', '.join(found)}: {serves}"
+        yield f"{source}: {problem} · {', '.join(items)}: {serves}"
 
 
 def _policies(catalogue: Catalogue) -> dict[str, Policy]:
@@ -254,14 +254,14 @@ def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
     Calls that asked their client something are left out, so that no person is asked twice.
     """
     tools = read_only_tools(link, server)
-    found = list[ReplayRow]()
+    rows = list[ReplayRow]()
     for exchange in calls_of(link, server, tools):
         row = _row(link, exchange)
-        if row is None or any(one.tool == row.tool and same(one.arguments, row.arguments) for one in found):
+        if row is None or any(one.tool == row.tool and same(one.arguments, row.arguments) for one in rows):
             continue
-        found.append(row)
+        rows.append(row)
         yield row
-        if len(found) >= MOST:
+        if len(rows) >= MOST:
             return
 
 
@@ -283,8 +283,8 @@ def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
     if (isinstance(meta, dict) and REPLAYED_KEY in meta) or not isinstance(result or error, dict):
         return None
     before = CallOutcome(result, error, b"", exchange.elapsed(0.0))
-    said = summary(link.traffic, exchange).asked
-    return ReplayRow(exchange.name, params.get("arguments") or {}, said, before)
+    arguments = summary(link.traffic, exchange).asked
+    return ReplayRow(exchange.name, params.get("arguments") or {}, arguments, before)
 
 
 def has_failed(outcome: CallOutcome) -> bool:
@@ -296,8 +296,10 @@ def _with(outcome: CallOutcome, members: list[str]) -> CallOutcome:
     """Return an outcome with only these members of its result; `isError` only if it is true."""
     if outcome.result is None:
         return outcome
-    kept = {key: outcome.result[key] for key in members if outcome.result.get(key) not in (None, False)}
-    return replace(outcome, result=kept)
+    members_left = {
+        key: outcome.result[key] for key in members if outcome.result.get(key) not in (None, False)
+    }
+    return replace(outcome, result=members_left)
 
 
 def _reason(outcome: CallOutcome) -> Any:

@@ -121,24 +121,28 @@ class SavePage(Dialog[None]):
                 self._show_rows()
 
     def _show_rows(self) -> None:
-        saves, kept = self._saves, self._saves.of(self._server)
+        saves, saves_of_server = self._saves, self._saves.of(self._server)
         save = self._save
         replay = save.replay
-        self.query_one(".box").border_title = _title(kept, kept.index(save))
+        self.query_one(".box").border_title = _title(saves_of_server, saves_of_server.index(save))
         self.query_one("#contract Static", Static).update(_contract(save))
-        told = "not made" if replay is None else f"{replay.summary}{' …' if replay.is_running else ''}"
+        status = "not made" if replay is None else f"{replay.summary}{' …' if replay.is_running else ''}"
         problem = f" · {one_line(replay.problem)}" if replay is not None and replay.problem else ""
-        self.query_one(".told", Static).update(f"Calls of read-only tools: {told}{problem}")
+        self.query_one(".told", Static).update(f"Calls of read-only tools: {status}{problem}")
         every = "on" if saves.at_every_save else "off"
-        steps = "[ ] earlier, later · " if len(kept) > 1 else ""
+        steps = "[ ] earlier, later · " if len(saves_of_server) > 1 else ""
         hints = f"{steps}r again · x stop · s at every save: {every} · esc close"
         self.query_one(".box").border_subtitle = hints
         self.rows.show(() if replay is None else replay.rows)
 
     @property
     def _save(self) -> Save:
-        kept = self._saves.of(self._server)
-        return self._chosen if self._chosen in kept and self._chosen is not None else kept[-1]
+        saves_of_server = self._saves.of(self._server)
+        return (
+            self._chosen
+            if self._chosen in saves_of_server and self._chosen is not None
+            else saves_of_server[-1]
+        )
 
     @on(ReplayList.Moved)
     async def _show_difference(self) -> None:
@@ -154,9 +158,9 @@ class SavePage(Dialog[None]):
 
     def action_step(self, by: int) -> None:
         """Show an earlier or a later save."""
-        kept = self._saves.of(self._server)
-        at = max(0, min(len(kept) - 1, kept.index(self._save) + by))
-        self._chosen = None if at == len(kept) - 1 else kept[at]
+        saves_of_server = self._saves.of(self._server)
+        at = max(0, min(len(saves_of_server) - 1, saves_of_server.index(self._save) + by))
+        self._chosen = None if at == len(saves_of_server) - 1 else saves_of_server[at]
         self.update_rows()
 
     def action_start(self) -> None:
@@ -174,26 +178,26 @@ class SavePage(Dialog[None]):
         self.update_rows()
 
 
-def _title(kept: Sequence[Save], at: int) -> str:
+def _title(saves_of_server: Sequence[Save], at: int) -> str:
     """Return `What the last save changed · 13:02:11`, `Save 2 of 4 · 13:01:40` or `Before the first save`."""
-    when = clock(kept[at].at)[:8]
-    if not kept[at].at:
+    when = clock(saves_of_server[at].at)[:8]
+    if not saves_of_server[at].at:
         return "Before the first save"
-    if at == len(kept) - 1:
+    if at == len(saves_of_server) - 1:
         return f"What the last save changed · {when}"
-    saved = [save for save in kept if save.at]
-    return f"Save {saved.index(kept[at]) + 1} of {len(saved)} · {when}"
+    saved = [save for save in saves_of_server if save.at]
+    return f"Save {saved.index(saves_of_server[at]) + 1} of {len(saved)} · {when}"
 
 
 def _contract(save: Save) -> Content:
     """Return the items that could not be loaded, and the changes of the definitions clients receive."""
-    lines = [Content.styled(f"✕ not loaded: {one_line(told)}", "$text-error") for told in save.not_loaded]
+    lines = [Content.styled(f"✕ not loaded: {one_line(reason)}", "$text-error") for reason in save.not_loaded]
     changes = save.contract
     for change in changes[:MOST_CHANGES]:
         word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
         source = save.sources.get((change.kind, change.name), "")
-        place = (f"  {one_line(source)}", "$text-muted")
-        lines.append(Content.assemble(word, one_line(str(change)), place))
+        location = (f"  {one_line(source)}", "$text-muted")
+        lines.append(Content.assemble(word, one_line(str(change)), location))
         if change.was or change.now:
             sides = (("-", change.was, "$text-error"), ("+", change.now, "$text-success"))
             lines += [

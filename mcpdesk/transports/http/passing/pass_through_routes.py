@@ -294,12 +294,12 @@ class PassThroughRoutes:
         holds, came = self._site.holds, time.time()
         talk = Talk(passed, client, headers, body, came, followed, on_unclaimed)
         if holds.is_on and isinstance(message := _decoded(body), dict):
-            kept = await self._held_message(talk, message, bool(head.session))
-            if isinstance(kept, web.Response):
-                return kept
-            if kept is not message:
-                body = codec.encode(kept)
-                headers = routed(kept, headers) if "method" in kept else headers
+            passed_on = await self._held_message(talk, message, bool(head.session))
+            if isinstance(passed_on, web.Response):
+                return passed_on
+            if passed_on is not message:
+                body = codec.encode(passed_on)
+                headers = routed(passed_on, headers) if "method" in passed_on else headers
                 talk = Talk(passed, client, headers, body, came, followed, on_unclaimed)
         try:
             sending: bytes | AsyncIterator[bytes] = body
@@ -352,8 +352,8 @@ class PassThroughRoutes:
             if response is not None and response.prepared:
                 connection_of(request).abort()  # otherwise the client would take this for a complete answer
                 return response
-            told = f"{passed.name} cannot be asked: {error}"
-            internal = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
+            text = f"{passed.name} cannot be asked: {error}"
+            internal = ProtocolError(ErrorCode.INTERNAL_ERROR, text)
             refusal = rpc_error(502, internal, readable_id(_decoded(body)))
             assert isinstance(refusal.body, bytes)
             self._record(talk, refusal.body, response_note(502))
@@ -365,8 +365,8 @@ class PassThroughRoutes:
         """Hold a message for a person. Return the message to forward, or the response to send instead."""
         holds, number = self._site.holds, talk.client.info.number
         if not _is_request(message):
-            kept = await holds.hold_one_way(number, message)
-            return web.Response(status=202) if kept is None else kept
+            passed = await holds.hold_one_way(number, message)
+            return web.Response(status=202) if passed is None else passed
         try:
             sent, given = await holds.hold_request(number, message, in_session)
         except SessionLost as lost:
@@ -395,13 +395,13 @@ class PassThroughRoutes:
             talk.client,
         )
         if holds.holds_answers and (request := talk.request) and isinstance(message := _decoded(body), dict):
-            kept = await holds.hold_answer(client.info.number, request, talk.came, message)
-            if kept is None:
+            passed = await holds.hold_answer(client.info.number, request, talk.came, message)
+            if passed is None:
                 await holds.lose(client.info.number)
                 return web.Response(status=202)
-            body = body if kept is message else codec.encode(kept)
-        said = None if answer.status == 200 else response_note(answer.status, JSON)
-        await self._record_relayed(talk, body, said)
+            body = body if passed is message else codec.encode(passed)
+        http_note = None if answer.status == 200 else response_note(answer.status, JSON)
+        await self._record_relayed(talk, body, http_note)
         headers.popall("Content-Length", None)
         return web.Response(status=answer.status, body=body, headers=headers)
 
@@ -439,26 +439,26 @@ class PassThroughRoutes:
 
         Return False if the answer was dropped. Nothing may follow it then.
         """
-        rest, holds, said = piece, self._site.holds, response_note(response.status, STREAM)
+        rest, holds, http_note = piece, self._site.holds, response_note(response.status, STREAM)
         while True:
-            *whole, rest = _EVENT.split(rest)
-            for block in map(b"".join, zip(whole[::2], whole[1::2], strict=True)):
+            *complete, rest = _EVENT.split(rest)
+            for block in map(b"".join, zip(complete[::2], complete[1::2], strict=True)):
                 try:
-                    found = framer.feed(block)
+                    events = framer.feed(block)
                 except ValueError:
                     raise ConnectionError("the event is too long to hold") from None
-                for event in found:
-                    kept = await self._held_event(event.data, talk)
-                    if kept is None and _is_answer(_decoded(event.data), talk.request):
+                for event in events:
+                    passed = await self._held_event(event.data, talk)
+                    if passed is None and _is_answer(_decoded(event.data), talk.request):
                         await holds.lose(talk.client.info.number)
                         return False
-                    if kept is not None:
-                        await self._record_relayed(talk, kept, said)
-                    if kept != event.data:
+                    if passed is not None:
+                        await self._record_relayed(talk, passed, http_note)
+                    if passed != event.data:
                         named = f"event: {event.name}\n" + (
                             f"id: {framer.last_id}\n" if framer.last_id else ""
                         )
-                        block = b"" if kept is None else b"%bdata: %b\n\n" % (named.encode(), kept)
+                        block = b"" if passed is None else b"%bdata: %b\n\n" % (named.encode(), passed)
                 await response.write(block)
             if not (rest or holds.is_on):
                 return True
@@ -482,8 +482,8 @@ class PassThroughRoutes:
             )
         if request is None or not _is_answer(message, request):
             return data
-        kept = await holds.hold_answer(number, request, talk.came, message)
-        return data if kept is message else None if kept is None else codec.encode(kept)
+        passed = await holds.hold_answer(number, request, talk.came, message)
+        return data if passed is message else None if passed is None else codec.encode(passed)
 
     async def _copy(
         self,
@@ -496,11 +496,11 @@ class PassThroughRoutes:
         """Send a body in pieces, and record the messages in it."""
         most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
         kind = _kind(response.headers)
-        said = response_note(status, kind)
+        http_note = response_note(status, kind)
         is_stream = kind == STREAM
         framer = EventFramer(most) if is_stream else None
         seen = Seen(KEPT_BYTES) if is_stream else Seen(most, may_keep)
-        note = None if status == 200 else said
+        note = None if status == 200 else http_note
         try:
             async for piece in chunks:
                 part = piece
@@ -510,7 +510,7 @@ class PassThroughRoutes:
                     continue
                 if framer is not None:
                     try:
-                        await self._record_events(talk, framer.feed(piece), said)
+                        await self._record_events(talk, framer.feed(piece), http_note)
                         if b"\n\n" in piece:
                             seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
                     except ValueError:
@@ -524,7 +524,7 @@ class PassThroughRoutes:
         if is_stream and framer is None:
             seen.start = seen.start[max(0, seen.start.find(b"{")) :]
             seen.end = seen.end.rstrip()
-            self._record_cut(client, Direction.OUT, seen, said)
+            self._record_cut(client, Direction.OUT, seen, http_note)
         elif not is_stream and seen.size > seen.most:
             self._record_cut(client, Direction.OUT, seen, note)
         elif not is_stream and (seen.size or status >= 400):
@@ -546,35 +546,35 @@ class PassThroughRoutes:
         start, end = unreadable(beginning(bytes(seen.start), KEPT_BYTES)), unreadable(seen.end)
         self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
-    def _record(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
-        self._record_message(talk, data, said, _decoded(data))
+    def _record(self, talk: Talk, data: bytes, http_note: HttpNote | None) -> None:
+        self._record_message(talk, data, http_note, _decoded(data))
 
-    async def _record_events(self, talk: Talk, events: Iterable[Event], said: HttpNote | None) -> None:
+    async def _record_events(self, talk: Talk, events: Iterable[Event], http_note: HttpNote | None) -> None:
         """Record the messages of a stream, including those that are not parsed because the client left."""
         waiting = deque(events)
         try:
             while waiting:
-                await self._record_relayed(talk, waiting.popleft().data, said)
+                await self._record_relayed(talk, waiting.popleft().data, http_note)
         finally:
             for event in waiting:
-                self._record_unparsed(talk, event.data, said)
+                self._record_unparsed(talk, event.data, http_note)
 
-    async def _record_relayed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
+    async def _record_relayed(self, talk: Talk, data: bytes, http_note: HttpNote | None) -> None:
         """Record a message of the server. A large one is parsed on a worker thread."""
         message, read = _decoded(data), None
         if message is None and len(data) > QUICK_BYTES:
             try:
                 read = await asyncio.to_thread(read_frame, data, is_line=talk.has_lines)
             except asyncio.CancelledError:  # the client has disconnected
-                self._record_unparsed(talk, data, said)
+                self._record_unparsed(talk, data, http_note)
                 raise
-        self._record_message(talk, data, said, message, read)
+        self._record_message(talk, data, http_note, message, read)
 
-    def _record_unparsed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
-        self._site.recorder.frame(talk.client.info.number, Direction.OUT, unreadable(data), False, said)
+    def _record_unparsed(self, talk: Talk, data: bytes, http_note: HttpNote | None) -> None:
+        self._site.recorder.frame(talk.client.info.number, Direction.OUT, unreadable(data), False, http_note)
 
     def _record_message(
-        self, talk: Talk, data: bytes, said: HttpNote | None, message: Any, read: ReadFrame | None = None
+        self, talk: Talk, data: bytes, http_note: HttpNote | None, message: Any, read: ReadFrame | None = None
     ) -> None:
         client = talk.client
         is_json = message is not None
@@ -585,7 +585,7 @@ class PassThroughRoutes:
         if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
             client.note_answer(identifier, is_failure(message))
         shown = data if is_json else unreadable(data)
-        self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, said)
+        self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, http_note)
 
     def _end_unanswered(self, client: PassedClient, request: Id, *, is_gone: bool) -> None:
         """Record that a request got no response, unless it was answered."""

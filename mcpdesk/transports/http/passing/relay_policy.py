@@ -68,14 +68,14 @@ def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) 
 
 def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDict[str]:
     """Return the headers of an upstream response that are forwarded. `kind` is the kind of its body."""
-    kept = CIMultiDict(
+    relayed = CIMultiDict(
         (name, value)
         for name, value in headers
         if ((low := name.lower()) in RELAYED or low.startswith(RELAYED_PREFIXES))
         and not (low == "www-authenticate" and _PROMPTING.search(value))
     )
-    kept.update(FIXED.get(kind, {}))
-    return kept
+    relayed.update(FIXED.get(kind, {}))
+    return relayed
 
 
 def body_kind(headers: Iterable[tuple[str, str]]) -> str:
@@ -105,10 +105,10 @@ def not_relayed(server: str, status: int, kind: str, body: bytes, location: str)
     text = clean(body.decode("utf-8", "replace")).strip()
     data = {"status": status, "contentType": kind[:100], "body": text}
     if 300 <= status < 400:
-        place = clean(location[:SHOWN], newlines=False) or "nowhere"
-        told = f"{server} redirects to {place} (HTTP {status}), which is not followed. hint: use that URL"
-        return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, told, data)
+        target = clean(location[:SHOWN], newlines=False) or "nowhere"
+        detail = f"{server} redirects to {target} (HTTP {status}), which is not followed. hint: use that URL"
+        return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, detail, data)
     shown = kind[:100] if kind else "a body without a Content-Type"
     excerpt = f"{text[:SHOWN]}…" if len(text) > SHOWN else text
-    told = f"{server} answered HTTP {status_text(status)} with {shown} instead of JSON: {excerpt}"
-    return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, told, data)
+    detail = f"{server} answered HTTP {status_text(status)} with {shown} instead of JSON: {excerpt}"
+    return RemoteProtocolError(ErrorCode.INTERNAL_ERROR, detail, data)
