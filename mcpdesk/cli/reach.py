@@ -22,6 +22,7 @@ from mcpdesk.errors import (
     CallError,
     DeskError,
     DeskUserError,
+    InvalidAnswer,
     RemoteProtocolError,
     RpcError,
 )
@@ -422,7 +423,10 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
     if isinstance(error, AuthorizationError):
         error.message = f"it requires a token, and getting one failed: {error.message}"
         return DeskUserError(str(error), error.hint or NO_TOKEN, CANNOT_CONNECT)
-    return DeskUserError(str(error), hint(error, is_first=is_first), exit_code(error))
+    message = str(error)
+    if isinstance(error, InvalidAnswer) and error.excerpt and error.excerpt not in message:
+        message = f"{message}. It sent: {error.excerpt}"
+    return DeskUserError(message, hint(error, is_first=is_first), exit_code(error))
 
 
 def _token_hint(error: RpcError) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcpdesk.client.transport import excerpt
+from mcpdesk.client.transport import excerpt, value_excerpt
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.catalogue.skill_entries import entry_fault
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -124,9 +124,14 @@ _QUESTIONS = {"elicitation/create": _ELICITATION, "sampling/createMessage": _SAM
 def salvaged(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
     """Return the result of a list method without its invalid items.
 
-    The reason for each omission is added to `faults`. Raises: InvalidAnswer if there is no list.
+    An invalid cursor is left out too. The reason for each omission is added to `faults`. Raises:
+    InvalidAnswer if there is no list.
     """
     shape = SHAPES[method]
+    cursor = result.get("nextCursor")
+    if cursor is not None and not isinstance(cursor, str):
+        faults.append(f"nextCursor is {value_excerpt(cursor)}, not a text; the list was ended there")
+        result = {key: value for key, value in result.items() if key != "nextCursor"}
     good, items = [], result.get(shape.key)
     if not isinstance(items, list):
         raise _invalid(method, f"the result has no list called {shape.key}", result)
@@ -142,7 +147,7 @@ def checked_result(method: str, result: JSONObject) -> JSONObject:
     """Return the result of a request if its shape is valid for the method. Raises: InvalidAnswer."""
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
-        raise InvalidAnswer("nextCursor is not a string", excerpt=excerpt(repr(cursor)))
+        raise InvalidAnswer("nextCursor is not a string", excerpt=value_excerpt(cursor))
     if method not in SHAPES:
         return result
     shape = SHAPES[method]
@@ -175,7 +180,7 @@ def _question_schema(method: str) -> jsonschema_rs.Validator:
 
 
 def _invalid(method: str, reason: str, value: Any) -> InvalidAnswer:
-    return InvalidAnswer(f"{method}: {reason}", excerpt=excerpt(repr(value)))
+    return InvalidAnswer(f"{method}: {reason}", excerpt=value_excerpt(value))
 
 
 def _item_fault(item: Any, shape: ListShape) -> str:

@@ -11,6 +11,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Self, cast
 
@@ -44,6 +45,8 @@ LINGER_S = 0.5
 """Time for which output is still read after a program ended, because its own children may keep the pipe
 open.
 """
+MUTE_S = 2.0
+"""Time that a program has to exit after it closed its stdout."""
 EXIT_TIMEOUT_S = 2.0
 """Time that a program has to end after its stdin is closed, and again after SIGTERM."""
 PROBE_S = 1.5
@@ -166,6 +169,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._output = MessageFramer(LONGEST_LINE)
         self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
         self._incomplete_timer: asyncio.TimerHandle | None = None
+        self._mute_timer: asyncio.TimerHandle | None = None
         """Timer after which an incomplete message is given up."""
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
@@ -258,6 +262,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._may_write.set()
         elif fd == STDOUT:
             self._hand_on(self._output.close())
+            self._mute_timer = asyncio.get_running_loop().call_later(MUTE_S, self._end_mute)
         else:
             self._logged([self._log.close()])
 
@@ -268,7 +273,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end once the program and its output have ended."""
-        for timer in (self._lingering, self._incomplete_timer):
+        for timer in (self._lingering, self._incomplete_timer, self._mute_timer):
             if timer is not None:
                 timer.cancel()
         self._may_write.set()
@@ -280,6 +285,13 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def _linger(self) -> None:
         self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
+
+    def _end_mute(self) -> None:
+        """End a program that has closed its stdout and still runs: it can answer nothing."""
+        self._logged([b"mcpdesk ends this program, because it closed its standard output"])
+        _signal_group(self.pid, signal.SIGTERM)
+        kill = partial(_signal_group, self.pid, signal.SIGKILL)
+        self._mute_timer = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, kill)
 
     def _give_up(self) -> None:
         self._incomplete_timer = None

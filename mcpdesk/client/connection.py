@@ -28,7 +28,7 @@ from mcpdesk.client.transport import (
     ServerReply,
     ServerResponse,
     SessionGone,
-    excerpt,
+    value_excerpt,
 )
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
 from mcpdesk.protocol import codec
@@ -495,7 +495,7 @@ class ServerConnection:
         if not questions:
             raise InvalidAnswer("it asks questions, but this client cannot answer any")
         if not isinstance(requests, dict):
-            raise InvalidAnswer("inputRequests is not an object", excerpt=excerpt(repr(requests)))
+            raise InvalidAnswer("inputRequests is not an object", excerpt=value_excerpt(requests))
         for key, each in requests.items():
             method = each.get("method") if isinstance(each, dict) else None
             if not isinstance(method, str) or method not in questions:

@@ -176,7 +176,7 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return NO_ANSWER
         case InvalidAnswer() if "text/html" in error.message:
             return PAGE
-        case InvalidAnswer() if "no end" in error.message or "more than" in error.message:
+        case InvalidAnswer() if re.search(r"no end|more than \d", error.message):
             return TOO_MUCH
         case InvalidAnswer() if re.search("the answer (?:is to request|has no id)", error.message):
             return OTHER_ID

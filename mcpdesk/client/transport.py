@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
@@ -54,6 +55,11 @@ def excerpt(data: bytes | str) -> str:
     text = data[: EXCERPT * 4].decode("utf-8", "replace") if isinstance(data, bytes) else data
     words = " ".join(clean(text).split())
     return words if len(words) <= EXCERPT else words[: EXCERPT - 1] + "…"
+
+
+def value_excerpt(value: Any) -> str:
+    """Return the beginning of a decoded JSON value, like `excerpt`."""
+    return excerpt(json.dumps(value, ensure_ascii=False))
 
 
 def without_query(url: str) -> str:
@@ -144,7 +150,7 @@ class ServerReply(Struct, frozen=True):
         if self.status >= 400 and (not is_error(self.message) or not self._is_to(identifier)):
             raise self.failure()
         if reason := _response_fault(self.message, identifier, kinds):
-            raise InvalidAnswer(reason, excerpt=excerpt(repr(self.message)))
+            raise InvalidAnswer(reason, excerpt=value_excerpt(self.message))
         return ServerResponse(self.message, self.body)
 
     def _is_to(self, identifier: Id) -> bool:

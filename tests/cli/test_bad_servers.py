@@ -54,6 +54,9 @@ HABITS = {
     "other cursors": "said.get('result', {})['nextCursor'] = cursor + 'x'",
     "large pages": "said.get('result', {}).update(nextCursor=cursor + 'x', filling='x' * 9_000_000)",
     "no list": "said['result'] = about if method == 'initialize' else {'tools': 3}",
+    "a key twice": """if method == "tools/list":
+        print('{"id": %d, "result": {"tools": 1, "tools": 2}}' % said["id"], flush=True)
+        continue""",
 }
 PROGRAMS: list[Any] = [
     (["no-such-program"], 3, "program 'no-such-program' does not exist", hints.NOT_STARTED),
@@ -77,7 +80,13 @@ PROGRAMS: list[Any] = [
     (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
     slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
     slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
-    (["no list"], 4, "tools/list: the result has no list called tools", hints.BAD_BYTES),
+    (
+        ["no list"],
+        4,
+        'tools/list: the result has no list called tools. It sent: {"tools": 3}',
+        hints.BAD_BYTES,
+    ),
+    slow(["a key twice"], 4, "given more than once in one object", hints.BAD_BYTES),
 ]
 ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
     "/page": (lambda: http(200, "<html>", "text/html"), 4, "HTTP 200 with no JSON-RPC answer", hints.PAGE),

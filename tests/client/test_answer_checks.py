@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.answer_checks import checked_result, question_fault
+from mcpdesk.client.answer_checks import checked_result, question_fault, salvaged
 from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, RpcError
 
@@ -89,6 +89,13 @@ def test_good_tools_and_cursors_pass() -> None:
     assert checked_result("tools/list", good) is good
     with pytest.raises(InvalidAnswer, match="nextCursor"):
         checked_result("prompts/list", {"prompts": [], "nextCursor": 5})
+
+
+def test_a_cursor_that_is_no_text_ends_the_list_with_a_fault() -> None:
+    faults: list[str] = []
+    page = salvaged("tools/list", {"tools": [tool()], "nextCursor": 5}, faults)
+    assert page == {"tools": [tool()]}
+    assert faults == ["nextCursor is 5, not a text; the list was ended there"]
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,7 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
         (_python("import os; os.kill(os.getpid(), 9)"), "ended by SIGKILL"),
         (_python("import os, time\nif os.fork(): os._exit(7)\ntime.sleep(60)"), "ended with exit code 7"),
         (_python("import sys; sys.stdin.close(); import time; time.sleep(0.2)"), "ended with exit code 0"),
+        (_python("import os, time; os.close(1); time.sleep(60)"), "SIGTERM.*it closed its standard output"),
     ],
     ids=[
         "missing",
@@ -171,6 +172,7 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
         "killed",
         "forks",
         "reads nothing",
+        "writes nothing",
     ],
 )
 async def test_a_program_that_cannot_be_used_is_named_with_the_reason(
