@@ -76,8 +76,8 @@ class Terminal:
 MakeApp: TypeAlias = "Callable[..., DeskApp]"
 """Makes the app of the next screen.
 
-Keyword arguments are `place` and `news`, passed on from the last one, and `begin`, which the app calls once
-painted.
+Its keyword arguments are `position` and `news`, which come from the last screen, and `begin`, which the app
+calls once it is painted.
 """
 
 
@@ -157,7 +157,7 @@ class ScreenRuns:
 
         app: DeskApp | None = None
         try:
-            app = self._make(begin=lambda: self._painted(app), place=position, news=news)
+            app = self._make(begin=lambda: self._painted(app), position=position, news=news)
             app.error_console.file = io.StringIO()  # Textual's report shows the values of local variables
             self._terminal.ignore_ctrl_s()
             app.run()
