@@ -29,14 +29,14 @@ TRANSPORTS = ("memory", "stdio", "http")
 
 def transports_of(over: str, is_folder: bool) -> list[str]:
     """Parse `--over`. Raises: DeskUserError for an unknown transport."""
-    ways = list(dict.fromkeys(over.split(",")))
-    if not set(ways) <= set(TRANSPORTS):
+    transports = list(dict.fromkeys(over.split(",")))
+    if not set(transports) <= set(TRANSPORTS):
         raise DeskUserError(
             f"--over: {over!r} is not a transport for a folder.", f"Allowed: {', '.join(TRANSPORTS)}."
         )
-    if not is_folder and ways != ["memory"]:
+    if not is_folder and transports != ["memory"]:
         raise DeskUserError("--over is for a folder.", "Omit it for other servers.")
-    return ways if is_folder else [""]
+    return transports if is_folder else [""]
 
 
 @contextmanager
@@ -55,17 +55,17 @@ def started_server(way: str, target: str, reach: Reach) -> Iterator[tuple[Openin
                 yield hosted(host, reach), claimed.stdout_fd
             return
         if way == "stdio":
-            found: RemoteTarget | FolderTarget = stdio_target(
+            server_target: RemoteTarget | FolderTarget = stdio_target(
                 server_folder(target), Path(state), reach.mode, reach.token
             )
             reach = reach._replace(mode="", token=None)  # the command has them
         else:
-            found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
-        assert not isinstance(found, FolderTarget)
+            server_target = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+        assert not isinstance(server_target, FolderTarget)
         settings, logged = resolve({}, os.environ).settings, ProgramLog()
         events = ProgramEvents(logged.log, logged.stray)
-        place = ClientPlace(settings.state_dir, settings.api_key_header)
-        transport = target_transport(found, reach, place, events)
+        client_place = ClientPlace(settings.state_dir, settings.api_key_header)
+        transport = target_transport(server_target, reach, client_place, events)
         yield connected(transport, logged, reach.revision), 1
 
 

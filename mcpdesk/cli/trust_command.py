@@ -44,10 +44,10 @@ def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) 
     if lists:
         _list_trusted(store)
     elif forget is not None:
-        place = _config_file(forget)
-        if not store.forget(place):
-            raise DeskUserError(f"{place} is not trusted.", "See `mcpdesk trust --list`.")
-        print_text(f"{place} is no longer trusted.")
+        config_path = _config_file(forget)
+        if not store.forget(config_path):
+            raise DeskUserError(f"{config_path} is not trusted.", "See `mcpdesk trust --list`.")
+        print_text(f"{config_path} is no longer trusted.")
     elif file is not None:
         _trust(store, _config_file(file), yes)
 
@@ -71,20 +71,20 @@ def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
 
 
 def _list_trusted(store: TrustStore) -> None:
-    found = store.read()
+    trusted_files = store.read()
     rows = [
         (time.strftime("%Y-%m-%d %H:%M", time.localtime(each.agreed)), each.sha256[:12], each.path)
-        for each in found.entries
+        for each in trusted_files.entries
     ]
     print_text("\n".join(aligned([("agreed", "sha256", "file"), *rows])))
-    if found.dropped:
-        print_message(f"{found.dropped} older entries were dropped.")
+    if trusted_files.dropped:
+        print_message(f"{trusted_files.dropped} older entries were dropped.")
 
 
 def _config_file(client: str) -> Path:
     """Return a client's file, preferably one with servers, or the file with that path."""
     wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
-    found = [place for place in wanted if place.is_file()]
-    if len(found) > 1:
-        found = [place for place in found if sections(parsed(place, read_text(place)))] or found
-    return (found or wanted)[0].resolve()
+    existing = [path for path in wanted if path.is_file()]
+    if len(existing) > 1:
+        existing = [path for path in existing if sections(parsed(path, read_text(path)))] or existing
+    return (existing or wanted)[0].resolve()

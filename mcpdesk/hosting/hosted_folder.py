@@ -247,8 +247,8 @@ class HostedFolder:
 
     def _agreed_contract(self) -> Definitions | None:
         """Return the agreed definitions of the folder, or None if there are none."""
-        found = (each.agreed_definitions(self.folder) for each in offering("agreed_definitions"))
-        return next((each for each in found if each is not None), None)
+        contracts = (each.agreed_definitions(self.folder) for each in offering("agreed_definitions"))
+        return next((each for each in contracts if each is not None), None)
 
     def hold_back(self, reason: str) -> None:
         """Withhold the server until `release`, because another folder is invalid."""

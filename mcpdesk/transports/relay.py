@@ -433,11 +433,11 @@ class RelayTraffic:
     """
 
     def __init__(
-        self, pipe: int, relay: int, client: int, group: int, started: float, told: int, words: int
+        self, pipe: int, relay: int, client: int, group: int, started: float, reports: int, words: int
     ) -> None:
         self.relay, self.client = relay, client
         """Process id of the relay, and of its client."""
-        self.reports, self.commands = told, words
+        self.reports, self.commands = reports, words
         """Descriptors of the pipes from and to the gate."""
         self.started = started
         """Unix time in seconds when the relay started."""
@@ -448,11 +448,11 @@ class RelayTraffic:
     def __iter__(self) -> Iterator[Passed]:
         """Yield the chunks in order."""
         while not self._is_over and len(head := self._pipe.read(_HEAD.size)) == _HEAD.size:
-            at, is_from_client, size, kept = _HEAD.unpack(head)
-            data = self._pipe.read(kept)
+            at, is_from_client, size, rest = _HEAD.unpack(head)
+            data = self._pipe.read(rest)
             if not size:
                 self._is_over = True
-            elif len(data) == kept:
+            elif len(data) == rest:
                 yield Passed(at, is_from_client, size, data)
         if not self._is_over:
             _signal_group(self._group, signal.SIGTERM)
@@ -536,21 +536,21 @@ def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -
     """
     relay, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()
-    told, tell = os.pipe()
+    reports, report_end = os.pipe()
     words, say = os.pipe()
-    kept = sorted((read_end, told, say))
+    descriptors = sorted((read_end, reports, say))
     if pid := os.fork():
-        for end in kept:
+        for end in descriptors:
             os.close(end)
-        return CaptureProcess(pid, write_end, tell, words)
+        return CaptureProcess(pid, write_end, report_end, words)
     try:
         os.setsid()
         os.nice(NICE)
         _redirect_to_null(0)
         _redirect_to_null(1)
-        for before, after in zip((2, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
+        for before, after in zip((2, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
             os.closerange(before + 1, after)
-        traffic = RelayTraffic(read_end, relay, client, group, started, told, say)
+        traffic = RelayTraffic(read_end, relay, client, group, started, reports, say)
         try:
             write_capture(traffic)
         finally:

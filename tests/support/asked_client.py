@@ -71,17 +71,17 @@ class AskingServer:
         return answer.action
 
     async def capital(self, arguments: dict[str, Any], context: Context) -> Any:
-        said = await context.sample("The capital of France?", max_tokens=50, system="Be brief.")
-        return f"{said.model}: {said.text}"
+        reply = await context.sample("The capital of France?", max_tokens=50, system="Be brief.")
+        return f"{reply.model}: {reply.text}"
 
     async def places(self, arguments: dict[str, Any], context: Context) -> Any:
         return [root.uri for root in await context.list_roots()]
 
     async def all(self, arguments: dict[str, Any], context: Context) -> Any:
-        name, said, roots = await asyncio.gather(
+        name, reply, roots = await asyncio.gather(
             context.elicit("Name?", NAME, key="who"), context.sample("A greeting"), context.list_roots()
         )
-        return f"{name.content['name']} {said.text} {len(roots)}"
+        return f"{name.content['name']} {reply.text} {len(roots)}"
 
     async def steps(self, arguments: dict[str, Any], context: Context) -> Any:
         self.started += 1

@@ -61,7 +61,7 @@ def blocking_calls(allowed: tuple[str, ...] = ()) -> Iterator[list[str]]:
             yield seen
         finally:
             _watching.remove(seen)
-    seen[:] = [each for each in seen if not any(place in each for place in allowed)]
+    seen[:] = [each for each in seen if not any(frame in each for frame in allowed)]
 
 
 def _noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

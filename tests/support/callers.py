@@ -42,11 +42,13 @@ async def _guarded(arguments: dict[str, Any], context: Any) -> Any:
 
 def public_keys(*names: str) -> KeySet:
     """The keys an issuer publishes."""
-    found = [
+    public = [
         jwk(algorithm, name) for algorithm in ("RS256", "ES256", "EdDSA") for name in names or ("first",)
     ]
     return jwk_keys(
-        jwks(*(each | {"kid": f"{each['alg']}-{each['kid']}"} for each in found)), ALLOWED, with_secrets=False
+        jwks(*(each | {"kid": f"{each['alg']}-{each['kid']}"} for each in public)),
+        ALLOWED,
+        with_secrets=False,
     )
 
 
@@ -100,8 +102,8 @@ class Outcome:
     @property
     def error(self) -> str:
         """Reason of a refusal in plain JSON."""
-        found = orjson.loads(self.text) if self.text.startswith("{") else {}
-        return str(found.get("error", ""))
+        body = orjson.loads(self.text) if self.text.startswith("{") else {}
+        return str(body.get("error", ""))
 
 
 Route = Callable[[Served, Sent], Awaitable[Outcome]]
@@ -150,8 +152,8 @@ def _opening(path: str) -> Route:
 
 async def _messages(served: Served, sent: Sent) -> Outcome:
     """Send a message of the 2024-11-05 transport on a stream opened with the good token."""
-    good, place = good_headers(), f"{served.url}/mcp/sample/sse"
-    async with served.client.get(place, headers={**good, "Accept": "text/event-stream"}) as stream:
+    good, url = good_headers(), f"{served.url}/mcp/sample/sse"
+    async with served.client.get(url, headers={**good, "Accept": "text/event-stream"}) as stream:
         await stream.content.readline()
         where = (await stream.content.readline()).decode().removeprefix("data: ").strip()
         return await _posting(where, modern)(served, sent)

@@ -16,12 +16,12 @@ def recorded(path: Path, *calls: tuple[str, str, str, float], is_secret: bool = 
     recording.start()
     recording.connect(connection())
     now = time.time()
-    for number, (name, argument, said, took) in enumerate(calls):
+    for number, (name, argument, output, took) in enumerate(calls):
         asked = call(number, name, {"text": argument, **({"password": "hunter2"} if is_secret else {})})
         headers = (("Host", "a.test"), ("Authorization", "Bearer s3cret-token"))
         note = HttpNote("POST /mcp/profiles HTTP/1.1", headers)
         recording.frame(1, IN, asked, note=note, at=now)
-        answer = error(number, -32602, said) if said.startswith("!") else text(number, said)
+        answer = error(number, -32602, output) if output.startswith("!") else text(number, output)
         recording.frame(1, OUT, answer, at=now + took)
     recording.frame(1, IN, request(99, "tools/list"), at=now)
     recording.close()

@@ -61,7 +61,7 @@ def cells_of(svg: str) -> Screen:
         row, start = round((float(y) - 1.5) / HIGH), round(float(x) / WIDE)
         for column in range(start, start + round(float(width) / WIDE)):
             grounds[row, column] = colour
-    cells = {place: Cell(" ", "#000000", ground, False) for place, ground in grounds.items()}
+    cells = {cell: Cell(" ", "#000000", ground, False) for cell, ground in grounds.items()}
     for style, x, y, text in _TEXT.findall(svg):
         row, column = round((float(y) - 20) / HIGH), round(float(x) / WIDE)
         for letter in html.unescape(text).replace("\xa0", " "):

@@ -97,8 +97,8 @@ class Dashboard:
         named = {"Origin": self.url, "Content-Type": "application/json"}
         named |= {name.replace("_", "-"): value for name, value in headers.items()}
         body = given if isinstance(given, bytes) else orjson.dumps({} if given is None else given)
-        kept = {name: value for name, value in named.items() if value}
-        return await self.client.post(f"{self.url}/dashboard/{name}", data=body, headers=kept)
+        kept_headers = {name: value for name, value in named.items() if value}
+        return await self.client.post(f"{self.url}/dashboard/{name}", data=body, headers=kept_headers)
 
     async def told(self, name: str, given: Any = None, **headers: str) -> tuple[int, dict[str, Any]]:
         """Status and JSON of a POST."""

@@ -42,12 +42,12 @@ def stages(path: Path = PATH) -> list[Stage]:
     """Stages of a Dockerfile, in their order."""
     text = re.sub(r"(?m)^\s*#.*\n", "", path.read_text())
     lines = [line.split(None, 1) for line in _CONTINUED.sub(" ", text).splitlines() if line.strip()]
-    found: list[list[Instruction]] = []
+    instructions: list[list[Instruction]] = []
     for name, value in lines:
         if name == "FROM":
-            found.append([])
-        found[-1].append(Instruction(name, value.strip()))
-    return [Stage(tuple(each)) for each in found]
+            instructions.append([])
+        instructions[-1].append(Instruction(name, value.strip()))
+    return [Stage(tuple(each)) for each in instructions]
 
 
 BUILD, IMAGE = stages()

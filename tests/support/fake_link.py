@@ -546,9 +546,9 @@ class FakeLink(Link):
         self.disconnected.append(connection)
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        kept = self.catalogues[server]
-        items = [replace(item, policy=policy) if item.name == tool else item for item in kept.items]
-        self.catalogues[server] = replace(kept, version=kept.version + 1, items=tuple(items))
+        catalogue = self.catalogues[server]
+        items = [replace(item, policy=policy) if item.name == tool else item for item in catalogue.items]
+        self.catalogues[server] = replace(catalogue, version=catalogue.version + 1, items=tuple(items))
         servers = [
             replace(one, catalogue_version=one.catalogue_version + (one.name == server))
             for one in self.core.servers
@@ -612,8 +612,8 @@ class FakeLink(Link):
 
     def _record(self, direction: Direction, message: dict[str, Any] | bytes) -> None:
         if message:
-            whole = message if isinstance(message, bytes) else orjson.dumps({"jsonrpc": "2.0", **message})
-            self.recording.frame(0, direction, whole)
+            data = message if isinstance(message, bytes) else orjson.dumps({"jsonrpc": "2.0", **message})
+            self.recording.frame(0, direction, data)
 
     def _items(self, server: str) -> tuple[CatalogueItem, ...]:
         return self.catalogues[server].items

@@ -229,9 +229,9 @@ MANIFEST = """{
 }"""
 
 
-def gallery(place: Path) -> Path:
-    """Write the folder to `place` and return it."""
-    write(place, {"mcp.json": MANIFEST, "tools/all.py": TOOLS, "resources/all.py": RESOURCES})
-    write(place, {"tools/questions.py": QUESTIONS})
-    write(place, {"resources/notes.md": "# Notes\n", "resources/dot.png": "\x01", "prompts/all.py": PROMPTS})
-    return write(place, {"prompts/plain.md": PLAIN})
+def gallery(folder: Path) -> Path:
+    """Write the folder to `folder` and return it."""
+    write(folder, {"mcp.json": MANIFEST, "tools/all.py": TOOLS, "resources/all.py": RESOURCES})
+    write(folder, {"tools/questions.py": QUESTIONS})
+    write(folder, {"resources/notes.md": "# Notes\n", "resources/dot.png": "\x01", "prompts/all.py": PROMPTS})
+    return write(folder, {"prompts/plain.md": PLAIN})

@@ -114,14 +114,14 @@ def tools(gates: Gates) -> list[Tool]:
         return ToolResult(({"type": "text", "text": "all of it"},), done)
 
     async def exits(arguments: Call, context: Context) -> Any:
-        told = {
+        answers = {
             "exit_code": 3,
             "stdout": "half",
             "stderr": "no such file",
             "stage": "deep",
             "command": "exit",
         }
-        return ToolResult(({"type": "text", "text": "no such file"},), told, is_error=True)
+        return ToolResult(({"type": "text", "text": "no such file"},), answers, is_error=True)
 
     async def deliver(arguments: Call, context: Context) -> Any:
         assert context.folder is not None

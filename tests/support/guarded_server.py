@@ -162,24 +162,24 @@ class GuardedServer:
         given: Document = {"resource_metadata": f"{self.origin}/.well-known/oauth-protected-resource/mcp"}
         if "challenge" in self.changes:
             self.changes["challenge"](given)
-        place = ", ".join(f'{name}="{value}"' for name, value in given.items())
+        challenge = ", ".join(f'{name}="{value}"' for name, value in given.items())
         if granted is None:
-            wanted = f'Bearer scope="{self.needed[0]}"{place and ", "}{place}'
+            wanted = f'Bearer scope="{self.needed[0]}"{challenge and ", "}{challenge}'
             return web.Response(status=401, headers={"WWW-Authenticate": wanted})
         if not set(self.needed) <= set(granted):
-            wanted = f'Bearer error="insufficient_scope", scope="{self.needed[-1]}", {place}'
+            wanted = f'Bearer error="insufficient_scope", scope="{self.needed[-1]}", {challenge}'
             return web.Response(status=403, headers={"WWW-Authenticate": wanted})
         message = orjson.loads(await request.read())
         answer: Document = {"jsonrpc": "2.0", "id": message.get("id")}
         match message["method"]:
             case "server/discover":
-                found: Document = {
+                result: Document = {
                     "resultType": "complete",
                     "supportedVersions": [LATEST.name],
                     "capabilities": {},
                 }
-                return web.json_response(answer | {"result": found})
+                return web.json_response(answer | {"result": result})
             case "tools/list":
-                found = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
-                return web.json_response(answer | {"result": found})
+                result = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
+                return web.json_response(answer | {"result": result})
         return web.json_response(answer | {"error": {"code": -32601, "message": "no"}}, status=404)

@@ -28,9 +28,9 @@ needs_haproxy = pytest.mark.skipif(
 
 def block(title: str) -> str:
     """A file of the page."""
-    found = re.search(rf'(?s)```\w+ title="{re.escape(title)}"\n(.*?)\n```', PAGE.read_text())
-    assert found is not None
-    return found[1] + "\n"
+    match = re.search(rf'(?s)```\w+ title="{re.escape(title)}"\n(.*?)\n```', PAGE.read_text())
+    assert match is not None
+    return match[1] + "\n"
 
 
 def balanced(replicas: list[int], port: int) -> str:
@@ -48,9 +48,9 @@ def balanced(replicas: list[int], port: int) -> str:
 
 
 @asynccontextmanager
-async def haproxy(cluster: ReplicaCluster, place: Path) -> AsyncIterator[str]:
+async def haproxy(cluster: ReplicaCluster, folder: Path) -> AsyncIterator[str]:
     """Run HAProxy in front of replicas; yield its URL."""
-    port, config = free_port(), place / "haproxy.cfg"
+    port, config = free_port(), folder / "haproxy.cfg"
     config.write_text(balanced([each.port for each in cluster.replicas], port))
     process = await asyncio.create_subprocess_exec(HAPROXY, "-db", "-f", str(config), stderr=-3)
     try:

@@ -43,10 +43,10 @@ def commands(raw: bytes) -> Counter[str]:
 
     Bytes that are not UTF-8 raise an error: a C1 control may hide among them.
     """
-    found: Counter[str] = Counter()
+    programs: Counter[str] = Counter()
     for match in _COMMAND.finditer(_ATTRIBUTES.sub("", raw.decode())):
-        found[f"{match.lastgroup} {match[match.lastgroup or 0]}"] += 1
-    return found
+        programs[f"{match.lastgroup} {match[match.lastgroup or 0]}"] += 1
+    return programs
 
 
 def foreign(raw: bytes) -> list[str]:

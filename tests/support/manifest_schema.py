@@ -93,23 +93,26 @@ KINDS: dict[SettingKind, dict[str, Any]] = {
 
 def manifest_schema() -> dict[str, Any]:
     """The schema of `mcp.json`, draft 2020-12."""
-    _, found = msgspec.json.schema_components([ManifestFile, Command], ref_template="#/$defs/{name}")
+    _, definitions = msgspec.json.schema_components([ManifestFile, Command], ref_template="#/$defs/{name}")
     for name, words in WORDS.items():
         for key, text in words.items():
-            found[name]["properties"][key] = {**found[name]["properties"][key], "description": text}
-    for component in found.values():
+            definitions[name]["properties"][key] = {
+                **definitions[name]["properties"][key],
+                "description": text,
+            }
+    for component in definitions.values():
         component.pop("title", None)
-    root = found.pop("ManifestFile")
+    root = definitions.pop("ManifestFile")
     members = root["properties"]
     members["name"]["pattern"] = f"^{NAME}$"
-    found["Publish"]["properties"]["name"]["pattern"] = f"^{PUBLIC_NAME}$"
+    definitions["Publish"]["properties"]["name"]["pattern"] = f"^{PUBLIC_NAME}$"
     members["builtins"]["items"] = {"enum": list(BUILTINS)}
     members["commands"]["items"] = {"$ref": "#/$defs/Command"}
-    found["Auth"]["properties"]["scopes"]["items"] = {"type": "string", "pattern": f"^{SCOPE}$"}
+    definitions["Auth"]["properties"]["scopes"]["items"] = {"type": "string", "pattern": f"^{SCOPE}$"}
     settings = {each.name: _setting(each) for each in SETTINGS if each.folder is not FolderMay.NOT}
     members["settings"] |= {"properties": settings, "additionalProperties": False}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "mcp.json of mcpdesk"}
-    return {**head, **root, "$defs": found}
+    return {**head, **root, "$defs": definitions}
 
 
 def _setting(setting: Setting) -> dict[str, Any]:

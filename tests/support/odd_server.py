@@ -40,15 +40,15 @@ def send(**message: Any) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def fail(told: str, code: int) -> None:
+def fail(message: str, code: int) -> None:
     """Exit with a message on stderr."""
-    print(told, file=sys.stderr, flush=True)
+    print(message, file=sys.stderr, flush=True)
     raise SystemExit(code)
 
 
-def text(said: str) -> dict[str, Any]:
+def text(content: str) -> dict[str, Any]:
     """Result of a tool."""
-    return {"content": [{"type": "text", "text": said}]}
+    return {"content": [{"type": "text", "text": content}]}
 
 
 def call(identifier: Any, name: str, arguments: dict[str, Any]) -> None:

@@ -197,7 +197,7 @@ async def session(
     place: Place, revision: str, heard: Heard | None = None, answers: Answers | None = None
 ) -> AsyncIterator[ClientSession]:
     """Connect to a place and agree on a revision."""
-    told = heard or Heard()
+    received = heard or Heard()
     async with AsyncExitStack() as stack:
         read, write = await stack.enter_async_context(transport(place))
         client = await stack.enter_async_context(
@@ -205,8 +205,8 @@ async def session(
                 read,
                 write,
                 read_timeout_seconds=WITHIN_S,
-                logging_callback=told.on_log,
-                message_handler=told.on_message,
+                logging_callback=received.on_log,
+                message_handler=received.on_message,
                 client_info=types.Implementation(name="official", version="2"),
                 log_level="info",
                 **({} if answers is None else answers.callbacks),

@@ -16,11 +16,11 @@ NARROW = ["string", "integer", "boolean"]
 
 def problems(revision: str, definition: str, value: Any) -> list[str]:
     """Differences between a value and a definition of a revision; empty if the schema is not available."""
-    whole = _schema(revision)
-    if whole is None:
+    full_schema = _schema(revision)
+    if full_schema is None:
         return []
-    home = "$defs" if "$defs" in whole else "definitions"
-    assert definition in whole[home], f"{revision} has no {definition}"
+    home = "$defs" if "$defs" in full_schema else "definitions"
+    assert definition in full_schema[home], f"{revision} has no {definition}"
     validator = _validator(revision, f"#/{home}/{definition}")
     return [
         f"{definition}{error.json_path[1:]}: {error.message[:300]}" for error in validator.iter_errors(value)
@@ -29,17 +29,17 @@ def problems(revision: str, definition: str, value: Any) -> list[str]:
 
 def strangers(revision: str, definition: str, value: dict[str, Any]) -> list[str]:
     """Members of an object that its definition does not name: legal, but newer than the revision."""
-    whole = _schema(revision)
-    if whole is None:
+    full_schema = _schema(revision)
+    if full_schema is None:
         return []
-    named = (whole.get("$defs") or whole["definitions"])[definition]["properties"]
+    named = (full_schema.get("$defs") or full_schema["definitions"])[definition]["properties"]
     return [f"{definition}.{name} is not of {revision}" for name in value if name not in named]
 
 
 def knows(revision: str, definition: str) -> bool:
     """True if a revision has a definition."""
-    whole = _schema(revision) or {}
-    return definition in whole.get("$defs", whole.get("definitions", {}))
+    full_schema = _schema(revision) or {}
+    return definition in full_schema.get("$defs", full_schema.get("definitions", {}))
 
 
 @lru_cache
@@ -47,9 +47,9 @@ def _schema(revision: str) -> dict[str, Any] | None:
     path = SCHEMAS / f"{revision}.json"
     if not path.is_file():
         return None
-    whole = json.loads(path.read_text())
-    _widen(whole)
-    return dict(whole)
+    document = json.loads(path.read_text())
+    _widen(document)
+    return dict(document)
 
 
 def _widen(node: Any) -> None:
@@ -65,14 +65,16 @@ def _widen(node: Any) -> None:
 
 @lru_cache
 def _validator(revision: str, reference: str) -> Any:
-    whole = _schema(revision)
-    assert whole is not None
-    kind = jsonschema.validators.validator_for(whole)
+    full_schema = _schema(revision)
+    assert full_schema is not None
+    kind = jsonschema.validators.validator_for(full_schema)
     return kind(
-        {**whole, "$ref": reference} if kind is not jsonschema.Draft7Validator else _rooted(whole, reference)
+        {**full_schema, "$ref": reference}
+        if kind is not jsonschema.Draft7Validator
+        else _rooted(full_schema, reference)
     )
 
 
-def _rooted(whole: dict[str, Any], reference: str) -> dict[str, Any]:
+def _rooted(schema: dict[str, Any], reference: str) -> dict[str, Any]:
     """Wrap a reference, because draft 7 ignores the members beside a `$ref`."""
-    return {"allOf": [{"$ref": reference}], "definitions": whole["definitions"]}
+    return {"allOf": [{"$ref": reference}], "definitions": schema["definitions"]}

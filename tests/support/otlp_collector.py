@@ -75,14 +75,14 @@ def points_of(body: bytes) -> Iterator[Line]:
             for metric in scope.metrics:
                 kind = metric.WhichOneof("data")
                 for point in getattr(metric, kind).data_points:
-                    said = {"is": "point", "name": metric.name, "kind": kind, "unit": metric.unit}
-                    said["attributes"] = plain(point.attributes)
+                    row = {"is": "point", "name": metric.name, "kind": kind, "unit": metric.unit}
+                    row["attributes"] = plain(point.attributes)
                     if kind == "histogram":
                         counts, bounds = list(point.bucket_counts), list(point.explicit_bounds)
-                        said |= {"count": point.count, "sum": point.sum, "counts": counts, "bounds": bounds}
+                        row |= {"count": point.count, "sum": point.sum, "counts": counts, "bounds": bounds}
                     else:
-                        said["value"] = getattr(point, point.WhichOneof("value"))
-                    yield said
+                        row["value"] = getattr(point, point.WhichOneof("value"))
+                    yield row
 
 
 TAKERS: dict[str, tuple[Callable[[bytes], Iterator[Line]], bytes]] = {
@@ -101,8 +101,8 @@ def run(port: int, status: int = 200, seconds: float = 0.0) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
-            take, answer = TAKERS[self.path]
-            lines = [{"is": "request", "path": self.path, "headers": dict(self.headers)}, *take(body)]
+            handle, answer = TAKERS[self.path]
+            lines = [{"is": "request", "path": self.path, "headers": dict(self.headers)}, *handle(body)]
             sys.stdout.write("".join(f"{json.dumps(line)}\n" for line in lines))
             sys.stdout.flush()
             time.sleep(seconds)

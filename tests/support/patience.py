@@ -53,12 +53,12 @@ async def until(
     pilot = next((each for each in shown if hasattr(each, "pause")), None)
     looks = 0
     while True:
-        found = condition()
-        if inspect.isawaitable(found):
+        result = condition()
+        if inspect.isawaitable(result):
             async with within(*shown, within_s=within_s):
-                found = await found
-        if found:
-            return found
+                result = await result
+        if result:
+            return result
         looks += 1
         left_s = end - time.monotonic()
         if left_s <= 0 and (changed is not None or looks >= LEAST_LOOKS):
@@ -78,12 +78,12 @@ def wait_until(condition: Callable[[], Any], *shown: object, within_s: float | N
     within_s = _until_s if within_s is None else within_s
     end = time.monotonic() + within_s
     looks = 0
-    while not (found := condition()):
+    while not (result := condition()):
         looks += 1
         if time.monotonic() >= end and looks >= LEAST_LOOKS:
             raise AssertionError(_given_up(condition, shown, within_s))
         time.sleep(LOOK_S)
-    return found
+    return result
 
 
 @asynccontextmanager

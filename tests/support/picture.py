@@ -190,8 +190,12 @@ def be_busy(link: RunningDesk, headers: dict[str, str]) -> None:
 def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params: dict[str, Any]) -> str:
     """Send one request over HTTP; return its session id."""
     body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
-    whole = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
-    request = urllib.request.Request(link.host.url("desk"), body, whole)
+    all_headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        **headers,
+    }
+    request = urllib.request.Request(link.host.url("desk"), body, all_headers)
     with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
         answer.read()
         return str(answer.headers["Mcp-Session-Id"])

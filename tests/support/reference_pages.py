@@ -175,12 +175,12 @@ def option_row(option: click.Option, ctx: click.Context) -> Row:
     """An option and what it does. Choices are listed in the text, because there may be many."""
     record = option.get_help_record(ctx)
     assert record is not None
-    written, told = record
+    written, description = record
     if isinstance(option.type, click.Choice):
         choices = [str(each) for each in option.type.choices]
         written = written.replace(f"[{'|'.join(choices)}]", (option.name or "").upper())
-        told = f"{told} One of {', '.join(choices)}."
-    return code(written), cell(told)
+        description = f"{description} One of {', '.join(choices)}."
+    return code(written), cell(description)
 
 
 def prose(text: str) -> Iterator[str]:

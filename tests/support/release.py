@@ -25,10 +25,10 @@ class NoRelease(Exception):
 
 def numbers(version: str) -> tuple[int, ...]:
     """Parts of a version such as 1.2.3. Raises: NoRelease for any other text."""
-    found = VERSION.fullmatch(version)
-    if found is None:
+    match = VERSION.fullmatch(version)
+    if match is None:
         raise NoRelease(f"{version!r} is not a version; write one like 1.2.3")
-    return tuple(int(each) for each in found.groups())
+    return tuple(int(each) for each in match.groups())
 
 
 def unreleased(changelog: str) -> str:
@@ -47,13 +47,13 @@ def release(root: Path, version: str, day: str) -> str:
     """
     file, changes = root / "mcpdesk" / "version.py", root / "CHANGELOG.md"
     text, changelog = file.read_text(), changes.read_text()
-    found = ASSIGNED.search(text)
-    if found is None:
+    match = ASSIGNED.search(text)
+    if match is None:
         raise NoRelease(f"{file} has no version")
-    if numbers(version) <= numbers(found[1]):
-        raise NoRelease(f"{version} is not newer than {found[1]}")
+    if numbers(version) <= numbers(match[1]):
+        raise NoRelease(f"{version} is not newer than {match[1]}")
     notes = unreleased(changelog)
-    file.write_text(text.replace(found[0], f'__version__ = "{version}"'))
+    file.write_text(text.replace(match[0], f'__version__ = "{version}"'))
     changes.write_text(changelog.replace(HEADING, f"{HEADING}\n\n## [{version}] - {day}", 1))
     return f"{notes}\n"
 

@@ -77,8 +77,8 @@ class ServedReplica:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said.append(line)
-            if found := re.search(r"serving \S+ at (http://[^/]+)", line):
-                self.url = found[1]
+            if match := re.search(r"serving \S+ at (http://[^/]+)", line):
+                self.url = match[1]
                 self._ready.set()
         self._ready.set()
 
@@ -95,7 +95,7 @@ class ReplicaCluster:
     each_alone = False
 
     def __init__(
-        self, folders: Sequence[Path], shared: Sequence[str], place: Path, **environment: str
+        self, folders: Sequence[Path], shared: Sequence[str], folder: Path, **environment: str
     ) -> None:
         """`shared` are URLs of the engine, for the replicas in turn."""
         self.replicas: list[ServedReplica] = []
@@ -106,16 +106,16 @@ class ReplicaCluster:
         self._turn = 0
         self.carriers: dict[int, int] = {}
         """Index of the replica that received a client's connection, by the client's port."""
-        self.folders, self._shared, self._place = list(folders), shared, place
+        self.folders, self._shared, self._place = list(folders), shared, folder
         self._environment = environment
 
     def of_job(self, identifier: str, engine: EngineServer) -> ServedReplica:
         """Replica whose mark is in the id of a job."""
         key = f"{{{self._environment['MCPDESK_SHARED_NAME']}}}:replicas"
-        said = engine.ask("HGET", key, mark_of(identifier))
-        found = re.search(r'"url":"([^"]+)"', said)
-        assert found is not None, said
-        return next(each for each in self.replicas if each.url == found[1])
+        location = engine.ask("HGET", key, mark_of(identifier))
+        match = re.search(r'"url":"([^"]+)"', location)
+        assert match is not None, location
+        return next(each for each in self.replicas if each.url == match[1])
 
     def add(self) -> ServedReplica:
         """Start another replica; the caller waits until it serves."""
@@ -178,15 +178,15 @@ async def replica_cluster(
     count: int,
     folders: Sequence[Path],
     engine: EngineServer,
-    place: Path,
+    folder: Path,
     urls: Sequence[str] = (),
     options: Sequence[str] = (),
     each_alone: bool = False,
     **environment: str,
 ) -> AsyncIterator[ReplicaCluster]:
     """Run replicas during the block; `urls` are their URLs of the engine, if they differ."""
-    name = f"cluster-{place.parent.name}-{place.name}"
-    cluster = ReplicaCluster(folders, urls or [engine.url], place, MCPDESK_SHARED_NAME=name, **environment)
+    name = f"cluster-{folder.parent.name}-{folder.name}"
+    cluster = ReplicaCluster(folders, urls or [engine.url], folder, MCPDESK_SHARED_NAME=name, **environment)
     cluster.options, cluster.each_alone = options, each_alone
     connections: set[asyncio.Task[None]] = set()
 
@@ -219,14 +219,14 @@ async def replica_cluster(
 
 @contextmanager
 def cluster_on_a_thread(
-    count: int, folders: Sequence[Path], engine: EngineServer, place: Path, **environment: str
+    count: int, folders: Sequence[Path], engine: EngineServer, folder: Path, **environment: str
 ) -> Iterator[ReplicaCluster]:
     """Run replicas during the block, for tests with separate event loops or none."""
     begun: Future[tuple[ReplicaCluster, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def run() -> None:
         over = asyncio.Event()
-        async with replica_cluster(count, folders, engine, place, (), (), False, **environment) as cluster:
+        async with replica_cluster(count, folders, engine, folder, (), (), False, **environment) as cluster:
             begun.set_result((cluster, asyncio.get_running_loop(), over))
             await over.wait()
 

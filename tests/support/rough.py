@@ -97,6 +97,6 @@ REPORTED = {
 """File of each error, and a word of its report."""
 
 
-def rough(place: Path) -> Path:
-    """Write the folder to `place` and return it."""
-    return write(place, FILES)
+def rough(folder: Path) -> Path:
+    """Write the folder to `folder` and return it."""
+    return write(folder, FILES)

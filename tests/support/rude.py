@@ -26,8 +26,8 @@ BEGIN, MIDDLE = 0x01, 0x00
 @asynccontextmanager
 async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A raw connection."""
-    place = urlsplit(served.url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1 << 16)
+    parts = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 16)
     try:
         yield reader, writer
     finally:

@@ -155,12 +155,12 @@ def check_error(revision: str, message: dict[str, Any]) -> list[str]:
     """Schema violations of an error response; the newest revision has a definition for each code."""
     new = knows(revision, "JSONRPCErrorResponse")
     # Early schemas require an id, and have no error response for a request whose id was unreadable.
-    whole = message if new else {"id": 0} | message
-    found = problems(revision, "JSONRPCErrorResponse" if new else "JSONRPCError", whole)
+    answer = message if new else {"id": 0} | message
+    faults = problems(revision, "JSONRPCErrorResponse" if new else "JSONRPCError", answer)
     if not BY_NAME[revision].is_stateless or not SCHEMAS.is_dir():
-        return found
+        return faults
     code = message["error"]["code"]
     if code not in ERRORS:
-        return [*found, f"{revision} does not define the code {code}"]
+        return [*faults, f"{revision} does not define the code {code}"]
     is_whole = code in range(-32099, -32019)
-    return found + problems(revision, ERRORS[code], message if is_whole else message["error"])
+    return faults + problems(revision, ERRORS[code], message if is_whole else message["error"])

@@ -120,14 +120,14 @@ def _in_full(written: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _cells(letters: str, runs: Sequence[tuple[int, str]]) -> tuple[Cell, ...]:
-    found: list[Cell] = []
+    cells: list[Cell] = []
     starts = dict(runs)
     style = ""
     for letter in letters:
-        style = starts.get(len(found), style)
-        found.append(Cell(letter, style))
-        found += [Cell("", style)] * (cell_len(letter) - 1)
-    return tuple(found)
+        style = starts.get(len(cells), style)
+        cells.append(Cell(letter, style))
+        cells += [Cell("", style)] * (cell_len(letter) - 1)
+    return tuple(cells)
 
 
 def _runs(line: Sequence[Cell]) -> tuple[tuple[int, str], ...]:
@@ -175,17 +175,17 @@ def _names(variables: tuple[tuple[str, str], ...]) -> dict[str, str]:
             colour = Color.parse(value)
             if colour.a == 1 and not colour.auto and colour.ansi is None:
                 known[name] = colour
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     rest = sorted(known.keys() - set(NAMES_FIRST), key=lambda name: (len(name), name))
     for name in (*NAMES_FIRST, *rest):
         if name in known:
-            found.setdefault(known[name].hex.lower(), name)
+            names.setdefault(known[name].hex.lower(), name)
     blended = {name: known[name] for name in NAMES_FIRST if name in known} | {"white": WHITE, "black": BLACK}
     for ground, percent in product((known[name] for name in GROUNDS if name in known), PERCENTS):
         for name, colour in blended.items():
             blend = ground.blend(colour, percent / 100, alpha=1)
-            found.setdefault(blend.hex.lower(), f"{percent}% {name}")
-    return found
+            names.setdefault(blend.hex.lower(), f"{percent}% {name}")
+    return names
 
 
 def _in_words(style: Style, names: dict[str, str]) -> tuple[str, str]:

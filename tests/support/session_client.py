@@ -49,9 +49,9 @@ async def ask_name(ctx: Context) -> str:
 '''
 
 
-def calculator(place: Path) -> Path:
+def calculator(folder: Path) -> Path:
     """A server folder with tools that add, take long, and ask."""
-    made = place / "calc"
+    made = folder / "calc"
     (made / "tools").mkdir(parents=True)
     (made / "mcp.json").write_text(
         '{"name": "calc", "builtins": ["PlanMode", "TaskManager", "SetCallback", "ListBgTasks"]}'

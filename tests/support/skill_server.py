@@ -112,8 +112,8 @@ def main(habit: str) -> None:
         message = json.loads(line)
         if "id" in message:
             print(message["method"], file=sys.stderr, flush=True)
-            said = answer(message["method"], message.get("params", {}), habit)
-            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}), flush=True)
+            reply = answer(message["method"], message.get("params", {}), habit)
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
 
 
 if __name__ == "__main__":

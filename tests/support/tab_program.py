@@ -34,10 +34,10 @@ def main(what: str) -> None:
     while head := sys.stdin.buffer.read(5):
         payload = sys.stdin.buffer.read(int.from_bytes(head[1:], "big"))
         if head[:1] == b"M":
-            told = json.loads(payload)
-            if told["type"] == "quit":
+            document = json.loads(payload)
+            if document["type"] == "quit":
                 return packet(b"M", b'{"type": "exit"}')
-            packet(b"D", f"told {json.dumps(told)} ".encode())
+            packet(b"D", f"told {json.dumps(document)} ".encode())
         elif payload == b"url":
             packet(b"M", b'{"type": "open_url", "url": "javascript:alert(1)", "new_tab": true}')
             packet(b"M", b'{"type": "open_url", "url": "https://example.com/", "new_tab": true}')

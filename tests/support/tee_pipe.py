@@ -10,9 +10,9 @@ import threading
 
 def carry(source: int, sink: int, log: str) -> None:
     """Pass on and note down everything, until the end."""
-    with open(log, "wb", buffering=0) as noted:
+    with open(log, "wb", buffering=0) as file:
         while data := os.read(source, 1 << 16):
-            noted.write(data)
+            file.write(data)
             while data:
                 data = data[os.write(sink, data) :]
     os.close(sink)

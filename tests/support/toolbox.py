@@ -75,10 +75,10 @@ class Toolbox:
         argv = [*self.command, "stdio", str(self.folder), "--alone"]
         if limit_kib:
             argv = ["/bin/bash", "-c", f'ulimit -f {limit_kib}; exec "$@"', "-", *argv]
-        place = StdioServerParameters(
+        parameters = StdioServerParameters(
             command=argv[0], args=argv[1:], env={**self.environ, **environ}, cwd=ROOT
         )
-        async with stdio_client(place) as streams, _client(streams, revision) as client:
+        async with stdio_client(parameters) as streams, _client(streams, revision) as client:
             yield client
 
     @asynccontextmanager
@@ -101,15 +101,15 @@ class Toolbox:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ) as process:  # fmt: skip
             assert process.stderr is not None
-            said: list[str] = []
+            output: list[str] = []
             try:
                 for line in process.stderr:
-                    said.append(line)
-                    if found := re.search(r"serving toolbox at (\S+)", line):
+                    output.append(line)
+                    if match := re.search(r"serving toolbox at (\S+)", line):
                         break
                 else:
-                    raise AssertionError("".join(said))
-                yield found[1]
+                    raise AssertionError("".join(output))
+                yield match[1]
                 process.terminate()
                 out, err = process.communicate(timeout=WITHIN_S)
             finally:
@@ -129,9 +129,9 @@ def toolbox(place: Path) -> Iterator[Toolbox]:
     (folder / "dot.png").write_bytes(PNG)
     programs.mkdir()
     for name in PROGRAMS:
-        found = shutil.which(name)
-        assert found is not None, name
-        (programs / name).symlink_to(found)
+        program = shutil.which(name)
+        assert program is not None, name
+        (programs / name).symlink_to(program)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Site) as site:
         Thread(target=site.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{site.server_address[1]}"

@@ -80,9 +80,9 @@ def retry(identifier: Any, tool: str, state: str, **answers: Any) -> bytes:
     return call(identifier, tool, requestState=state, inputResponses=accepted)
 
 
-def frame_line(frame: Frame, whole: bytes, is_json: bool = False) -> bytes:
-    """The line of a capture that holds one frame; `whole` is all that is left of its bytes."""
-    return b"".join(frame_pieces(frame, whole, is_json))
+def frame_line(frame: Frame, data: bytes, is_json: bool = False) -> bytes:
+    """The line of a capture that holds one frame; `data` is all that is left of its bytes."""
+    return b"".join(frame_pieces(frame, data, is_json))
 
 
 def settle(recording: Recording) -> None:

@@ -26,8 +26,8 @@ class Wire:
     async def post(self, method: str, params: dict[str, Any], **headers: str) -> Any:
         self._number += 1
         message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
-        told = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.client.post(self.url, json=message, headers=told) as answer:
+        all_headers = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.client.post(self.url, json=message, headers=all_headers) as answer:
             if session := answer.headers.get("Mcp-Session-Id"):
                 self.headers["Mcp-Session-Id"] = session
             return await answer.json()

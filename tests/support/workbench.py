@@ -61,14 +61,14 @@ async def bench(
     link.asked = []
     app = DeskApp(cast(Link, link), history=history)
     async with driven(app, size=size) as pilot:
-        found = Bench(app, pilot, link)
-        await found.until(
-            lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and found.pane.item is not None
+        made = Bench(app, pilot, link)
+        await made.until(
+            lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and made.pane.item is not None
         )
-        await found.until(found.has_opened)  # the item is known before its form is whole
+        await made.until(made.has_opened)  # the item is known before its form is whole
         await pilot.pause()
-        yield found
-        await found.until(found.has_opened)  # before the screen is taken down
+        yield made
+        await made.until(made.has_opened)  # before the screen is taken down
 
 
 def tool(name: str, schema: dict[str, Any], **more: Any) -> CatalogueItem:

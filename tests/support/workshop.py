@@ -132,8 +132,8 @@ MANIFEST = """{
 }"""
 
 
-def workshop(place: Path) -> Path:
-    """Write the folder to `place` and return it."""
-    write(place, {"mcp.json": MANIFEST, "resources/notes.md": "# Notes\n", "resources/dot.png": "\x01\x02"})
-    write(place, {"resources/parcels.py": RESOURCES, "prompts/letter.md": LETTER.lstrip("\n")})
-    return write(place, {"tools/tools.py": TOOLS})
+def workshop(folder: Path) -> Path:
+    """Write the folder to `folder` and return it."""
+    write(folder, {"mcp.json": MANIFEST, "resources/notes.md": "# Notes\n", "resources/dot.png": "\x01\x02"})
+    write(folder, {"resources/parcels.py": RESOURCES, "prompts/letter.md": LETTER.lstrip("\n")})
+    return write(folder, {"tools/tools.py": TOOLS})

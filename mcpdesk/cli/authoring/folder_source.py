@@ -40,11 +40,11 @@ def source_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
-def folder_errors(place: Path) -> list[Finding]:
+def folder_errors(folder: Path) -> list[Finding]:
     """Return the errors of a folder. Raises: DeskError if it cannot be hosted."""
     from mcpdesk.hosting.folder.findings import load_errors
 
-    with loaded(place) as host:
+    with loaded(folder) as host:
         server = host.endpoints()[0].server
         return load_errors(server, host.folders[server.name].warnings)
 

@@ -27,7 +27,9 @@ def config_places(client: str, home: Path, folder: Path, environ: Mapping[str, s
         "cursor": [folder / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"],
         "gemini": [folder / ".gemini" / "settings.json", home / ".gemini" / "settings.json"],
         "goose": [xdg / "goose" / "config.yaml"],
-        "opencode": [place / name for place in (folder, xdg / "opencode") for name in opencode],
+        "opencode": [
+            config_folder / name for config_folder in (folder, xdg / "opencode") for name in opencode
+        ],
         "vscode": [folder / ".vscode" / "mcp.json", settings / "Code" / "User" / "mcp.json"],
         "zed": [folder / ".zed" / "settings.json", zed / "zed" / "settings.json"],
     }

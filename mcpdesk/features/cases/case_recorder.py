@@ -41,8 +41,8 @@ def _save_cases_of(
     index: Index, server: str, numbers: Sequence[int], hosted: str, questions: Sequence[Question]
 ) -> str:
     """Write the calls of one server; return a message, empty without usable calls."""
-    found = cases(index, numbers, partial(answers_of, questions))
-    if not found:
+    case_lines = cases(index, numbers, partial(answers_of, questions))
+    if not case_lines:
         return ""
     name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
     is_here = bool(hosted) and Path(hosted).is_dir()
@@ -50,9 +50,9 @@ def _save_cases_of(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
-        file.writelines(case_file(found))
+        file.writelines(case_file(case_lines))
     target = hosted if is_here else f"TARGET --cases {folder}"
-    count = f"{counted(len(found), 'test case')} of {counted(len(numbers), 'call')}"
+    count = f"{counted(len(case_lines), 'test case')} of {counted(len(numbers), 'call')}"
     return f"{count} written to {path} · mcpdesk test {target}"
 
 

@@ -89,28 +89,31 @@ def test_command(
     --over names another transport.
     """
     folder = Path(target).expanduser()
-    ways = transports_of(over, folder.is_dir())
+    transports = transports_of(over, folder.is_dir())
     if folder.is_dir() and reach._replace(revision="").is_remote:
         hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
     if cases is None and not folder.is_dir():
         message = f"{target!r} is not a folder with cases."
         raise DeskUserError(message, "Name a case file or a folder of them with --cases.")
-    place = cases if cases is not None else folder / CASES
+    cases_path = cases if cases is not None else folder / CASES
 
-    told = partial(_Report, as_json=as_json)
+    make_report = partial(_Report, as_json=as_json)
     if watch:
         if as_json:
             raise DeskUserError("--json and --watch cannot be used together.", "Omit one of them.")
-        return _watched(lambda: _run_all(target, ways, place, only, junit, reach, told()), {folder, place})
-    return _run_all(target, ways, place, only, junit, reach, told())
+        return _watched(
+            lambda: _run_all(target, transports, cases_path, only, junit, reach, make_report()),
+            {folder, cases_path},
+        )
+    return _run_all(target, transports, cases_path, only, junit, reach, make_report())
 
 
 def _watched(run: Callable[[], int], places: set[Path]) -> int:
     """Run once, and again whenever a file changes, until ctrl+c."""
     from watchfiles import watch
 
-    existing = [place for place in places if place.exists()]
+    existing = [path for path in places if path.exists()]
     try:
         while True:
             before = _saved(existing)
@@ -129,45 +132,45 @@ def _watched(run: Callable[[], int], places: set[Path]) -> int:
 
 def _saved(places: Iterable[Path]) -> dict[str, int]:
     """Modification time of each file, by path."""
-    files = [each for place in places for each in ([place] if place.is_file() else place.rglob("*"))]
-    kept = [each for each in files if each.suffix != ".pyc" and each.is_file()]
-    found = dict[str, int]()
-    for each in kept:
+    files = [each for path in places for each in ([path] if path.is_file() else path.rglob("*"))]
+    case_paths = [each for each in files if each.suffix != ".pyc" and each.is_file()]
+    counts = dict[str, int]()
+    for each in case_paths:
         with suppress(OSError):
-            found[str(each)] = each.stat().st_mtime_ns
-    return found
+            counts[str(each)] = each.stat().st_mtime_ns
+    return counts
 
 
 def _run_all(
     target: str,
-    ways: Sequence[str],
-    place: Path,
+    transports: Sequence[str],
+    cases_path: Path,
     only: str,
     junit: Path | None,
     reach: Reach,
-    told: _Report,
+    make_report: _Report,
 ) -> int:
-    cases = [case for case in find_cases(place) if only in case.name or only in case.location]
+    cases = [case for case in find_cases(cases_path) if only in case.name or only in case.location]
     if not cases:
         hint = "`mcpdesk test --help` shows an example."
-        raise DeskUserError(f"No case in {place}{f' with {only!r}' if only else ''}.", hint)
+        raise DeskUserError(f"No case in {cases_path}{f' with {only!r}' if only else ''}.", hint)
 
     async def run(server: ConnectedServer) -> None:
         for case in cases:
-            told.add(await server.run(case))
+            make_report.add(await server.run(case))
 
-    for way in ways:
-        told.transport = way if len(ways) > 1 else ""
-        with started_server(way, target, reach) as (opening, output_fd):
-            told.output_fd = output_fd
+    for transport in transports:
+        make_report.transport = transport if len(transports) > 1 else ""
+        with started_server(transport, target, reach) as (opening, output_fd):
+            make_report.output_fd = output_fd
             connect_and_run(opening, run)
-    if told.as_json:
-        print_json(told.facts())
+    if make_report.as_json:
+        print_json(make_report.facts())
     else:
-        print_line(told.summary(), 1)
+        print_line(make_report.summary(), 1)
     if junit is not None:
-        write_report(junit, junit_report("mcpdesk test", told.junit))
-    return TOOL_ERROR if told.failed else OK
+        write_report(junit, junit_report("mcpdesk test", make_report.junit))
+    return TOOL_ERROR if make_report.failed else OK
 
 
 class _Report:

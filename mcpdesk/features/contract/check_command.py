@@ -61,10 +61,10 @@ class CheckCommand(click.Command):
 
 def with_lock_file(arguments: list[str]) -> list[str]:
     """Return the arguments with an empty value after a `--lock` without the name of a lock file."""
-    found: list[str] = []
+    rewritten: list[str] = []
     for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
-        found += [f"{word}="] if word == "--lock" and not after.endswith(".lock.json") else [word]
-    return found
+        rewritten += [f"{word}="] if word == "--lock" and not after.endswith(".lock.json") else [word]
+    return rewritten
 
 
 @click.command(name="check", cls=CheckCommand, epilog=CHECK_EXAMPLES, short_help="Find errors in a server.")
@@ -122,36 +122,38 @@ def check_command(
         raise DeskUserError(
             "--mode, --token-env and flags of remote servers cannot be used with a folder.", "Omit them."
         )
-    place = lock_file_path(target, is_folder, lock_file or lock, update, reach.packages)
+    lock_path = lock_file_path(target, is_folder, lock_file or lock, update, reach.packages)
     report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
     remarks = [_remark(each, strict) for each in report.findings]
     changes = list[Remark]()
-    if place is not None:
+    if lock_path is not None:
         contract = contract_of(report.server, report.items)
-        changes = differences(place, contract, is_faulty=any(each.is_mistake for each in remarks))
+        changes = differences(lock_path, contract, is_faulty=any(each.is_mistake for each in remarks))
     if max_tokens is not None:
         remarks += _over_budget(report.tools, max_tokens)
     of_clients = list[Remark]()
     is_for_clients = all_clients or bool(clients)
     if is_for_clients:
         of_clients = _of_clients(report, () if all_clients else clients, strict)
-    told = [*remarks, *of_clients, *changes]
+    all_remarks = [*remarks, *of_clients, *changes]
     if junit is not None:
-        write_report(junit, junit_of(told, report.items))
+        write_report(junit, junit_of(all_remarks, report.items))
     if sarif is not None:
-        write_report(sarif, sarif_of(told, target, None if place is None else place.file, sarif))
+        write_report(
+            sarif, sarif_of(all_remarks, target, None if lock_path is None else lock_path.file, sarif)
+        )
     if as_json:
         facts = {"findings": [each.facts("level") for each in remarks]}
         if is_for_clients:
             facts["clients"] = [{**each.facts("level"), **each.origin} for each in of_clients]
-        if place is not None:
+        if lock_path is not None:
             facts["contract"] = [each.facts("verdict") for each in changes]
         print_json({**facts, **_facts(report)})
     else:
         parts = [list(map(str, [*remarks, *changes])), list(_client_lines(of_clients))]
         lines = [line for part in parts if part for line in (*part, "")]
         print_text("\n".join([*lines, *aligned(list(_rows(report)))]))
-    return TOOL_ERROR if any(each.is_mistake for each in told) else OK
+    return TOOL_ERROR if any(each.is_mistake for each in all_remarks) else OK
 
 
 def _remark(finding: Finding, strict: bool) -> Remark:
@@ -194,11 +196,11 @@ def _client_lines(remarks: Sequence[Remark]) -> Iterator[str]:
     groups = dict[tuple[str, str], list[str]]()
     for remark in remarks:
         number = sources.setdefault(f"{remark.origin['date']} {remark.origin['source']}", len(sources) + 1)
-        told = str(remark._replace(message=remark.origin["fact"]))
+        fact_text = str(remark._replace(message=remark.origin["fact"]))
         effect = f"{remark.origin['effect']} [{number}]"
-        groups.setdefault((told, effect), []).append(remark.origin["client"])
-    for (told, effect), clients in groups.items():
-        yield f"{told}; {', '.join(clients)}: {effect}"
+        groups.setdefault((fact_text, effect), []).append(remark.origin["client"])
+    for (fact_text, effect), clients in groups.items():
+        yield f"{fact_text}; {', '.join(clients)}: {effect}"
     if sources:
         yield ""
     for source, number in sources.items():
@@ -233,13 +235,13 @@ def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
     with client(target, reach, lists=True) as server:
         agreement, offers, problems = server.offers(timeout_s)
     name = str(agreement.server.get("name", ""))
-    found = lint_offers(name, agreement.instructions, offers, problems)
+    findings = lint_offers(name, agreement.instructions, offers, problems)
     items = [
         CatalogueItem(ItemKind(each.kind), each.name, each.title, definition=each.definition)
         for each in offers
     ]
     tools = [item for item in items if item.kind == "tool"]
-    return _Report(found, items, tools, {}, name, agreement.instructions, {})
+    return _Report(findings, items, tools, {}, name, agreement.instructions, {})
 
 
 def _checked(folder: str) -> _Report:
@@ -249,19 +251,19 @@ def _checked(folder: str) -> _Report:
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.link.local_catalogue import ServerCatalogue
 
-    place = server_folder(folder)
+    folder_path = server_folder(folder)
     if IS_UNIX:
-        _print_running_cores(place)
-    with loaded(place) as host:
+        _print_running_cores(folder_path)
+    with loaded(folder_path) as host:
         server = host.endpoints()[0].server
-        manifest = read_manifest(place)
+        manifest = read_manifest(folder_path)
         findings = lint(server, manifest, host.folders[server.name].warnings, os.environ)
         items = [item for item in ServerCatalogue(server).catalogue().items if item.definition]
     tools = [item for item in items if item.kind == "tool"]
     modes = {
         name: [tool for tool in tools if tool.name in mode.tools] for name, mode in manifest.modes.items()
     }
-    asks = asked_of_clients(place)
+    asks = asked_of_clients(folder_path)
     return _Report(findings, items, tools, modes, server.name, server.instructions, asks)
 
 

@@ -37,11 +37,11 @@ def read_lock(data: bytes) -> Lock:
         raise ValueError("is not JSON") from None
     if not isinstance(content, dict) or content.get("version") != LOCK_VERSION:
         raise ValueError(f'is not a lock file: "version" must be {LOCK_VERSION}')
-    found = dict[tuple[str, str], Mapping[str, Any]]()
+    definitions = dict[tuple[str, str], Mapping[str, Any]]()
     for kind, items in content.items():
         if kind == "version" or (kind == "server" and isinstance(items, str)):
             continue
         if not isinstance(items, dict) or not all(isinstance(each, dict) for each in items.values()):
             raise ValueError(f'is not a lock file: "{kind}" must be an object of definitions')
-        found |= {(kind, name): definition for name, definition in items.items()}
-    return Lock(content["server"] if isinstance(content.get("server"), str) else "", found)
+        definitions |= {(kind, name): definition for name, definition in items.items()}
+    return Lock(content["server"] if isinstance(content.get("server"), str) else "", definitions)

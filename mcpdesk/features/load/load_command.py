@@ -72,7 +72,7 @@ def load_command(
         hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
     given, texts = parse_arguments(arguments)
-    found = dict[str, dict[str, Any]]()
+    results = dict[str, dict[str, Any]]()
 
     for way in transports_of(over, is_folder):
 
@@ -81,15 +81,17 @@ def load_command(
             schema = tools.get(tool, {}).get("inputSchema", {})
             plan = LoadPlan(tool, fitted(given, texts, schema), rate, seconds)
             result = await run_load(server.connection, plan)
-            found[transport] = as_facts(result, {} if server.host is None else mean_phases(server.host, tool))
+            results[transport] = as_facts(
+                result, {} if server.host is None else mean_phases(server.host, tool)
+            )
 
         with started_server(way, target, reach) as (opening, _):
             connect_and_run(opening, run)
-    kept = _LastRuns()
+    last_runs = _LastRuns()
     is_bad = False
-    for way, facts in found.items():
+    for way, facts in results.items():
         key = json.dumps([target, tool, sorted(arguments), way, rate])
-        before = kept.replace(key, facts)
+        before = last_runs.replace(key, facts)
         is_late = max_p99 is not None and (facts["p99_ms"] is None or facts["p99_ms"] > max_p99)
         is_bad = is_bad or is_late or bool(facts["failed"])
         if as_json:
@@ -98,7 +100,7 @@ def load_command(
             name = f"{tool} over {way}" if way else tool
             print_text("\n".join(_load_lines(name, facts, before, max_p99 if is_late else None)))
     if as_json:
-        print_json(found if len(found) > 1 else next(iter(found.values())))
+        print_json(results if len(results) > 1 else next(iter(results.values())))
     return TOOL_ERROR if is_bad else OK
 
 

@@ -232,23 +232,23 @@ def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
 
 def _members(plain: str, start: int) -> dict[str, _Value]:
     """Return the members of the object that begins at `start`."""
-    found: dict[str, _Value] = {}
+    members: dict[str, _Value] = {}
     at = _skip(plain, start + 1)
     while plain[at] != "}":
         key, at = _decode(plain, at)
-        found[key] = value = _value(plain, _skip(plain, at) + 1)
+        members[key] = value = _value(plain, _skip(plain, at) + 1)
         at = _after(plain, value)
-    return found
+    return members
 
 
 def _elements(plain: str, start: int) -> list[_Value]:
     """Return the elements of the array that begins at `start`."""
-    found: list[_Value] = []
+    elements: list[_Value] = []
     at = _skip(plain, start + 1)
     while plain[at] != "]":
-        found.append(_value(plain, at))
-        at = _after(plain, found[-1])
-    return found
+        elements.append(_value(plain, at))
+        at = _after(plain, elements[-1])
+    return elements
 
 
 def _value(plain: str, at: int) -> _Value:

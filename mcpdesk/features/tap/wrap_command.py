@@ -83,14 +83,14 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
         raise DeskUserError(f"{path} has no server {unknown[0]!r}.", f"Its servers: {known}.")
     edited = _WRAPPED[language](text, own_command(), names)
     if edited.changed:
-        kept = _edit(path, text, edited.text, _original(path, text))
+        backup = _edit(path, text, edited.text, _original(path, text))
         print_text(f"{path}: added the tap to {', '.join(edited.changed)}.")
     else:
         print_text(f"{path}: nothing to do.")
     for name, reason in edited.left.items():
         print_text(f"  {name} is unchanged: {reason}")
     if edited.changed:
-        print_text(f"The original file is kept: {kept}")
+        print_text(f"The original file is kept: {backup}")
         print_message(
             "Restart the client; `mcpdesk open` shows the messages, `mcpdesk unwrap` removes the tap."
         )
@@ -99,13 +99,13 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
 
 def _edit(path: Path, before: str, after: str, original: str) -> Path:
     """Write an edited configuration file. Back up its original for `unwrap`, and return the backup's path."""
-    kept = _backup(path, after)
-    _write(kept, original, 0o600)
+    backup = _backup(path, after)
+    _write(backup, original, 0o600)
     _replace(path, before, after)
-    for other in kept.parent.glob(f"{_key(path)}-*"):
-        if other != kept:
+    for other in backup.parent.glob(f"{_key(path)}-*"):
+        if other != backup:
             other.unlink(missing_ok=True)
-    return kept
+    return backup
 
 
 def _check(clients: Sequence[str]) -> int:
@@ -121,17 +121,17 @@ def _check(clients: Sequence[str]) -> int:
 
         count += 1
         repair = _REPAIRED[language_of(path, text)]
-        found = repair(text, ("mcpdesk",), is_dead)
-        if not found.changed and not found.left:
+        repaired = repair(text, ("mcpdesk",), is_dead)
+        if not repaired.changed and not repaired.left:
             continue
-        print_text(f"{path}: dead: {', '.join((*found.changed, *found.left))} ({'; '.join(reasons)})")
-        if found.changed:
+        print_text(f"{path}: dead: {', '.join((*repaired.changed, *repaired.left))} ({'; '.join(reasons)})")
+        if repaired.changed:
             command = command or own_command()
             edited = repair(text, command, is_dead)
             # A server folder of ours in the file has no tap, and `unwrap` must not restore its dead program.
             _edit(path, text, edited.text, repair(_original(path, text), command, is_dead).text)
             print_text(f"  repaired: {', '.join(edited.changed)} starts {' '.join(command)}")
-        for name, reason in found.left.items():
+        for name, reason in repaired.left.items():
             print_text(f"  {name} is unchanged: {reason}")
             left += 1
     print_message(f"{count} configuration file{'s' * (count != 1)} read.")
@@ -195,7 +195,7 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
     Raises: DeskUserError if it is missing or cannot be read.
     """
     wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
-    found: list[tuple[Path, str]] = []
+    config_texts: list[tuple[Path, str]] = []
     empty: list[Path] = []
     """Files without servers. An editor's settings may be in several files."""
     for path in (place.resolve() for place in wanted if place.is_file()):
@@ -206,16 +206,16 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
         if not sections(content):
             empty.append(path)
         else:
-            found.append((path, text))
-    if not found and empty:
+            config_texts.append((path, text))
+    if not config_texts and empty:
         hint = f"Keys that are read: {known_formats()}."
         raise DeskUserError(f"{empty[0]} contains no servers.", hint)
-    if not found:
+    if not config_texts:
         looked = " or ".join(map(str, wanted))
         raise DeskUserError(f"File {looked} does not exist.", f"CLIENT is {NAMES}, or a configuration file.")
     if is_wrapped:
-        found.sort(key=lambda each: not _unwrapped(*each).changed)
-    return found[0]
+        config_texts.sort(key=lambda each: not _unwrapped(*each).changed)
+    return config_texts[0]
 
 
 def _unwrapped(path: Path, text: str) -> ConfigEdit:

@@ -43,8 +43,8 @@ class Finding(Struct, frozen=True):
 
 def from_text(level: Level, text: str) -> Finding:
     """Create a finding from a text of the form `place: message`."""
-    found = _PLACED.fullmatch(text)
-    return Finding(level, text) if found is None else Finding(level, found[2], found[1])
+    match = _PLACED.fullmatch(text)
+    return Finding(level, text) if match is None else Finding(level, match[2], match[1])
 
 
 def registries(server: Server) -> tuple[Registry[Any], ...]:

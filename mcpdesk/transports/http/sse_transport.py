@@ -67,9 +67,9 @@ class SseRoutes:
         replicas = self._site.replicas
         identifier = marked(secrets.token_urlsafe(ID_BYTES), "" if replicas is None else replicas.id)
         listening = _Listening(request, endpoint, caller or OPEN)
-        place = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
+        endpoint_path = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
         _, is_in_mode, mode = endpoint.key.partition("?")
-        where = f"{place}messages?connection={identifier}{f'&{mode}' if is_in_mode else ''}"
+        where = f"{endpoint_path}messages?connection={identifier}{f'&{mode}' if is_in_mode else ''}"
         listening.stream.put(f"event: endpoint\ndata: {where}\n\n".encode())
         self._open[identifier] = listening
         try:

@@ -211,15 +211,15 @@ class SocketWriter:
         if self._queued > HIGH_WATER:
             self._hold_back()
 
-    async def answer(self, take: Callable[[], T]) -> T:
-        """Call `take`, which handles a message. Answers that are available at once are sent without a
+    async def answer(self, handle: Callable[[], T]) -> T:
+        """Call `handle`, which handles a message. Answers that are available at once are sent without a
         task.
         """
         if self._is_sending:
-            return take()
+            return handle()
         self._is_sending = True
         try:
-            return take()
+            return handle()
         finally:
             await self._send(may_wait=False)
 
