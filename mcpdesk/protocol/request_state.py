@@ -26,9 +26,9 @@ class RequestState(Struct, frozen=True):
     """Content of one token."""
 
     round: str
-    """Parked handler that waits for the token, if it still does."""
+    """Id of the parked handler that waits for the token. The handler may have ended."""
     binding: str
-    """Digest of the operation and the principal it belongs to."""
+    """Digest of the operation, and of the principal to which the token belongs."""
     expires: float
     """Unix time in seconds."""
     answers: dict[str, Any] = field(default_factory=dict)

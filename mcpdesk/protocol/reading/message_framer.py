@@ -183,7 +183,10 @@ class MessageFramer:
         return line
 
     def _process_lines(self, lines: list[bytes], left: bytes, frames: list[bytes]) -> bytes | None:
-        """Process complete lines. Return the bytes from a header on that begins a message, else None."""
+        """Process complete lines.
+
+        If a header begins a message, return the bytes from the header on. Otherwise return None.
+        """
         for index, line in enumerate(lines):
             if line is _TOO_LONG or len(line) > self.limit:
                 self.dropped += 1
@@ -230,9 +233,10 @@ class MessageFramer:
         return line[: len(line) & ~1].decode(self._encoding, "replace").lstrip("\ufeff").rstrip("\r").encode()
 
     def _count(self, data: bytes, frames: list[bytes]) -> bytes:
-        """Add bytes to a message with a header. Return the bytes that follow it.
+        """Add bytes to a message with a header. Return the bytes that follow the message.
 
-        The JSON value determines its end, because lengths that count characters are common.
+        The message ends with its JSON value. The length in the header is not used, because many programs
+        count characters instead of bytes.
         """
         assert self._counted is not None
         end = self._balance.end(data)

@@ -55,4 +55,4 @@ class Remark(Struct, frozen=True, omit_defaults=True):
     at: int | None = None
     """Offset in the message in bytes, or None if the fault has no position."""
     is_fault: bool = False
-    """True if the message could not be used because of it."""
+    """True if the fault made the message unusable."""

@@ -43,10 +43,10 @@ redis.call('EXPIRE', KEYS[3], {WRITTEN_TTL_S})
 {ANNOUNCE}
 return version + 1
 """
-"""Write a new version if the version it is based on is still current. Returns its number, or -1.
+"""Write a new version if the version on which it is based is still current. Returns its number, or -1.
 
-The third key holds the last write of this database. A write whose reply was lost is recognized there when the
-script runs again, also if others have written since; then the script returns 0.
+The third key holds the last write of this database. If the reply to a write was lost, the script runs again.
+It then finds the write under this key, even if others have written since, and returns 0.
 """
 LOAD = """
 local version = redis.call('HGET', KEYS[1], 'version') or '0'
@@ -90,7 +90,7 @@ class EngineDatabase:
         """
         if self._is_closed:
             raise self._closed()
-        # A caller that is cancelled must not leave a half-done exchange to the next one.
+        # If the caller is cancelled, the work goes on. The next work then does not meet a half-done exchange.
         running = asyncio.create_task(self._run(work))
         running.add_done_callback(_retrieve)
         return await asyncio.shield(running)
