@@ -18,7 +18,7 @@ from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.server.asks import person_questions
-from mcpdesk.transports.http import http_sessions
+from mcpdesk.transports.http.sessions import http_sessions
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList

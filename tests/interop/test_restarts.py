@@ -21,7 +21,7 @@ import pytest
 
 from mcpdesk.paths import sample_servers
 from mcpdesk.protocol.handshake import SessionState
-from mcpdesk.transports.http.session_records import FILE, FOLDER, hashed
+from mcpdesk.transports.http.sessions.session_records import FILE, FOLDER, hashed
 from tests.cli.conftest import Service, started_services
 from tests.interop.test_meeting import TICK, typescript  # noqa: F401 (a fixture)
 from tests.support.official import session, text_of

@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import SharedSession
-from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords
+from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords
 from tests.support.engine import EngineServer, deployment, needs_engine, shared_engine
 
 __all__ = ["shared_engine"]

@@ -26,7 +26,6 @@ from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_cal
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.discovery_routes import discover as discover_server
 from mcpdesk.transports.http.discovery_routes import is_discovery
-from mcpdesk.transports.http.http_sessions import HttpSession
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
 from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
 from mcpdesk.transports.http.passing.pass_through_routes import PassThroughRoutes
@@ -47,6 +46,7 @@ from mcpdesk.transports.http.responses import (
     no_service,
     plain_error,
 )
+from mcpdesk.transports.http.sessions.http_sessions import HttpSession
 from mcpdesk.transports.http.site_routes import (
     FACT_PATHS,
     FACTS,

@@ -41,7 +41,6 @@ from mcpdesk.transports.http.event_stream import (
     StreamKeepAlive,
     wait,
 )
-from mcpdesk.transports.http.http_sessions import STREAMS, HttpSession, HttpSessions
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
@@ -69,9 +68,10 @@ from mcpdesk.transports.http.sending_on import (
     task_of,
     try_again,
 )
-from mcpdesk.transports.http.session_outlet import SessionOutlet
-from mcpdesk.transports.http.session_records import FOLDER, SessionRecords, hashed
-from mcpdesk.transports.http.shared_copies import CHANGING, SharedCopies
+from mcpdesk.transports.http.sessions.http_sessions import STREAMS, HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.session_outlet import SessionOutlet
+from mcpdesk.transports.http.sessions.session_records import FOLDER, SessionRecords, hashed
+from mcpdesk.transports.http.sessions.shared_copies import CHANGING, SharedCopies
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import HostedDialogue

@@ -21,9 +21,9 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import StorageError
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http import http_sessions, session_records
-from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
-from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
+from mcpdesk.transports.http.sessions import http_sessions, session_records
+from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hashed, seal
 from tests.support.blocking import blocking_calls
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.served import Peer

@@ -24,8 +24,8 @@ from mcpdesk.protocol.event_store import BusPosition
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.transports.base import SharedSession
-from mcpdesk.transports.http.http_sessions import STREAMS, HttpSession, HttpSessions
-from mcpdesk.transports.http.session_records import hashed, seal
+from mcpdesk.transports.http.sessions.http_sessions import STREAMS, HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.session_records import hashed, seal
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup

@@ -30,7 +30,7 @@ from mcpdesk.protocol.event_store import (
 )
 from mcpdesk.transports.base import SharedSession
 from mcpdesk.transports.http.event_stream import EventStream, PostOutlet
-from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
+from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords, hashed, seal
 
 if TYPE_CHECKING:
     from asyncio import Future
