@@ -16,7 +16,8 @@ from mcpdesk.server.calls.conversation import Conversation
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections as listening
-from mcpdesk.transports.http import event_stream, http_sessions
+from mcpdesk.transports.http import event_stream
+from mcpdesk.transports.http.sessions import http_sessions
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.rude import connected, posted
 from tests.support.site import Served, serving
