@@ -10,7 +10,7 @@ import pytest
 
 from mcpdesk.errors import StorageError
 from mcpdesk.jobs import schedule
-from mcpdesk.jobs.schedule import Schedule
+from mcpdesk.jobs.schedule import OneByOne, Schedule
 from tests.support.patience import in_time, within
 
 Make = Callable[..., Schedule]
@@ -120,3 +120,51 @@ async def test_work_that_fails_is_logged_and_tried_again(
         make(work, Clock()).poke()
         await in_time(done.wait())
     assert "disk full" in caplog.text
+
+
+async def test_items_are_worked_on_one_by_one_whatever_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """An item that is asked for again while it waits is one; while it is worked on, it comes again."""
+    done, over = list[str](), asyncio.Event()
+
+    async def work(item: str) -> None:
+        done.append(item)
+        if done == ["absent"]:
+            for each in ("absent", "broken", "broken", "last"):
+                queue.ask(each)
+            raise StorageError("no engine")
+        if item == "broken":
+            raise OSError("disk full")
+        if item == "last":
+            over.set()
+
+    queue = OneByOne(work)
+    queue.ask("absent")
+    queue.ask("absent")
+    await in_time(over.wait())
+    assert done == ["absent", "absent", "broken", "last"]
+    told = [(record.levelname, bool(record.exc_info), record.getMessage()) for record in caplog.records]
+    assert told == [("WARNING", False, "work failed: no engine"), ("ERROR", True, "work failed")]
+    over.clear()
+    queue.ask("last")
+    await in_time(over.wait())
+
+
+async def test_closing_ends_the_work_at_hand_and_what_waits() -> None:
+    done, began = list[str](), asyncio.Event()
+
+    async def work(item: str) -> None:
+        done.append(item)
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            done.append("ended")
+
+    queue = OneByOne(work)
+    await queue.close()
+    queue.ask("first")
+    queue.ask("second")
+    await in_time(began.wait())
+    await in_time(queue.close())
+    assert done == ["first", "ended"]

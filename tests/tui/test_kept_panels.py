@@ -7,6 +7,7 @@ import time
 from functools import partial
 
 import pytest
+from textual.containers import VerticalScroll
 from textual.pilot import Pilot
 from textual.widgets import Markdown, Static
 
@@ -81,12 +82,21 @@ async def test_r_fires_and_x_asks_before_it_cancels() -> None:
 
 @pytest.mark.slow
 async def test_a_message_is_shown_in_full_and_copied() -> None:
-    link = link_with(callback(1, message="first line\nsecond \x1b[31mline"))
+    link = link_with(
+        callback(1, message="first line\nsecond \x1b[31mline" + "\n" * 60),
+        callback(2, message="another" + "\n" * 60),
+    )
     async with activity(link, show="callbacks") as (app, pilot, pane):
         shown = detail(part(pane, CallbackPanel))
         assert all(text in shown for text in ("first line\nsecond ␛[31mline", "every 60 s", "callback://1"))
         await choose(app, pilot, "y", "m")
         await until(lambda: app.clipboard.startswith("first line\n"), pilot)
+        view = pane.section.query_one(".detail", VerticalScroll)
+        view.scroll_end(animate=False)
+        await until(lambda: view.scroll_offset.y > 0, pilot)
+        await pilot.press("j")
+        await until(lambda: "another" in detail(part(pane, CallbackPanel)), pilot)
+        await until(lambda: view.scroll_offset.y == 0, pilot)  # each row is read from its beginning
 
 
 @pytest.mark.slow

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from mcpdesk.features.contract.lint import lint, parameter_trouble
+from mcpdesk.features.contract.lint import lint, lint_offers, parameter_trouble
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.settings import resolve
+from mcpdesk.upstream.offers import Offer
 from tests.support.folders import write
 
 Look: TypeAlias = Callable[..., list[str]]
@@ -220,3 +221,30 @@ def test_a_schema_without_end_is_looked_at_so_far() -> None:
     schema: dict[str, Any] = {"type": "object"}
     schema["properties"] = {"again": schema}
     assert any("without a description: again" in told for told in parameter_trouble(schema))
+
+
+def test_malformed_definitions_of_another_server_are_errors() -> None:
+    fine, odd = {"type": "object"}, {"type": "object", "properties": {"x": {"type": "strin"}}}
+    offers = [
+        Offer("tool", "fine", "", "Do.", {"inputSchema": fine, "annotations": {"readOnlyHint": True}}),
+        Offer("tool", "odd", "", "Do.", {"inputSchema": fine, "outputSchema": odd}),
+        Offer("tool", "hinted", "", "Do.", {"inputSchema": fine, "annotations": {"readOnlyHint": "yes"}}),
+        Offer("resource", "a://b", "", "", {"annotations": {"priority": 1}}),
+        Offer("resource", "no scheme", "", "", {"annotations": {"priority": 7}}),
+        Offer("template", "a://{b}", "", " "),
+        Offer("prompt", "fine", "", "Ask."),
+        Offer("prompt", "named", "", "Ask.", {"arguments": [{"name": "x", "description": "X."}]}),
+        Offer("prompt", "texts", "", "Ask.", {"arguments": "x"}),
+        Offer("prompt", "nameless", "", "Ask.", {"arguments": [{"description": "X."}]}),
+    ]
+    told = [str(each) for each in lint_offers("far", "", offers, [])]
+    shape = "arguments must be a list of objects with a name"
+    assert [text.partition(" at ")[0] for text in told] == [
+        "error: tool odd: outputSchema: not a valid JSON Schema",
+        "error: tool hinted: annotations: readOnlyHint is true or false, not 'yes'",
+        "error: resource no scheme: annotations: priority is a number from 0 to 1, not 7",
+        "error: resource no scheme: its URI has no scheme",
+        f"error: prompt texts: {shape}",
+        f"error: prompt nameless: {shape}",
+        "warning: template a://{b}: has no description",
+    ]
