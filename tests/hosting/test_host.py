@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from mcpdesk.errors import DeskUserError, TransportError
-from mcpdesk.transports import rendezvous
+from mcpdesk.transports import pump, rendezvous
 from tests.support.desk import running_desk
 from tests.support.folders import save, write
 from tests.support.patience import until, within
@@ -101,12 +101,20 @@ async def test_a_stuck_loop_is_noticed_with_tool_and_line(folder: Path, tmp_path
 
 
 async def test_the_meeting_point_serves_the_folder(folder: Path) -> None:
-    async with running_desk(folder, meet=True):
+    ping, pong = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+    async with running_desk(folder, meet=True) as desk:
         reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(folder))
-        writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        greeted, pumping = await asyncio.open_unix_connection(rendezvous.meeting_point(folder))
+        writer.write(ping)
+        pumping.write(pump.greeting_line(str(folder), "") + ping)
         async with within():
-            assert await reader.readline() == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+            assert await reader.readline() == pong
+            assert [await greeted.readline() for _ in range(2)] == [pump.TAKEN, pong]
+            # A server that is removed sends its pumps to another process before it closes them.
+            await desk.host.remove("one")
+            assert (await reader.read(), await greeted.read()) == (b"", pump.LEAVE)
         writer.close()
+        pumping.close()
     assert not Path(rendezvous.meeting_point(folder)).exists()
 
 

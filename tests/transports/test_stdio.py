@@ -14,6 +14,7 @@ import pytest
 from mcpdesk.transports import pipe as pipes
 from mcpdesk.transports import stdio as module
 from mcpdesk.transports.stdio import StdioTransport
+from mcpdesk.transports.unread_answers import UNREAD
 from tests.support.echo_pipe import EchoCore, EchoPipe
 from tests.support.patience import in_time, until, within
 
@@ -159,13 +160,22 @@ async def test_frames_wait_while_the_client_is_identified_again(client: Client) 
         assert await client.read_exactly(10) == b"two\nthree\n"
 
 
-async def test_client_that_never_reads_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WRITE_LIMIT", 1 << 20)
+@pytest.mark.parametrize("is_own_limit", [True, False])
+async def test_client_that_never_reads_is_given_up(
+    is_own_limit: bool, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", module.__name__)
+    if is_own_limit:
+        monkeypatch.setattr(module, "WRITE_LIMIT", 1 << 20)
+    else:  # the limit of all clients together
+        monkeypatch.setattr(module, "HIGH_WATER", 1 << 20)
+        monkeypatch.setattr(UNREAD, "most", 1 << 20)
     serving_aio = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     pipe.send(b"y" * (2 << 20))
     await in_time(serving_aio)
-    assert pipe.closed.is_set()
+    assert pipe.closed.is_set() and client.transport.unread == 0
+    assert ("bytes of answers unread" if is_own_limit else "reads too slowly") in caplog.text
 
 
 async def test_unread_answers_do_not_keep_the_process_alive(

@@ -66,6 +66,7 @@ def test_a_call_is_timed_from_when_it_was_due(run: Run, folder: Path) -> None:
     assert (found["calls"], found["failed"], found["before"]) == (4, 0, None)
     assert 49 <= found["p50_ms"] <= found["p90_ms"] <= found["p99_ms"] <= found["max_ms"]
     assert found["phases_ms"]["handler"] >= 49
+    assert all(each == round(each, 4) for each in found["phases_ms"].values())
 
 
 @pytest.mark.parametrize(

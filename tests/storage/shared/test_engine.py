@@ -22,10 +22,12 @@ from mcpdesk.storage import facts
 from mcpdesk.storage.job_table import JobRecord, JobRow
 from mcpdesk.storage.shared import engine as engines
 from mcpdesk.storage.shared.engine import (
+    BOUNDS,
     COMMAND_TIMEOUT_S,
     WATCH_S,
     Engine,
     EngineAway,
+    EngineFigures,
     EngineRefusal,
     connect,
     shown,
@@ -404,3 +406,11 @@ async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
         assert not await questions.end("one", 3, Ending.OWN, "b", asked, asked)
         assert await questions.of("one") == {}
         await engine.close()
+
+
+def test_each_request_is_counted_once_in_the_range_of_its_time() -> None:
+    figures = EngineFigures()
+    for seconds in (0.0, BOUNDS[0], 0.02, 60.0):
+        figures.add(seconds)
+    assert figures.counts == [2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
+    assert figures.total_s == pytest.approx(60.02 + BOUNDS[0])
