@@ -273,28 +273,27 @@ def test_every_method_of_the_link_is_combined() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_screen_shows_which_replica_a_line_is_of(
-    start: Start, attach: Attach, size: tuple[int, int]
-) -> None:
+async def test_the_screen_shows_which_replica_a_line_is_of(start: Start, attach: Attach) -> None:
     import asyncio
 
     replicas = [await asyncio.to_thread(start) for _ in range(2)]
     link = await asyncio.to_thread(attach, *(each.name for each in replicas))
     for each in replicas:
         await asyncio.to_thread(each.call, "add", a=1, b=2)
-    async with bench(link, size=size) as it:  # type: ignore[arg-type]
+    wide, narrow = (120, 40), (80, 24)
+    async with bench(link, size=narrow) as it:  # type: ignore[arg-type]
         await it.until(lambda: "2 replicas" in it.shown())
         await it.pilot.press("2")
         await it.until(lambda: isinstance(it.app.main.pane, TrafficPane))
         it.app.screen.query_one(TrafficPane).show_only("tool:add")
         await it.until(lambda: all(each.name in it.shown() for each in replicas))
         await it.pilot.press("4")
-        try:
+        for size in (wide, narrow):
             await it.until(lambda: all(each.name in it.shown() for each in replicas))
-        finally:
-            print(it.shown())
+            await it.pilot.resize_terminal(*size)
         replicas[0].service.process.send_signal(signal.SIGKILL)
         await it.until(lambda: "1 of 2 replicas" in it.shown())
         await it.pilot.press("2")
-        await it.until(lambda: f"✕ {replicas[0].name}" in it.shown())
+        for size in (wide, narrow):
+            await it.until(lambda: f"✕ {replicas[0].name}" in it.shown())
+            await it.pilot.resize_terminal(*size)

@@ -366,20 +366,26 @@ async def test_a_desk_that_does_not_read_costs_a_bound_of_memory_and_what_is_cut
             await engine.close()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_the_screen_over_the_engine(group: Group, size: tuple[int, int]) -> None:
+async def test_the_screen_over_the_engine(group: Group) -> None:
     await asyncio.to_thread(group.add, 2)
     link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))
     try:
-        async with bench(link, size=size) as it:  # type: ignore[arg-type]
-            await it.until(lambda: "2 replicas" in it.shown())
+        narrow, wide = (80, 24), (120, 40)
+        async with bench(link, size=narrow) as it:  # type: ignore[arg-type]
+            for size in (wide, narrow):
+                await it.until(lambda: "2 replicas" in it.shown())
+                await it.pilot.resize_terminal(*size)
             await it.open("choose")
             await it.pilot.press("ctrl+r")
-            await it.until(lambda: "Which?" in it.shown())
+            for size in (wide, narrow):
+                await it.until(lambda: "Which?" in it.shown())
+                await it.pilot.resize_terminal(*size)
             (question,) = link.questions()
             link.answer(question.id, [Answer(("blue",))])
             await it.until(lambda: not isinstance(it.app.screen, QuestionScreen))
-            await it.until(lambda: "✓ ok" in it.title)
+            for size in (wide, narrow):
+                await it.until(lambda: "✓ ok" in it.title)
+                await it.pilot.resize_terminal(*size)
     finally:
         await asyncio.to_thread(link.close)
 

@@ -177,16 +177,17 @@ class EngineLine:
 class Clients:
     """Clients of every kind, until `done`."""
 
-    def __init__(self, cluster: ReplicaCluster, found: Findings) -> None:
+    def __init__(self, cluster: ReplicaCluster, found: Findings, workers: int) -> None:
+        """`workers` is the number of clients of each kind."""
         self.done = asyncio.Event()
         self.is_checked = asyncio.Event()
         """Set once the listeners can be closed."""
         self.sessions: list[SessionClient] = []
-        self.states = [""] * WORKERS
+        self.states = [""] * workers
         """State of each listener's stream."""
-        self.heard = [0] * WORKERS
+        self.heard = [0] * workers
         """Changes of the tool list that each listener was notified of."""
-        self._cluster, self._found = cluster, found
+        self._cluster, self._found, self._workers = cluster, found, workers
         self._numbers = iter(range(1, 1 << 40))
         self._steps: dict[SessionClient, list[str]] = {}
         """Steps of returning clients during their last call, each with the seconds since it began."""
@@ -194,9 +195,9 @@ class Clients:
     async def run(self) -> None:
         """Run until `done` is set."""
         kinds = (self._add, self._ask, self._write, self._start_job, self._come_back)
-        listeners = [asyncio.create_task(self._listen(number)) for number in range(WORKERS)]
+        listeners = [asyncio.create_task(self._listen(number)) for number in range(self._workers)]
         try:
-            await asyncio.gather(*(self._work(kind) for kind in kinds for _ in range(WORKERS)))
+            await asyncio.gather(*(self._work(kind) for kind in kinds for _ in range(self._workers)))
             await self.is_checked.wait()
         finally:
             for listener in listeners:
@@ -551,7 +552,7 @@ def lasting_engine() -> Iterator[EngineServer]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-async def run(count: int, seed: int, place: Path) -> Findings:
+async def run(count: int, seed: int, place: Path, workers: int = WORKERS) -> Findings:
     """Inject `count` faults and return the findings."""
     found = Findings()
     with lasting_engine() as engine:
@@ -563,7 +564,7 @@ async def run(count: int, seed: int, place: Path) -> Findings:
             MCPDESK_MAX_TASKS="100000",  # the end of every job is read at the end
         )  # fmt: skip
         async with cluster_of_three as cluster:
-            clients = Clients(cluster, found)
+            clients = Clients(cluster, found, workers)
             load = asyncio.create_task(clients.run())
             try:
                 await Nemesis(cluster, engine, lines, found, seed).run(count)

@@ -58,10 +58,13 @@ class Restarts:
 class RollingRestart:
     """Replicas on fixed ports, and clients that call them through HAProxy."""
 
-    def __init__(self, place: Path, engine: str, lame_duck_s: int) -> None:
+    def __init__(
+        self, place: Path, engine: str, lame_duck_s: int, clients: int = CLIENTS, replicas: int = REPLICAS
+    ) -> None:
         self._place, self._engine, self._lame_duck_s = place, engine, lame_duck_s
         self._folder = calculator(place)
-        self._ports = [free_port() for _ in range(REPLICAS)]
+        self._ports = [free_port() for _ in range(replicas)]
+        self._clients = clients
         self._starts = itertools.count()
         self.cluster = ReplicaCluster([self._folder], [engine], place)
         self.found = Restarts()
@@ -82,10 +85,10 @@ class RollingRestart:
             for each in replicas:
                 await asyncio.to_thread(each.wait_until_it_serves)
             async with haproxy(self.cluster, self._place) as url:
-                clients = [asyncio.create_task(self._call(url, number)) for number in range(CLIENTS)]
+                clients = [asyncio.create_task(self._call(url, number)) for number in range(self._clients)]
                 try:
                     for turn in range(restarts):
-                        await self._restart(turn % REPLICAS, url)
+                        await self._restart(turn % len(self._ports), url)
                     while self.found.calls < calls:  # noqa: ASYNC110 (clients send no events)
                         await asyncio.sleep(0.1)
                 finally:
@@ -102,7 +105,7 @@ class RollingRestart:
         fresh = self.cluster.replicas[index] = self.start(self._ports[index])
         await asyncio.to_thread(fresh.wait_until_it_serves)
         async with asyncio.timeout(WITHIN_S):
-            await all_ready(url, REPLICAS)
+            await all_ready(url, len(self._ports))
         self.found.restarts += 1
 
     async def _call(self, url: str, number: int) -> None:
@@ -129,10 +132,19 @@ class RollingRestart:
                 await asyncio.sleep(PAUSE_S)
 
 
-async def run(restarts: int, calls: int, place: Path, lame_duck_s: int = 5) -> Restarts:
+async def run(
+    restarts: int,
+    calls: int,
+    place: Path,
+    lame_duck_s: int = 5,
+    *,
+    clients: int = CLIENTS,
+    replicas: int = REPLICAS,
+) -> Restarts:
     """Restart replicas `restarts` times under at least `calls` calls."""
     with engine_server() as engine:
-        return await RollingRestart(place, engine.url, lame_duck_s).run(restarts, calls)
+        rolling = RollingRestart(place, engine.url, lame_duck_s, clients, replicas)
+        return await rolling.run(restarts, calls)
 
 
 def main() -> int:

@@ -14,6 +14,6 @@ pytestmark = [needs_engine, needs_haproxy, pytest.mark.slow]
 
 
 async def test_a_replica_behind_haproxy_is_restarted_without_one_failed_call(tmp_path: Path) -> None:
-    found = await rolling.run(1, 200, tmp_path)
+    found = await rolling.run(1, 200, tmp_path, clients=8, replicas=2)
     assert found.failures == [] and set(found.codes) == {0}, str(found)
     assert found.restarts == 1 and found.calls >= 200

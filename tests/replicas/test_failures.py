@@ -111,10 +111,10 @@ async def test_replicas_are_replaced_one_by_one_without_one_failed_call(
                     calls += 1
                 except (aiohttp.ClientError, AssertionError, KeyError, TimeoutError) as error:
                     failures.append(f"{keeps} {has_session} {error!r}")
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
 
     workers = [asyncio.create_task(load(keeps, has)) for keeps in (True, False) for has in (True, False)]
-    for old in list(cluster.replicas):
+    for old in cluster.replicas[:2]:
         fresh = cluster.add()
         cluster.replicas.remove(fresh)
         await asyncio.to_thread(fresh.wait_until_it_serves)
@@ -251,6 +251,6 @@ async def test_a_callback_fires_once_though_its_replica_was_killed(
 @pytest.mark.parametrize("seed", [3])
 async def test_faults_one_after_the_other_cost_no_promise(tmp_path: Path, seed: int) -> None:
     """`python -m tests.load.faults 200` is the same at length."""
-    found = await faults.run(12, seed, tmp_path)
+    found = await faults.run(8, seed, tmp_path, workers=2)
     assert found.is_clean, str(found)
     assert found.ended["add ok"] > 20, str(found)

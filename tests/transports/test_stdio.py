@@ -13,6 +13,7 @@ import pytest
 
 from mcpdesk.transports import pipe as pipes
 from mcpdesk.transports import stdio as module
+from mcpdesk.transports.replay import ClientState
 from mcpdesk.transports.stdio import StdioTransport
 from mcpdesk.transports.unread_answers import UNREAD
 from tests.support.echo_pipe import EchoCore, EchoPipe
@@ -97,13 +98,15 @@ async def test_stop_ends_like_the_end_of_input(client: Client) -> None:
         await pipe.closed.wait()
 
 
-async def test_client_that_reads_no_more_ends_it_at_once(client: Client) -> None:
+async def test_client_that_reads_no_more_ends_it_at_once(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     serving_aio = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     os.close(client.reads)
     os.write(client.writes, b"wait\none\n")
     await in_time(serving_aio)
-    assert pipe.closed.is_set()
+    assert pipe.closed.is_set() and caplog.text == ""
 
 
 @pytest.mark.parametrize("reads", [False, True])
@@ -143,6 +146,31 @@ async def test_client_that_does_not_read_makes_the_core_wait(client: Client) -> 
         assert not pipe.paused.is_set()
         # A callback that stays registered would run on every turn of the loop.
         assert not asyncio.get_running_loop().remove_writer(client.sink)
+
+
+class LeavingPipe(EchoPipe):
+    """Another server may continue at any time."""
+
+    def leave(self) -> ClientState:
+        return ClientState()
+
+
+async def test_only_a_wanted_client_leaves_and_reads_its_answers_before(client: Client) -> None:
+    client.core = EchoCore(LeavingPipe)
+    client.transport = StdioTransport(client.source, client.sink, client.core.open_pipe)
+    serving_aio = asyncio.create_task(client.transport.serve())
+    pipe = await client.core.pipes.get()
+    large = b"y" * (1 << 20) + b"\n"
+    async with within():
+        pipe.send(large)
+        assert await client.read_exactly(len(large)) == large
+        os.write(client.writes, b"one\n")
+        assert await client.read() == b"one\n"
+        pipe.send(large)
+        client.transport.hand_over()
+        assert await client.read_exactly(len(large)) == large
+        await serving_aio
+    assert client.transport.left is not None
 
 
 async def test_frames_wait_while_the_client_is_identified_again(client: Client) -> None:

@@ -75,7 +75,7 @@ class _Reader:
     def __init__(self) -> None:
         self.repeated: list[tuple[str, bool]] = []
         """Repeated keys, and whether both values are equal."""
-        self.not_finite = 0
+        self.has_not_finite = False
         self.decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
             strict=False,
             object_pairs_hook=self._object,
@@ -95,13 +95,13 @@ class _Reader:
         return members
 
     def _not_finite(self, word: str) -> None:
-        self.not_finite += 1
+        self.has_not_finite = True
 
     def _float(self, text: str) -> float | None:
         value = float(text)
         if isfinite(value):
             return value
-        self.not_finite += 1
+        self.has_not_finite = True
         return None
 
     def _int(self, text: str) -> int | float | None:
@@ -150,7 +150,7 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
     unclear = [each for each in reader.repeated if not each[1]]
     for key, is_same in (unclear or reader.repeated)[:_MOST_REPEATED]:
         remarks.append(_repeated(key, is_same, text, start, offset))
-    if reader.not_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
+    if reader.has_not_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
         remarks += _numbers(text[start:end], start, offset)
     if ("\\u" in text and _SURROGATE_ESCAPE.search(text)) or _SURROGATE.search(text):
         halves = _Halves()
