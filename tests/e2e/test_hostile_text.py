@@ -25,6 +25,7 @@ from tests.support.terminal import Desk
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 CALL, JSON, HISTORY, SAVED, QUIT, ESCAPE = "\x12", "\x05", "\x1bOR", "\x13", "\x11", "\x1b[27u"
 F4, HOME = "\x1bOS", "\x1b[H"
+NEAR = 1 << 12  # bytes within which a text is drawn
 LEAVE, RING = b"\x1b[?1049l", "control \x07"
 
 
@@ -46,7 +47,9 @@ def desk(folder: Path) -> Iterator[Desk]:
 def seen(desk: Desk, *tags: str) -> None:
     """Wait until each of the texts was drawn, its first command visible."""
     for tag in tags:
-        while not re.search(rf"{tag}(␛|\\u001b)", letters(desk.raw)):
+        begin = 0
+        while not re.search(rf"{tag}(␛|\\u001b)", letters(desk.raw[begin:])):
+            begin = max(0, len(desk.raw) - NEAR)
             desk.see(rf"{tag}(␛|\\u001b)")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import StorageError
+from mcpdesk.hosting.replicas import shared_inbox
 from mcpdesk.hosting.replicas.engine_questions import Ending, EngineQuestions
 from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.hosting.replicas.shared_inbox import SharedInbox
@@ -292,6 +293,21 @@ async def test_an_answer_is_taken_that_was_given_while_its_replica_was_cut_off(
         assert not asked[1].done()
         here.shared._begin_again()  # as when the engine is back
         assert (await outcome(asked)).answers == tuple(BLUE)
+
+
+@pytest.mark.process
+@needs_engine
+async def test_questions_that_are_over_make_room_for_those_of_other_replicas(
+    shared_engine: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_inbox, "MOST_SHOWN", 1)
+    async with two_replicas(shared_engine.url, deployment(tmp_path)) as (here, there):
+        for page in (COLOUR, Page("Which size?", "Paint", COLOUR.options)):
+            asked = here.ask(page)
+            shown = await there.sees(page.question)
+            assert await there.answering.answer(shown.id, BLUE, by="ada")
+            await outcome(asked)
+            await there.sees(page.question, QuestionState.ANSWERED)
 
 
 @pytest.mark.process

@@ -15,8 +15,8 @@ import pexpect
 import pyte
 
 ROOT = Path(__file__).parents[2]
-_UNKNOWN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b\\|\[[<>=?]\d*u)")
-_BEGUN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b?)?\Z")
+_UNREAD = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b\\|\[[<>=?]\d*u|\[[\d;:]*m)")
+_BEGUN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b?|\[[\d;:]*)?\Z")
 WAIT_S = 40.0
 """Starting Python, Textual and a core on a busy machine takes a while; everything after it far less."""
 
@@ -38,6 +38,7 @@ class Desk:
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
+        self._text: str | None = None
         self._answers = {b"\x1b[6n": b"\x1b[1;1R", **(answers or {})}
         self._strings = b""
         self.process = pexpect.spawn(
@@ -62,7 +63,9 @@ class Desk:
     @property
     def text(self) -> str:
         """Visible text."""
-        return "\n".join(line.rstrip() for line in self.screen.display)
+        if self._text is None:
+            self._text = "\n".join(line.rstrip() for line in self.screen.display)
+        return self._text
 
     def press(self, keys: str) -> None:
         """Type."""
@@ -109,12 +112,16 @@ class Desk:
             return False
         self.raw += data
         self._answer(data)
-        self._stream.feed(self._without_strings(data))
+        self._stream.feed(self._readable(data))
+        self._text = None
         return True
 
-    def _without_strings(self, data: bytes) -> bytes:
-        """pyte does not know pictures and the kitty keyboard protocol, and would draw their letters."""
-        data = _UNKNOWN.sub(b"", self._strings + data)
+    def _readable(self, data: bytes) -> bytes:
+        """Data without colours, which take pyte much time, and without commands that it would draw as text.
+
+        It does not know pictures and the kitty keyboard protocol.
+        """
+        data = _UNREAD.sub(b"", self._strings + data)
         begun = _BEGUN.search(data)
         self._strings = begun.group() if begun else b""
         return data[: len(data) - len(self._strings)]

@@ -39,6 +39,11 @@ async def test_every_kind_of_field_is_drawn() -> None:
         assert value(form)["size"] == "medium"
 
 
+async def test_a_form_without_fields_says_so() -> None:
+    async with form_of({"type": "object", "additionalProperties": False}) as (_, _, stage):
+        assert stage.shown().strip() == "No arguments."
+
+
 async def test_enter_goes_on_and_submits_at_the_end() -> None:
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
     async with form_of(schema) as (form, pilot, stage):

@@ -338,3 +338,18 @@ async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) ->
             assert "two" not in names(desk, "near")
             await release(desk, one, Verdict.PASS)
             await until(lambda: "two" in names(desk, "near"))
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", NEWEST])
+async def test_only_a_session_can_be_lost(tmp_path: Path, revision: str) -> None:
+    files = {"mcp.json": '{"name": "near"}', "tools/a.py": "async def one() -> int:\n    return 1\n"}
+    folder = write(tmp_path / "near", files)
+    async with running_desk(folder, http=True, no_auth=True) as there:
+        plan = UpstreamPlan("near", UrlTarget(there.host.url("near")), Reach(revision=revision))
+        async with running_desk(upstreams=[plan]) as desk:
+            await until(lambda: "one" in names(desk, "near"))
+            assert await asyncio.wrap_future(desk.set_faults("session for tool:one"))
+            call = desk.request("near", "tools/call", {"name": "one", "arguments": {}})
+            outcome = await asyncio.wrap_future(call.outcome)
+            has_session = revision != NEWEST
+            assert (desk.held().struck > 0, outcome.result is None) == (has_session, has_session)
