@@ -141,10 +141,14 @@ async def test_client_that_does_not_read_makes_the_core_wait(client: Client) -> 
         pipe.send(b"y" * (pipes.HIGH_WATER + (1 << 20)) + b"\n")
         await pipe.paused.wait()
         os.write(client.writes, b"two\n")
-        await client.read_exactly(pipes.HIGH_WATER + (1 << 20) + 1)
+        # A callback that stays registered would run on every turn of the loop.
+        assert not asyncio.get_running_loop().remove_reader(client.source)
+        await client.read_exactly(4 << 20)
+        await until(lambda: client.transport.unread < pipes.HIGH_WATER)
+        assert pipe.paused.is_set() and client.transport.unread > pipes.LOW_WATER
+        await client.read_exactly(pipes.HIGH_WATER + (1 << 20) + 1 - (4 << 20))
         assert await client.read() == b"two\n"
         assert not pipe.paused.is_set()
-        # A callback that stays registered would run on every turn of the loop.
         assert not asyncio.get_running_loop().remove_writer(client.sink)
 
 
@@ -254,6 +258,10 @@ async def test_slow_reader_of_answers_to_a_plain_file_is_given_up(client: Client
         serving_aio = asyncio.create_task(transport.serve())
         pipe = await client.core.pipes.get()
         await in_time(pipe.paused.wait())
+        read = len(pipe.lines)
+        for _ in range(20):
+            await asyncio.sleep(0)  # a turn of the loop, on which the file could be read
+        assert len(pipe.lines) == read
         transport.give_up()
         await in_time(serving_aio)
     assert pipe.closed.is_set()
