@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,13 +36,21 @@ class Client:
                 os.close(fd)
 
     async def read(self, size: int = 1 << 16) -> bytes:
-        """Return the next bytes, read in a thread because the loop must keep running."""
-        return await asyncio.to_thread(os.read, self.reads, size)
+        """Return the next bytes, once there are any."""
+        readable, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(self.reads, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            loop.remove_reader(self.reads)
+        return os.read(self.reads, size)
 
     async def read_exactly(self, size: int) -> bytes:
         pieces = b""
         while len(pieces) < size:
-            pieces += await self.read(size - len(pieces))
+            piece = await self.read(size - len(pieces))
+            assert piece, f"the end after {len(pieces)} bytes"
+            pieces += piece
         return pieces
 
 
@@ -99,8 +108,10 @@ async def test_stop_ends_like_the_end_of_input(client: Client) -> None:
 
 
 async def test_client_that_reads_no_more_ends_it_at_once(
-    client: Client, caplog: pytest.LogCaptureFixture
+    client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Its running call is not waited for.
+    monkeypatch.setattr(module, "finish_calls", partial(pipes.finish_calls, grace_s=3600.0))
     serving_aio = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     os.close(client.reads)
@@ -229,7 +240,10 @@ async def test_plain_file_as_stdin_is_answered_and_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_large_plain_file_to_a_slow_reader_arrives_whole(client: Client, tmp_path: Path) -> None:
+async def test_large_plain_file_to_a_slow_reader_arrives_whole(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 3600.0)  # the reader is as slow as the machine
     lines = b"z" * 65_535 + b"\n"
     (tmp_path / "in").write_bytes(lines * 300)
     with open(tmp_path / "in", "rb") as source:
