@@ -141,7 +141,7 @@ class Server(Struct, eq=False):
         )
 
     def seen_in(self, mode: str, tools: Registry[Tool]) -> Server:
-        """Return a view of this server with other tools. `keep_up` updates it."""
+        """Return a view of this server with other tools. `sync` updates the view."""
         view = Server(self.name, tools=tools, mode=mode)
         view.sync(self)
         return view

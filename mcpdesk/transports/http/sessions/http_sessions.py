@@ -276,13 +276,13 @@ class HttpSessions:
         return len(self._sessions)
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
-        """Create a session for a handshake. If that succeeds, the caller passes the session to `keep`."""
+        """Create a session for a handshake. If that succeeds, the caller passes the session to `add`."""
         return self.make(endpoint, peer, caller)
 
     def make(
         self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str = "", block: int = 0
     ) -> HttpSession:
-        """Create a session. With an `identifier`, it continues an existing one. `keep` adds it."""
+        """Create a session. With an `identifier`, it continues an existing one. `add` stores the session."""
         budget, sharing = self.event_budget, self.sharing
         session = HttpSession(endpoint, peer, self._kept_bytes, budget, caller, identifier, block, sharing)
         if self.is_leaving:
