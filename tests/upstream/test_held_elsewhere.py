@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestServer
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.inbox.question import Answer
 from mcpdesk.link.values import HeldMessage, Verdict
+from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
@@ -353,3 +354,23 @@ async def test_only_a_session_can_be_lost(tmp_path: Path, revision: str) -> None
             outcome = await asyncio.wrap_future(call.outcome)
             has_session = revision != NEWEST
             assert (desk.held().struck > 0, outcome.result is None) == (has_session, has_session)
+
+
+async def test_time_at_the_desk_is_no_time_of_the_server(tmp_path: Path) -> None:
+    files = {"mcp.json": '{"name": "near"}', "tools/a.py": "async def one() -> int:\n    return 1\n"}
+    async with running_desk(write(tmp_path / "near", files), http=True, no_auth=True) as there:
+        plan = UpstreamPlan("near", UrlTarget(there.host.url("near")), Reach())
+        async with running_desk(upstreams=[plan]) as desk:
+            await until(lambda: "one" in names(desk, "near"))
+            assert await asyncio.wrap_future(desk.hold("tool:one", "requests"))
+            call = desk.request("near", "tools/call", {"name": "one", "arguments": {}})
+            one = await held(desk)
+            await asyncio.sleep(0.05)
+            await release(desk, one, Verdict.PASS)
+            assert (await asyncio.wrap_future(call.outcome)).result
+            desk.traffic.catch_up(10.0)
+            (exchange,) = [each for each in desk.traffic.exchanges if each.method == "tools/call"]
+            spans = phase_spans(desk.traffic, exchange, 0.0)
+            assert [span.kind for span in spans] == [PhaseKind.HELD, PhaseKind.SERVER]
+            assert spans[0].seconds >= 0.05
+            assert sum(span.seconds for span in spans) == pytest.approx(exchange.elapsed(0), abs=0.001)

@@ -225,10 +225,12 @@ def test_a_schema_without_end_is_looked_at_so_far() -> None:
 
 def test_malformed_definitions_of_another_server_are_errors() -> None:
     fine, odd = {"type": "object"}, {"type": "object", "properties": {"x": {"type": "strin"}}}
+    twice = {name: {"type": "string", "description": name, "x-mcp-header": "A"} for name in "xy"}
     offers = [
         Offer("tool", "fine", "", "Do.", {"inputSchema": fine, "annotations": {"readOnlyHint": True}}),
         Offer("tool", "odd", "", "Do.", {"inputSchema": fine, "outputSchema": odd}),
         Offer("tool", "hinted", "", "Do.", {"inputSchema": fine, "annotations": {"readOnlyHint": "yes"}}),
+        Offer("tool", "twice", "", "Do.", {"inputSchema": {"type": "object", "properties": twice}}),
         Offer("resource", "a://b", "", "", {"annotations": {"priority": 1}}),
         Offer("resource", "no scheme", "", "", {"annotations": {"priority": 7}}),
         Offer("template", "a://{b}", "", " "),
@@ -242,6 +244,7 @@ def test_malformed_definitions_of_another_server_are_errors() -> None:
     assert [text.partition(" at ")[0] for text in told] == [
         "error: tool odd: outputSchema: not a valid JSON Schema",
         "error: tool hinted: annotations: readOnlyHint is true or false, not 'yes'",
+        "error: tool twice: x-mcp-header: two arguments are mirrored by the header mcp-param-a",
         "error: resource no scheme: annotations: priority is a number from 0 to 1, not 7",
         "error: resource no scheme: its URI has no scheme",
         f"error: prompt texts: {shape}",
