@@ -82,7 +82,7 @@ def is_held(path: Path) -> bool:
 
 
 def is_unused(path: Path) -> bool:
-    """Return True only if certainly no process holds this file; False where files cannot be locked."""
+    """Return True only if certainly no process holds this file. False where files cannot be locked."""
     if sys.platform != "win32":
         import fcntl
 

@@ -112,7 +112,7 @@ class Settings(Struct, frozen=True):
     operator_key: str
     """Empty to generate a random one at each start."""
     token: str
-    """Bearer token of a client over stdio, or of a command that calls a folder; may be empty."""
+    """Bearer token of a client over stdio, or of a command that calls a folder. May be empty."""
     request_state_secret: str
     """One or more secrets, separated by commas. Empty to generate one and keep it in the state folder."""
     no_auth: bool
@@ -147,13 +147,13 @@ class Settings(Struct, frozen=True):
     """Limit of one server."""
     capture: bool
     capture_keep_bytes: int
-    """Limit of all captures in the folder; 0 for no limit."""
+    """Limit of all captures in the folder. 0 for no limit."""
     capture_keep_age: int
-    """Seconds; 0 for no limit."""
+    """Seconds. 0 for no limit."""
     capture_max_bytes: int
-    """Limit of one file; 0 for no limit."""
+    """Limit of one file. 0 for no limit."""
     capture_body_bytes: int
-    """Limit of one message; 0 for no limit."""
+    """Limit of one message. 0 for no limit."""
     capture_memory_bytes: int
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]

@@ -91,7 +91,7 @@ class Client:
         self._connection: ServerConnection | None = None
         self._connecting = asyncio.Lock()
         self._outputs: dict[str, Validator | None] = {}
-        """Compiled output schemas of tools, by name; None for an unusable schema."""
+        """Compiled output schemas of tools, by name. None for an unusable schema."""
 
     async def __aenter__(self) -> Client:
         return self

@@ -224,7 +224,7 @@ class ModelSchema:
 
     @property
     def hint(self) -> str:
-        """The groups in words, for the description; empty without groups."""
+        """The groups in words, for the description. Empty without groups."""
         if not self.groups:
             return ""
         shown = [" and ".join(group) for group in self.groups[:MOST_GROUPS]]
@@ -417,7 +417,7 @@ class Names:
         longest: int = 64,
         empty: str = "tool",
     ) -> None:
-        """`pattern` must match a whole name; None accepts any name.
+        """`pattern` must match a whole name. None accepts any name.
 
         `empty` replaces a name without legal characters.
         """

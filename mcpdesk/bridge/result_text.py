@@ -15,7 +15,7 @@ Reader = Literal["assistant", "user"]
 
 
 def format_result(result: Any) -> str:
-    """Return the text of a result of any shape; never empty.
+    """Return the text of a result of any shape. Never empty.
 
     For a tool's result this is its text content, with images and similar blocks described by type and size.
     Without content it is the structured content. The text of an error starts with `Error: `. Contents of a

@@ -32,7 +32,7 @@ class AttachPoint:
         self._is_over = False
         self._lock = threading.Lock()
         self._publisher: EnginePublisher | None = None
-        """Serves desks on other machines; None if no shared engine is configured."""
+        """Serves desks on other machines. None if no shared engine is configured."""
 
     def __enter__(self) -> AttachPoint:
         if rendezvous.HAS_SOCKETS:

@@ -137,7 +137,7 @@ class CommandClient:
         questions: TerminalQuestions | None = None,
         unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`questions` asks the person at the terminal; None without a terminal."""
+        """`questions` asks the person at the terminal. None without a terminal."""
         self.unavailable = unavailable
         """Returns the items of the server that are not offered."""
         self._remarks = RemarkLines()
@@ -173,7 +173,7 @@ class CommandClient:
     def request_all(
         self, method: str, key: str, timeout_s: float, faults: list[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the items of all pages of a list; empty if the server does not support this list.
+        """Return the items of all pages of a list. Empty if the server does not support this list.
 
         Invalid items are omitted, and the reasons are added to `faults`.
         """

@@ -51,7 +51,7 @@ class MockAnswers:
             self._version = _version(request) or self._version
         methods = {method for method, _ in self._alike}
         self._greeting = "server/discover" if self._version else "initialize"
-        """First request that is answered from what the capture implies; empty if the capture has an
+        """First request that is answered from what the capture implies. Empty if the capture has an
         answer.
         """
         if methods & _GREETINGS:

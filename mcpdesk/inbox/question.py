@@ -103,14 +103,14 @@ class Question(Struct, frozen=True):
     """Reason for declining or withdrawing the question, if known."""
     answered_by: str = ""
     ended: float | None = None
-    """Unix time of the end in seconds; None while the question is waiting."""
+    """Unix time of the end in seconds. None while the question is waiting."""
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
     """Number of the client's connection or session, whose end withdraws the question, or 0."""
     replica: str = ""
     """Replica that asks, if a desk shows several."""
     origin: str = ""
-    """Id of the question that is unique among all replicas; empty without other replicas."""
+    """Id of the question that is unique among all replicas. Empty without other replicas."""
     is_form: bool = False
     """True if the pages are the fields of one form, which is shown as one page."""
 
@@ -142,7 +142,7 @@ def as_masked(question: Question, masked: Question) -> Question:
 
 
 def host_of(link: str) -> str:
-    """Return the host of an http or https link; empty for any other link."""
+    """Return the host of an http or https link. Empty for any other link."""
     try:
         parts = urlsplit(link)
         return (parts.hostname or "") if parts.scheme.lower() in WEB else ""

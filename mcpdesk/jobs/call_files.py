@@ -42,7 +42,7 @@ class CallFolders:
         self._most, self._most_bytes = most, most_bytes
         self._lock = Lock()
         self._sizes: dict[Path, int | None] | None = None
-        """Bytes of each folder, oldest first; None while it is in use. Read from disk at the first call."""
+        """Bytes of each folder, oldest first. None while it is in use. Read from disk at the first call."""
 
     def begin(self) -> Path:
         """Create a folder that is in use until `end`, and remove old ones. Raises: OSError."""
@@ -114,14 +114,15 @@ class MadeFiles:
     def __init__(self) -> None:
         self._lock = Lock()
         self._used: Counter[Path] = Counter()
-        """Number of running calls that write to a file, by file."""
+        """Number of running calls that reserved a file, by file."""
         self._marks: dict[Path, str] = {}
         """Most recent marks of files on file systems without extended attributes."""
 
     def claim(self, paths: Iterable[Path], roots: Iterable[Path]) -> tuple[Path, ...]:
         """Reserve files below `roots` for a call, until `release` is called with the returned paths.
 
-        In a root that all users share, such as /tmp, only folders created here are written to.
+        In a root that other users can write to, such as /tmp, a file must be in the root itself or in folders
+        that this server created.
 
         Raises: NotMadeHere.
         """
@@ -136,7 +137,7 @@ class MadeFiles:
         return wanted
 
     def release(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
-        """Mark the existing files among `claimed`, and `more`, as created here.
+        """Mark the existing files among `claimed` and `more` as created by this server.
 
         Call it after the program's end.
         """
@@ -195,7 +196,7 @@ def _is_shared(root: Path) -> bool:
 
 
 def _identity(path: Path) -> str:
-    """Return a text that identifies a file's current content; empty if the file does not exist."""
+    """Return a text that identifies a file's current content. Empty if the file does not exist."""
     try:
         facts = path.lstat()
     except OSError:

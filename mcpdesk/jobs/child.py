@@ -1,6 +1,6 @@
 """Start of programs, as children of this process or under a keeper that adopts their orphans.
 
-A child is used on the supervisor's loop.
+Children are used on the event loop of the `Supervisor` in `process`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUIT_S = 5.0
 HAND_OVER_S = 2.0
 """Maximum time that the start of a program waits for a guard that does not answer."""
 HAS_GROUPS = hasattr(os, "killpg")
-"""False on Windows, where no program can be started: those that it starts would stay behind."""
+"""False on Windows. No program can be started there, because its child processes could not be ended."""
 CAN_KEEP = sys.platform == "linux"
 """True if the guard can start programs and adopt their orphans on this platform."""
 
@@ -141,7 +141,7 @@ class ProgramGuard:
             self._write_to_guard(f"+{group}\n")
 
     def _write_to_guard(self, line: str) -> None:
-        """Write a line to the guard. A killed guard is replaced at the next job; no program waits for it."""
+        """Write a line to the guard. Errors are ignored, because the next job replaces a killed guard."""
         if self._connection is not None and not self.keeps:
             with contextlib.suppress(OSError):
                 os.write(self._connection.fileno(), line.encode())
@@ -168,7 +168,7 @@ def _start(token: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
 
 
 def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
-    """Start the guard with its program as text, which needs no import path and takes a few milliseconds.
+    """Start the guard. It gets its program as text, so that it needs no import path and starts quickly.
 
     Its environment contains only the marks of jobs that this process itself may belong to.
     """
@@ -215,7 +215,7 @@ class KeptChild:
         """True if it and all its descendants have certainly ended."""
         self.outputs = outputs
         self.code: int | None = None
-        """Exit code, negative for a signal; None while it runs."""
+        """Exit code, negative for a signal. None while it runs."""
         self._control = control
         self._ended: Callable[[], None] = lambda: None
         self._unread = b""
@@ -327,7 +327,7 @@ class OwnChild:
 
     @property
     def code(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs."""
+        """Exit code, negative for a signal. None while it runs."""
         return self._popen.poll()
 
     def on_end(self, ended: Callable[[], None]) -> None:

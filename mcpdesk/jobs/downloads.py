@@ -28,7 +28,7 @@ CLOCK_S = 2.0
 
 
 ARCHIVE_BYTES = 4 << 30
-"""Maximum bytes of an archive. Files of a job with more can be downloaded one by one."""
+"""Maximum bytes of an archive. If the files of a job are larger, they can only be downloaded one by one."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 """Earliest and latest time that a zip archive can store."""
@@ -47,14 +47,16 @@ class ProducedFile(Struct, frozen=True):
 
     @property
     def tag(self) -> str:
-        """Entity tag; equal for equal content, as far as the file system can tell."""
+        """Entity tag. It changes when the content changes, as far as the file system can tell."""
         return "-".join(f"{part:x}" for part in self.stamp[1:])
 
 
 def record_files(
     paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0
 ) -> tuple[ProducedFile, ...]:
-    """Record the existing files among `paths`, in order; nothing outside `roots`, no links, no devices.
+    """Return records of the files among `paths`, in order.
+
+    Missing files, links, devices and files outside `roots` are left out.
 
     Names are relative to the first of `roots`. A file that was not changed after `since` (Unix seconds) is
     left out, because the job did not produce it.
@@ -143,7 +145,7 @@ class Download(Struct, frozen=True):
     name: str
     media_type: str
     tag: str
-    """Entity tag; equal for equal bytes, so that ranges are consistent."""
+    """Entity tag. It changes when the bytes change, so that all ranges of a download are of one version."""
 
 
 def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:

@@ -1,6 +1,6 @@
 """Output of a running call besides its result: text, progress, files.
 
-Its size is limited for readers of any speed.
+The memory for it is limited, however slow a reader is.
 
 Nothing is queued for a reader: it passes a cursor and gets the output after that position. Only the end of a
 stream is kept. A slow reader misses the middle, and learns how many characters are missing.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 TAIL = 64 << 10
-"""Characters kept of each stream after the call; while it runs, up to twice as many."""
+"""Number of characters kept of each stream after the call. Up to twice as many are kept while it runs."""
 PIECES = 256
 """Number of writes after which the stored pieces of a stream are joined, even without a reader."""
 FILES = 1000
@@ -62,7 +62,7 @@ class FeedUpdate(Struct, frozen=True):
     """Latest report only."""
     files: tuple[Path, ...] = ()
     missed: tuple[int, int] = (0, 0)
-    """Characters of stdout and stderr that were dropped before the texts."""
+    """Number of dropped characters of stdout and of stderr between the reader's cursor and the texts."""
 
     def __bool__(self) -> bool:
         return bool(self.stdout or self.stderr or self.progress or self.files)
@@ -198,7 +198,7 @@ class CallFeed:
     def written(self, after: int) -> tuple[str, int, int]:
         """Return both streams in order of arrival, after a position: the text, its start and its end.
 
-        Positions count characters. Dropped text moves the start.
+        Positions count characters. If text after `after` was dropped, the start is later than `after`.
         """
         with self._lock:
             text, lost = self._both.since(max(0, after))

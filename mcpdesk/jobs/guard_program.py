@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterable
 
 ROUNDS = 50
-"""Maximum number of searches for marked processes, because they may fork during a search."""
+"""Maximum number of searches for marked processes. One search may miss a process that forks during it."""
 PAUSE_S = 0.02
 CLEAR_S = 10.0
 """Maximum time for killing descendants; a process that hangs in the kernel never ends."""
@@ -54,7 +54,7 @@ def marked_processes(mark: bytes) -> list[int]:
 
 
 def marks(pid: int) -> bytes:
-    """Return the value of _MCPDESK_JOB in a process's environment; empty if it is missing or unreadable.
+    """Return the value of _MCPDESK_JOB in a process's environment. Empty if it is missing or unreadable.
 
     During exec a process has no environment; this function waits for the end of that.
     """

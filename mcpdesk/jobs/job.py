@@ -29,7 +29,7 @@ CANCEL_WAIT_S, TURNS = 0.2, 3
 """Maximum time that the response to a cancellation waits for the work: seconds, then loop iterations."""
 STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
-"""Maximum characters of a status message; the rest is cut off."""
+"""Maximum characters of a status message. A longer message is cut."""
 
 
 ID_BYTES = 24
@@ -67,15 +67,15 @@ class Job(TaskView, eq=False, kw_only=True):
     peer: str
     owner: str
     stop: Callable[[str], None]
-    """Ends the work, with a reason; no effect once it is over."""
+    """Function that ends the work, given a reason. No effect once the work is over."""
     number: int = 0
     """Position in the order of creation."""
     ending: JobEnding = NOT_ENDED
     kept_bytes: int = 0
     feed: CallFeed | None = None
-    """Output of an asynchronous call; None for a task."""
+    """Output of an asynchronous call. None for a task."""
     started: float | None = None
-    """Time at which a call began to run; None while it is queued."""
+    """Time at which a call began to run. None while it is queued."""
     exit_code: int | None = None
     files: tuple[ProducedFile, ...] = ()
     """Files that a call produced, known once it is over."""
@@ -84,7 +84,7 @@ class Job(TaskView, eq=False, kw_only=True):
     fence: int = 1
     """Counter that increases each time another replica takes over the job."""
     request: bytes = b""
-    """Data needed to run it again on another replica; empty if it is not repeated."""
+    """Data needed to run it again on another replica. Empty if it is not repeated."""
     asked: bytes = b""
     """Encoded questions of a task to its client, for requests that reach another replica."""
     is_ending: bool = False
@@ -154,7 +154,7 @@ class NoRoom(DeskError):
 
 
 class SharedEnds(Protocol):
-    """Store for the ends of jobs. They are written before they take effect, so that all replicas agree."""
+    """Store for outcomes of jobs. An outcome is written before it takes effect, so that replicas agree."""
 
     def check(self, job: Job) -> None:
         """Raises: StorageError while nothing can be written."""
@@ -187,12 +187,13 @@ class JobStore:
         """Work of each running job, by id."""
         self._is_closing = False
         self.on_change: Callable[[Job, bool], None] | None = None
-        """Called with each call that was created, changed or ended, and True if it was deleted. Not called
-        while closing, because the next core restores the remaining calls."""
+        """Called with each stored job that was created, changed, ended or deleted. The flag is True if it was
+        deleted. Not called while the store closes, because the next core restores the remaining jobs.
+        """
         self.mark = ""
         """Mark of this replica in the ids of jobs."""
         self.shared: SharedEnds | None = None
-        """Store of ends that replicas share; None if an end takes effect at once."""
+        """Store of outcomes that replicas share. None if an outcome takes effect at once."""
         self.version = 0
         """Counter that increases with every change."""
 
@@ -326,7 +327,7 @@ class JobStore:
         task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
-        if self._work_of.setdefault(job.id, task) is task:  # else the task writes the end of the work
+        if self._work_of.setdefault(job.id, task) is task:  # otherwise `task` only writes the outcome
             task.add_done_callback(lambda _: self._work_of.pop(job.id))
         return task
 
@@ -371,7 +372,7 @@ class JobStore:
             self._changed(job)
 
     def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
-        """Store the outcome of the work; ignored for a job that is over.
+        """Store the outcome of the work. Ignored for a job that is over.
 
         Raises: NoRoom for a result that is too large. An ending without a result always fits, because the
         output of the call is counted already.
@@ -404,7 +405,7 @@ class JobStore:
             job.touch(self._clock())
 
     def _conclude(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
-        """Store the outcome of a job; if replicas share it, after the outcome is written."""
+        """Store the outcome of a job. If replicas share jobs, the outcome is first written to `shared`."""
         if self.shared is None or self._is_closing or job.id not in self._jobs:
             self._end(job, status, ending, message)
             self._changed(job)
@@ -429,7 +430,7 @@ class JobStore:
         job.move(status, self._clock(), message)
 
     def cancel_by_id(self, identifier: str, reason: str) -> None:
-        """Cancel a job by its id; ignored if the id is unknown."""
+        """Cancel a job by its id. Ignored if the id is unknown."""
         job = self._jobs.get(identifier)
         if job is not None:
             self.cancel(job, reason)
@@ -504,7 +505,7 @@ class JobStore:
         return NoRoom(f"{what} of {more} bytes exceeds the limit of stored results ({self._limit} bytes)")
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
-        """Delete the call that ended first, of one owner or (None) of all. Return False without any."""
+        """Delete the call that ended first, of one owner or (None) of all. Return False if there is none."""
         over = [
             job
             for job in self._jobs.values()

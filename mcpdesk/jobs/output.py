@@ -1,7 +1,8 @@
 """Output of a program: both streams in order of arrival, limited in memory, with a file if it is large.
 
-One thread adds, any thread reads. The two pipes have no common clock, so text that was written to both at the
-same moment may arrive in either order. `Reports` is an output that is searched for progress as it arrives.
+One thread adds output, any thread may read it. The two pipes have no common clock, so text that was written
+to both at the same moment may arrive in either order. `Reports` is an output that is searched for progress as
+it arrives.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NOTE_LENGTH = 50
 
 
 class Excerpt:
-    """Byte stream with limited memory: all of a small one, else both ends. Not thread-safe."""
+    """Byte stream that keeps all bytes if it is small, otherwise only both ends. Not thread-safe."""
 
     def __init__(self, limit: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
@@ -76,7 +77,7 @@ class Excerpt:
     def text(self, hint: str = "", most: int | None = None) -> str:
         """Return the stream as text. If bytes are omitted, a line states their number, followed by `hint`.
 
-        The text has at most `most` characters, including that line; None returns everything that is kept.
+        The text has at most `most` characters, including that line. None returns everything that is kept.
         """
         head = self._head.decode("utf-8", "replace")
         if not self.is_cut and (most is None or len(head) <= most):
@@ -115,7 +116,7 @@ FILES_KEPT = 100
 
 
 class Output:
-    """All output of one program. Large output goes to a new file in `folder`; None creates no file.
+    """All output of one program. Large output goes to a new file in `folder`. None creates no file.
 
     With `file` all output goes to that file, and only the most recent part stays in memory.
     """
@@ -127,9 +128,9 @@ class Output:
         given: int = WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
-        """`given` is the number of characters that a reader gets; larger output goes to a file.
+        """`given` is the number of characters that a reader gets. Larger output is written to a file.
 
-        `budget` is the disk space that all files share; None is unlimited.
+        `budget` is the disk space that all files share. None is unlimited.
         """
         self.file: Path | None = file
         """File with the full output, or None."""
@@ -300,7 +301,7 @@ def _new_path(folder: Path) -> Path:
 
 
 LONGEST = 64 << 10
-"""Maximum bytes of an unfinished line that is searched for progress; a longer one is text."""
+"""Maximum bytes of an unfinished line that is searched for progress. A longer line is text."""
 MESSAGE_LENGTH = 200
 _PERCENT = re.compile(rb"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -324,7 +325,7 @@ class _Plain:
 class _JsonLines:
     """Removes objects with a `progress` member from the text.
 
-    Only lines that start with `{` are held back.
+    An unfinished line that starts with `{` is held back until it is complete.
     """
 
     def __init__(self) -> None:
@@ -406,8 +407,8 @@ class Reports(Output):
     """Output that calls `on_text` and `on_progress` on the thread that reads it.
 
     `form` is the format of progress reports. `json-lines`: objects on separate lines (`{"progress": 3,
-    "message": "reading"}`), which are removed from the text. `percent`: the last `NN%` of a line; of an
-    overwritten line, the text keeps only the final version, like a terminal. Empty: no progress.
+    "message": "reading"}`), which are removed from the text. `percent`: the last `NN%` of a line. If the
+    program overwrites a line, the text keeps only its final version, like a terminal. Empty: no progress.
     """
 
     def __init__(

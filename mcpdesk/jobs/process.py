@@ -1,6 +1,6 @@
-"""Running of a program to its end, together with everything it starts. None of its processes survives.
+"""Runs programs to their end. All processes that a program started are ended with it.
 
-This module knows nothing of tools and results.
+This module does not depend on tools or results.
 """
 
 from __future__ import annotations
@@ -130,13 +130,13 @@ atexit.register(SUPERVISOR.close)
 
 
 NICE = 19
-"""The lowest priority, because each session gets an equal share otherwise."""
+"""Lowest priority. Without it, Linux gives each session an equal share of the processor."""
 AGAIN_S = 0.11
-"""Interval of attempts; Linux allows a user ten changes of session priority per second."""
+"""Interval of attempts to lower a priority. Linux allows a user ten changes for sessions per second."""
 
 _turn = asyncio.Lock()
 EOF_GRACE_S = 0.5
-"""Grace period for output of processes that a program left running, before they are ended."""
+"""Time to wait for output after a program has ended, before the processes that it left running are ended."""
 BRIEF_S = 0.25
 """Time within which no system reuses a process number."""
 CHUNK = 65_536
@@ -145,16 +145,16 @@ TERM_GRACE_S = 2.0
 """Time between TERM and KILL."""
 KILL_GRACE_S = 0.5
 KILL_ROUNDS = 10
-"""Number of KILL rounds; a family that forks in between needs more than one."""
+"""Maximum number of times that KILL is sent. Once is not enough if processes fork in the meantime."""
 FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
 """First and longest pause between checks whether signalled processes have ended."""
 
 
 class FamilyReaper:
-    """Ends whole families: TERM, then KILL until no process is left.
+    """Ends all processes of a job (a `Family`): sends TERM, then KILL until no process is left.
 
-    Used on the supervisor's loop; one read of all processes serves all families. A read blocks the loop, so
-    the pause before the next one is at least as long as the last read took.
+    Used on the supervisor's loop. The list of all processes is read once for all families. Reading it blocks
+    the loop, so the pause before the next read is at least as long as the last read took.
     """
 
     def __init__(self) -> None:
@@ -237,7 +237,7 @@ async def run(
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[ProgramEnd] = loop.create_future()
-    done.add_done_callback(asyncio.Future.exception)  # retrieved, even if the caller has left
+    done.add_done_callback(asyncio.Future.exception)  # avoids a warning if the caller was cancelled
     process = Process(argv, folder, environment, output, timeout_s)
     process.start(partial(call_soon_safely, loop, partial(_resolve, done)))
     try:
@@ -278,7 +278,7 @@ class Process:
         With `low_priority` the program gets only spare processor time.
         """
         self.pid = 0
-        """Number of its process, group and session; 0 until it runs."""
+        """Number of its process, group and session. 0 until it runs."""
         self._begun = begun
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output
@@ -286,7 +286,7 @@ class Process:
         self._low_priority = low_priority
         self._is_stopped = False
         self._over, self._silent = asyncio.Event(), asyncio.Event()
-        """Events: the program has ended or must end; its pipes are closed or no longer awaited."""
+        """Set when the program has ended or must end, and when its pipes are closed or no longer awaited."""
         self._pipes: dict[int, IO[bytes]] = {}
         self._child: Child | None = None
 

@@ -144,15 +144,15 @@ _IS_LINUX = sys.platform == "linux"
 
 _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
-"""Read one process by its number; None if it does not exist."""
+"""Read one process by its number. None if it does not exist."""
 marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
-"""Value of `MARK` in a process's environment; empty if unreadable. Not for zombies and kernel threads."""
+"""Value of `MARK` in a process's environment. Empty if unreadable. Not for zombies and kernel threads."""
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
-"""Number of the process or thread started last; 0 if the system does not provide it."""
+"""Number of the process or thread started last. 0 if the system does not provide it."""
 
 
 NEAR = 64
-"""Maximum number of later processes that are checked one by one."""
+"""Maximum number of processes younger than a program that `is_surely_alone` checks one by one."""
 NO_SESSION = 0
 """Session of kernel threads, and of processes that entered our container from outside."""
 
@@ -171,7 +171,7 @@ class Family(NamedTuple):
 
 
 def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
-    """Return the living processes of each job, by the job's leader. Reads all processes, in milliseconds."""
+    """Return the living processes of each job, by the job's leader. Takes milliseconds."""
     table = all_processes()
     leaders_kept = {family.keeper: leader for leader, family in jobs.items() if family.keeper}
     leaders = {family.mark: leader for leader, family in jobs.items()}

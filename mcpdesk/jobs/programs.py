@@ -77,7 +77,7 @@ class Program:
     read_by: dict[str, int] = field(default_factory=dict)
     """Number of bytes read, by recent readers."""
     traceparent: str = ""
-    """Trace span in which it was started; empty if calls are not traced."""
+    """Trace span in which it was started. Empty if calls are not traced."""
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a piece is read, so that two concurrent calls get different pieces."""
 
@@ -91,7 +91,7 @@ class Program:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code; None while it runs, and if it could not be followed to its end."""
+        """Exit code. None while the program runs, or if an error prevented waiting for its end."""
         return None if self.ended is None else self.ended.exit_code
 
     @property

@@ -115,7 +115,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _lines(text: str) -> list[int]:
-    """Return the line of each entry; empty for JSON that is not YAML."""
+    """Return the line of each entry. Empty for JSON that is not YAML."""
     try:
         root = yaml.compose(text, _Loader)
     except (yaml.YAMLError, RecursionError):

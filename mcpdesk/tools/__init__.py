@@ -42,7 +42,7 @@ INSTALL = f"pip install 'mcpdesk[{EXTRA}]'"
 
 
 def missing_libraries(tool: str) -> str:
-    """Return a message about libraries that a built-in tool needs and lacks; empty if there are none."""
+    """Return a message about libraries that a built-in tool needs and lacks. Empty if there are none."""
     from importlib.util import find_spec
 
     libraries = BUILTINS[tool].libraries

@@ -17,7 +17,7 @@ class Lock(Struct, frozen=True):
     """Content of a lock file."""
 
     server: str
-    """Name of the server; empty in a file of an earlier version."""
+    """Name of the server. Empty in a file of an earlier version."""
     definitions: Definitions
 
 

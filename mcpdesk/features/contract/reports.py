@@ -29,7 +29,7 @@ class Remark(NamedTuple):
     subject: str
     is_mistake: bool
     rule: str = ""
-    """Name of the rule in reports; empty to use `word`."""
+    """Name of the rule in reports. Empty to use `word`."""
     origin: Mapping[str, str] = MappingProxyType({})
     """Source of a remark about a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
 

@@ -30,7 +30,7 @@ class DashboardEntry(ExtraRoutes):
         return self._site.front_end is not None
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
-        """Answer a request for the dashboard; None for any other request."""
+        """Answer a request for the dashboard. None for any other request."""
         accept = request.headers.get("Accept", "").lower()
         is_page = path == "/" and request.method in ("GET", "HEAD") and "text/html" in accept
         if not (is_page or path == PATH or path.startswith(f"{PATH}/")):

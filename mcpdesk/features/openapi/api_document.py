@@ -98,7 +98,7 @@ class ApiDocument(Struct, frozen=True):
     version: str
     description: str
     url: str
-    """URL of the service; empty if the document has none."""
+    """URL of the service. Empty if the document has none."""
     tags: Mapping[str, str]
     """Descriptions by tag."""
     keys: Mapping[str, ApiKey]
@@ -334,7 +334,7 @@ class _Reader:
         return api_keys
 
     def _needed_keys(self, raw: Any) -> tuple[str, ...]:
-        """Return the first alternative with known keys; empty if no key is required or keys are optional."""
+        """Return the first alternative with known keys. Empty if no key is required or keys are optional."""
         alternatives = [list(_mapping(each)) for each in _list(raw)]
         if not alternatives or [] in alternatives:
             return ()
@@ -358,7 +358,7 @@ def _id_of(raw: Mapping[str, Any], method: str, path: str) -> str:
 
 
 def _url_of(servers: Any) -> str:
-    """Return the first server's URL with default variables; empty if that is not an address."""
+    """Return the first server's URL with default variables. Empty if that is not an address."""
     server = _mapping(next(iter(_list(servers)), None))
     url = _text(server.get("url"))
     for name, variable in _mapping(server.get("variables")).items():

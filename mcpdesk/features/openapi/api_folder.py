@@ -65,7 +65,7 @@ class ToolParameter(Struct, frozen=True):
     is_required: bool
     description: str
     default: str = ""
-    """Default as a Python literal; empty for None."""
+    """Default as a Python literal. Empty for None."""
     value: str = ""
     """Expression to send, if it is not the parameter itself."""
 

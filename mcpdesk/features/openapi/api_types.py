@@ -94,7 +94,7 @@ class TypeWriter:
         self._steps = 0
 
     def module(self) -> str:
-        """Return the module of all classes; empty without classes."""
+        """Return the module of all classes. Empty without classes."""
         if not self._classes:
             return ""
         head = '"""Types of the parameters of the service."""\n\n' + import_lines(self._imports)
@@ -112,7 +112,7 @@ class TypeWriter:
         return self._of(schema, name, str(reference or ""), depth)
 
     def members(self, schema: Any, depth: int = 0) -> ObjectMembers | None:
-        """Return the members of an object; None if it is not an object or its members are unknown.
+        """Return the members of an object. None if it is not an object or its members are unknown.
 
         Raises: NotUsable.
         """
@@ -142,7 +142,7 @@ class TypeWriter:
         return self._steps > MOST_STEPS
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
-        """Return a schema, or the one it refers to; empty if it is not an object. Raises: NotUsable."""
+        """Return a schema, or the one it refers to. Empty if it is not an object. Raises: NotUsable."""
         schema_found = self._resolve(schema)
         return schema_found if isinstance(schema_found, Mapping) else {}
 

@@ -367,7 +367,7 @@ class _Drawing:
     sixels: list[str] = field(default_factory=list)
     """Sequences, one for each line."""
     number: int = 0
-    """Number of the picture in the terminal; 0 if the terminal does not store it."""
+    """Number of the picture in the terminal. 0 if the terminal does not store it."""
     sent: str = ""
     """Messages that send it to the terminal."""
 

@@ -146,7 +146,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 
 def _command_position(server: Mapping[str, _Value]) -> int:
-    """Index of the server's own command, which follows the tap, in the arguments; 0 without a tap.
+    """Index of the server's own command, which follows the tap, in the arguments. 0 without a tap.
 
     If the entry's command is a list, this is an index of that list.
     """

@@ -169,7 +169,7 @@ def _reason(server: dict[str, Any]) -> str:
 
 
 def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
-    """Arguments that start the tap; empty without a tap."""
+    """Arguments that start the tap. Empty without a tap."""
     return tap_of(server.get("command"), server.get("args"))
 
 

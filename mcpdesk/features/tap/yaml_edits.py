@@ -39,7 +39,7 @@ class _Server(Struct, frozen=True):
 
     @property
     def tap(self) -> tuple[str, ...]:
-        """Arguments that start the tap; empty without a tap."""
+        """Arguments that start the tap. Empty without a tap."""
         return tap_of(self.entry.get(self.command_key), self.entry.get("args"))
 
 
@@ -109,7 +109,7 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
 
 
 def _with_program(text: str, key: str, count: int, command: Sequence[str], entry: Any) -> _Edits:
-    """Return edits that replace a command and the first `count` arguments; empty for an unsupported form."""
+    """Return edits that replace a command and the first `count` arguments. Empty for an unsupported form."""
     program, args = _pair(entry, key), _pair(entry, "args")
     if program is None or args is None or args[1].id != "sequence" or not _is_one_line(program[1], text):
         return []
@@ -152,7 +152,7 @@ def _reason(server: _Server) -> str:
 
 
 def _with_tap(text: str, key: str, command: Sequence[str], entry: Any) -> _Edits:
-    """Return edits that insert the tap into an entry; empty for an unsupported form."""
+    """Return edits that insert the tap into an entry. Empty for an unsupported form."""
     program, args = _pair(entry, key), _pair(entry, "args")
     if program is None or not _is_one_line(program[1], text):
         return []
@@ -191,7 +191,7 @@ def _new_args(text: str, is_flow: bool, program: Any, words: Sequence[str]) -> s
 
 
 def _without_tap(text: str, key: str, tap_args: Sequence[str], entry: Any) -> _Edits:
-    """Return edits that remove the tap; empty if it does not have the form that `wrapped` writes."""
+    """Return edits that remove the tap. Empty if it does not have the form that `wrapped` writes."""
     command, args = _pair(entry, key), _pair(entry, "args")
     if command is None or args is None or args[1].id != "sequence":
         return []

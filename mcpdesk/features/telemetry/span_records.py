@@ -33,7 +33,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     server: str
     method: str
     target: str
-    """Name of the tool or prompt, or URI of the resource; empty if it is not offered."""
+    """Name of the tool or prompt, or URI of the resource. Empty if it is not offered."""
     id: Id
     revision: str
     transport: str
@@ -43,7 +43,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     started: int
     ended: int
     began: int = 0
-    """Time when its handler began; 0 without a handler."""
+    """Time when its handler began. 0 without a handler."""
     handled: int = 0
     phases: Phases | None = None
     outcome: OutcomeKind = OutcomeKind.OK
@@ -101,4 +101,4 @@ class Delivery(NamedTuple):
     """Signal: `traces` or `metrics`."""
     spans: int
     reason: str
-    """Reason why the collector did not accept it; empty if it did."""
+    """Reason why the collector did not accept it. Empty if it did."""

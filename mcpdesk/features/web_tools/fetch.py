@@ -37,7 +37,7 @@ class FetchedPage:
 
     url: str
     content_type: str
-    """For example `text/html`, in lower case and without parameters; empty if the server did not send it."""
+    """For example `text/html`, in lower case and without parameters. Empty if the server did not send it."""
     charset: str
     body: bytes
     is_cut: bool

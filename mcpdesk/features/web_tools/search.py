@@ -167,7 +167,7 @@ def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
 
 
 def canonical(url: str) -> str:
-    """Return a normalized URL that identifies the page; empty if it is not a web page."""
+    """Return a normalized URL that identifies the page. Empty if it is not a web page."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").removeprefix("www."), parts.port
@@ -235,7 +235,7 @@ Parse = Callable[[bytes], list[Hit]]
 
 
 def at(base: str, url: str) -> str:
-    """Return the URL at a mirror, with its path and query below `base`; unchanged without a mirror."""
+    """Return the URL at a mirror, with its path and query below `base`. Unchanged without a mirror."""
     if not base:
         return url
     parts = urlsplit(url)
@@ -306,7 +306,7 @@ def plain(text: Any) -> str:
 
 
 def address(value: Any) -> str:
-    """Return the URL that an engine sent; empty if it is not a string."""
+    """Return the URL that an engine sent. Empty if it is not a string."""
     return value if isinstance(value, str) else ""
 
 

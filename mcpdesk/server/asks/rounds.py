@@ -415,7 +415,7 @@ class Rounds:
         """Return the result of this round.
 
         If the handler has open questions, it is parked for at most `parked_s` seconds. `confirm` stores a
-        result before it is sent; None if that is not needed. A request that repeats an earlier one waits for
+        result before it is sent. None if that is not needed. A request that repeats an earlier one waits for
         it or gets its result. Raises: RemoteProtocolError (-32602) for invalid answers or an invalid state;
         exceptions of the handler.
         """

@@ -114,7 +114,7 @@ class Call(Struct, eq=False):
 
     Questions to the client use `requests` in revisions with a handshake, and `round` in stateless revisions.
     Without either, the client cannot be asked. `asks_person` counts questions that wait at the desk. `feed`
-    receives output while the call runs; None if no caller reads it.
+    receives output while the call runs. None if no caller reads it.
     """
 
     id: Id
