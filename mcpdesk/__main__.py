@@ -108,7 +108,7 @@ def record_relay(argv: list[str], traffic: RelayTraffic) -> None:
 
 
 def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:
-    """Run a core for this client only. Return the exit code, or the place the client moved to."""
+    """Run a core for this client only. Return the exit code, or the desk that took over the client."""
     import gc
 
     gc.disable()  # imported objects are never garbage; the core enables collection when it serves

@@ -69,7 +69,7 @@ class SessionLost(DeskError):
 
 
 class AnswerCut(DeskError):
-    """Break the connection in the middle of `answer`, which is already encoded."""
+    """Raised to break the connection in the middle of `answer`, which is already encoded."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__("the connection broke in the middle of the answer, by a fault rule")

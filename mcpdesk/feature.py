@@ -106,7 +106,7 @@ class Exporter(NamedTuple):
     write: Callable[[Index, Sequence[int], Logged], Iterator[bytes]]
     """Returns the content, from the exchanges with their parts, in ascending order."""
     requests: Callable[[Index, Iterable[int]], list[int]] | None = None
-    """Selects the exchanges that the format can contain: those over HTTP. None if it can contain all."""
+    """Returns the exchanges that the format supports, such as those over HTTP. None if it supports all."""
     menu_of_one: MenuLine | None = None
     """Line that writes only the selected exchange."""
 
@@ -139,7 +139,7 @@ class CaseRecorder(NamedTuple):
     menu_of_one: MenuLine
     """Line that writes only the selected exchange."""
     recordable: Callable[[Index, Iterable[int]], list[int]]
-    """Selects the exchanges that can be cases."""
+    """Returns the exchanges that can be cases."""
     cases: Callable[[Index, Iterable[int]], list[bytes]]
     """Returns the calls as cases."""
     case_file: Callable[[Iterable[bytes]], Iterator[bytes]]
@@ -209,7 +209,10 @@ class Feature:
         """Check the address of `served_pages`, before any code of a folder runs. Raises: DeskError."""
 
     def served_pages(self, core: ServedCore, theme: str | None) -> AbstractContextManager[list[str]]:
-        """Serve the desk to browsers. The value is messages that say where. Raises: DeskError."""
+        """Serve the desk to browsers during the block. The value is messages with the addresses.
+
+        Raises: DeskError.
+        """
         return nullcontext([])
 
     def picture_view(self, encoded: str, note: str) -> Widget | None:

@@ -31,7 +31,7 @@ _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
 """Unsafe characters except newline and tab, which a caller may want to keep."""
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
 _FIRST_STAND_IN = 0x10_0000
-"""Base of the stand-ins, private-use characters one cell wide: a stand-in is this plus its folded code."""
+"""Base of the stand-ins, which are private-use characters one cell wide. Each is this plus a folded code."""
 _FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
 """Ranges of codes above 16 bits: first, last, and the offset from `_FIRST_STAND_IN` of the first one.
 

@@ -544,7 +544,7 @@ def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUser
 
 
 def is_setting(variable: str) -> bool:
-    """Return True if a variable is a setting; others of an env file are for the folder's own code."""
+    """Return True if a variable is a setting. Other variables of an env file are for the folder's code."""
     return variable in BY_VARIABLE
 
 

@@ -1,4 +1,4 @@
-"""Client of chat programs, for any server over HTTP, or for a server folder in this process."""
+"""Client for chat programs. It calls a server over HTTP, or a server folder in this process."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ class ToolSchema:
 class ToolSchemas(list[dict[str, Any]]):
     """Schemas that can be used as a request's `tools`.
 
-    `names` maps the model's name of a tool to the server's; `tools` are the schemas with their arguments'
-    names.
+    `names` maps the model's name of a tool to the server's. `tools` has the `ToolSchema` of each tool, which
+    also maps the names of arguments.
     """
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
@@ -200,9 +200,9 @@ _ROOT_ONLY_IN_PARTS = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", 
 class ModelSchema:
     """Input schema for a model.
 
-    `schema` is the schema for the API; `names` maps its arguments back. `groups` are alternative sets of
-    required arguments, which the root of a schema cannot express. `faulty` lists the arguments and keywords
-    whose schema is invalid.
+    `schema` is the schema for the API. `names` maps its argument names to the server's. `groups` are
+    alternative sets of required arguments, which the root of a schema cannot express. `faulty` lists the
+    arguments and keywords whose schema is invalid.
     """
 
     def __init__(self, source: Mapping[str, Any], arguments: Callable[[list[str]], Names]) -> None:
@@ -408,7 +408,7 @@ _DIGEST = 8
 
 
 class Names:
-    """A legal name for each original. Legal originals are unchanged; two names never become equal."""
+    """Maps original names to names that an API allows. Allowed names do not change. All names stay unique."""
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ Examples:
 """
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
 LONGEST = 120
-"""Characters of a value in an output line."""
+"""Maximum characters of a value in an output line."""
 
 
 @contextmanager

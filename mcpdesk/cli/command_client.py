@@ -1,6 +1,6 @@
-"""Client with which commands call a server: a folder or program that runs for the duration, or a URL.
+"""Client with which commands call a server: a URL, or a folder or program that runs while the command does.
 
-A folder that a desk or `mcpdesk serve` hosts is called there, over its Unix socket. Any other folder is
+If a desk or `mcpdesk serve` hosts the folder, the client connects to its Unix socket. Any other folder is
 hosted in this process while the command runs. Questions of tools are asked in the terminal, on stderr.
 """
 
@@ -69,7 +69,7 @@ POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
 CLOSE_S = 5.0
 LINE_BYTES = 65_536
-"""Most bytes of a typed answer."""
+"""Maximum bytes of a typed answer."""
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 SLOW = (
@@ -92,8 +92,9 @@ def client(
 ) -> AbstractContextManager[CommandClient]:
     """Return a client of any server. A program runs as long as the block does.
 
-    A folder that another process already hosts is called there. Otherwise, or with `is_alone`, it is hosted
-    here while the block runs. The output of a server that runs here is printed on stderr.
+    If another process already hosts a folder, the client connects to that process. Otherwise, or with
+    `is_alone`, the folder is hosted in this process while the block runs, and its output is printed on
+    stderr.
 
     With `watches`, log messages are requested, and a folder is reloaded when its files change. `connect_s`
     overrides the setting's time limit for connecting. With `lists`, the declared capabilities do not depend
@@ -193,10 +194,10 @@ class CommandClient:
         return self._run(self._connection.skills.listed(faults), "skills/list", timeout_s)
 
     def verify_skill(self, uri: str, timeout_s: float) -> list[str]:
-        """Load the entries against which a URI's content will be verified if it may belong to a skill.
+        """Load the list entries with which the content of a skill's file will be verified.
 
-        Return the faults of the list. Raises: InvalidAnswer, like `request`, if the skill's own entry is
-        invalid.
+        Does nothing for a URI that cannot belong to a skill. Return the faults of the list. Raises: as
+        `request`; InvalidAnswer if the skill's own entry is invalid.
         """
         if not uri.startswith("skill://") and not uri.endswith(MAIN):
             return []
@@ -206,7 +207,7 @@ class CommandClient:
             if any(each["uri"] == uri for each in await self._connection.skills.listed(faults)):
                 return
             if uri.endswith(MAIN) and await self._connection.skills.is_offered():
-                with suppress(RpcError):  # an ordinary resource
+                with suppress(RpcError):  # it is an ordinary resource
                     await self._connection.skills.entry(uri)
 
         self._run(hold(), "skills/list", timeout_s)
@@ -229,7 +230,7 @@ class CommandClient:
         )
 
     def notifications(self, uris: Sequence[str], begun: Callable[[], None]) -> Iterator[Notification]:
-        """Subscribe, also to these resources.
+        """Subscribe to all notifications, including updates of the given resources.
 
         Yield all notifications since `collect_notifications` until the subscription ends.
 
@@ -297,9 +298,7 @@ class _ProgressLines(CallObserver):
         self._latest = progress_line(progress, total, message)
 
     def print(self, was_asked: bool) -> None:
-        """Print new progress, unless it only reports the wait for an answer that the person has just
-        given.
-        """
+        """Print new progress. Skip it after a question, because it only reported the wait for the answer."""
         if self._latest != self._printed and not was_asked:
             print_message(self._latest)
         self._printed = self._latest
@@ -388,7 +387,7 @@ def _connected(
     asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
     questions: Questions = asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {}
     if folder is not None:
-        questions = {**answers.offered(), **questions}  # offers only the roots where no person can be asked
+        questions = {**answers.offered(), **questions}  # without a person, only roots are offered
     identity = {"name": "mcpdesk", "version": __version__}
     connection = ServerConnection(
         transport,
@@ -529,7 +528,7 @@ def _waiting_callbacks(host: Host) -> set[int]:
 
 
 def _left_waiting(host: Host, folder: Path, count: int) -> str:
-    """Message about callbacks that outlive this process, because a call has scheduled them."""
+    """Return a message about callbacks that calls have scheduled and that this process will not fire."""
     reminder = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
     if others := host.peers.pids(host.endpoints()[0].name):
         return f"{reminder}; process {min(others)}, which also hosts {folder}, fires those that are due"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
 MOST_LINES = 1_000
-"""Limit of queued lines. The oldest are dropped beyond it, and a note states how many."""
+"""Maximum number of queued lines. If there are more, the oldest are dropped, and a note states how many."""
 JOIN_TIMEOUT_S = 1.0
 """Seconds to wait at exit until stderr has been written."""
 FOLLOW_S = 0.2
@@ -55,7 +55,7 @@ IS_UNIX = hasattr(os, "fork")
 
 
 def require_unix(what: str, need: str) -> None:
-    """Raise DeskUserError on Windows, which lacks the `need` of `what`."""
+    """Raise DeskUserError on Windows. `need` names the system feature that `what` requires."""
     if not IS_UNIX:
         raise DeskUserError(
             f"{what} does not work on Windows, which lacks {need}.",
@@ -286,7 +286,7 @@ class StopRequests:
         client_fd: int | None = None,
     ) -> None:
         self.reason = ""
-        """Reason for the request to stop, or an empty text before one."""
+        """Reason for the request to stop. Empty before a request."""
         self._stop = stop
         self._last = last
         self._grace_s = grace_s

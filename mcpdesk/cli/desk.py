@@ -218,9 +218,10 @@ def capture_link(archive: Archive, message: str = "") -> CaptureLink:
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
-    """Raise DeskUserError, with `instead` as hint, without a terminal for drawing and reading keys.
+    """Check that the screen can be shown. Raises: DeskUserError.
 
-    Also raised without the library of the screen, which bundles do not have.
+    It needs a terminal for drawing and reading keys, and textual, which bundles do not have. `instead` is the
+    hint if no terminal is available.
     """
     from importlib.util import find_spec
 
@@ -384,7 +385,7 @@ def running() -> list[Attachable]:
 
 
 def chosen(there: list[Attachable], who: str) -> Attachable:
-    """Return the one that matches a server name or pid, or the only one if `who` is empty.
+    """Return the core or tap with the server name or pid `who`. If `who` is empty, return the only one.
 
     Raises: DeskUserError if none or several match.
     """
@@ -400,7 +401,7 @@ def chosen(there: list[Attachable], who: str) -> Attachable:
 
 
 def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
-    """Check several names. Raises: DeskUserError if one matches nothing or only a tap."""
+    """Check several names. Raises: DeskUserError if a name matches nothing, or only a tap."""
     for who in named:
         if not any(who in each.names or who == str(each.pid) for each in there if each.kind != "tap"):
             tap = chosen(there, who)  # raises if there is none
@@ -408,7 +409,7 @@ def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
 
 
 def listed(there: list[Attachable]) -> list[str]:
-    """Return a line for each, after a line of titles."""
+    """Return a line of titles, then a line for each core or tap."""
     rows = [("NAME", "PID", "KIND", "SINCE", "ADDRESS")]
     for each in there:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.since))

@@ -59,7 +59,7 @@ def typed_targets(
     `used_names` are the names of existing servers. `settings` are the core's. `agreed` is the SHA-256 of a
     configuration file whose content the person agreed to.
 
-    Raises: UntrustedFileError for another content; DeskUserError for an invalid target.
+    Raises: UntrustedFileError if the file has other content; DeskUserError for an invalid target.
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
@@ -102,9 +102,9 @@ def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:
 
 
 def _refuse_input(variable: InputVariable) -> str:
-    """Return the default of an input, since nothing more can be asked here.
+    """Return the default of an input, because the desk cannot ask for the value.
 
-    Raises: DeskUserError without one.
+    Raises: DeskUserError if it has no default.
     """
     if variable.default:
         return variable.default

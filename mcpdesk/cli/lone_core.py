@@ -1,6 +1,6 @@
 """Core for one client over pipes. Does not import click, because the client is waiting.
 
-When a desk starts to host the same folder, the client moves there as soon as no request is running here.
+When a desk starts to host the same folder, it takes over the client as soon as no request is running.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _LoneCore:
         self._is_alone = is_alone
         self._transport: StdioTransport | None = None
         self._desk: socket | None = None
-        """Desk that is ready to take over the client."""
+        """Socket of a desk that is ready to take over the client."""
 
     async def serve(self, client_state: ClientState | None, printer: JournalPrinter) -> Moved | None:
         """Serve until the client has left or moved."""

@@ -92,7 +92,7 @@ ON_A_DESK = frozenset({"desk", "serve"})
 """Commands that take several servers. The last one may be a command after `--`."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Errors of writing to stdout, if they have no file name."""
+"""Numbers of errors that writing to stdout may raise. Such an error has no file name."""
 EPILOG = """\b
 Examples:
   mcpdesk -- npx -y @modelcontextprotocol/server-everything

@@ -51,9 +51,7 @@ class MockAnswers:
             self._version = _version(request) or self._version
         methods = {method for method, _ in self._alike}
         self._greeting = "server/discover" if self._version else "initialize"
-        """First request that is answered from what the capture implies. Empty if the capture has an
-        answer.
-        """
+        """Handshake method whose response is derived from the capture. Empty if the capture contains it."""
         if methods & _GREETINGS:
             self._greeting = ""
         used = {METHODS[method].capability for method in methods if method in METHODS}
@@ -81,7 +79,7 @@ class MockAnswers:
         return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
 
     def _greet(self, request: JSONObject) -> JSONObject:
-        """Return the result of a first request that the capture does not have."""
+        """Return a result for the handshake, derived from the captured requests."""
         if self._version:
             body: JSONObject = {"resultType": "complete", "supportedVersions": [self._version]}
             body |= {"ttlMs": 0, "cacheScope": "private", "_meta": {SERVER_KEY: _MOCK}}
@@ -94,7 +92,7 @@ class MockAnswers:
 
 
 def captured_answers(index: Index, server: str = "") -> MockAnswers:
-    """Return the answers of a server in a capture. Without a name, the only one.
+    """Return the answers of a server in a capture. `server` may be empty if the capture has only one.
 
     Raises: DeskUserError if there is none, or the choice is ambiguous.
     """

@@ -65,7 +65,7 @@ def _option(setting: Setting) -> Callable[[Command], Command]:
 
 
 def with_web_address(arguments: list[str]) -> list[str]:
-    """Return the arguments with the default value after a `--web` without one."""
+    """Return the arguments. If `--web` has no value, insert the default."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     if "--web" not in arguments[:end]:
         return arguments
@@ -88,7 +88,7 @@ def faults_option(function: Command) -> Command:
 
 
 def fault_rules(file: Path | None) -> str:
-    """Return the rules of `--faults`, one a line. Raises: DeskUserError for an invalid file."""
+    """Return the rules of `--faults`, one per line. Raises: DeskUserError for an invalid file."""
     if file is None:
         return ""
     from mcpdesk.hosting.holding.faults import FaultRules

@@ -87,7 +87,7 @@ def shows_colour(fd: int) -> bool:
 
 def print_message(text: str) -> None:
     """Print a message on stderr."""
-    with contextlib.suppress(OSError):  # if it cannot be printed, the exit code remains
+    with contextlib.suppress(OSError):  # the exit code still reports the outcome
         click.echo(clean(text), err=True)
 
 

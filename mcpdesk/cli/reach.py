@@ -110,7 +110,7 @@ LOGIN_FLAGS = frozenset(
 )  # fmt: skip
 """Names of the parameters of `login_flags`."""
 SECRET_VARIABLES = ("token_env", "key_env", "client_secret_env", "assertion_env", "id_token_env")
-"""Parameters with the name of a variable that has a secret."""
+"""Parameters whose value is the name of an environment variable with a secret."""
 
 
 def given_login(values: Mapping[str, Any]) -> LoginOptions:
@@ -182,8 +182,8 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def reached(*given: Any, **values: Any) -> Any:
         reach = given_reach(values)
-        # Hosted code and its programs must not see these variables. One that is named like a setting is not
-        # one.
+        # Hosted code and its programs must not see these variables. If a variable has the name of a setting,
+        # it no longer sets it.
         for name in SECRET_VARIABLES:
             os.environ.pop(values[name] or "", None)
         more = {name: value for name, value in values.items() if name not in REACH_OPTIONS | LOGIN_FLAGS}
@@ -259,11 +259,11 @@ class RemarkLines:
 
 
 class ProgramLines:
-    """Prints the output of a server program other than messages.
+    """Prints the output of a server program, except protocol messages.
 
-    Its log during connection is printed only if the connection fails, because many servers log long
-    complaints about the first request of the newest revision. A program that ends at that request is started
-    a second time, and what both runs print is printed once.
+    The log that it writes during connection is printed only if the connection fails, because many servers log
+    long complaints about the first request of the newest revision. A program that ends at that request is
+    started a second time, and what both runs print is printed once.
     """
 
     def __init__(self) -> None:
@@ -287,7 +287,7 @@ class ProgramLines:
     def stray(self, line: bytes) -> None:
         """Handle a line on stdout that is not a message.
 
-        Only the first ones are printed, except that of all runs, which a remark quotes.
+        Only the first lines of a run are printed. The very first line is not, because a remark quotes it.
         """
         self.count += 1
         if len(self._strays) == MOST_STRAY_LINES:

@@ -137,7 +137,7 @@ def call_command(
     given, texts = parse_arguments(arguments, whole)
     tools = list[dict[str, Any]]()
     with client(target, reach, is_alone=alone) as server:
-        with suppress(DeskError) if not texts else nullcontext():  # else only the result check needs it
+        with suppress(DeskError) if not texts else nullcontext():  # without texts, the list is optional
             tools = server.request_all("tools/list", "tools", timeout_s)
         definition = next((each for each in tools if each.get("name") == tool), {})
         given = fitted(given, texts, definition.get("inputSchema") or {})

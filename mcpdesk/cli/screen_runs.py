@@ -44,7 +44,7 @@ class Terminal:
     def ignore_ctrl_s(self) -> None:
         """Disable flow control (Ctrl+S stops output) until the settings are restored.
 
-        A screen disables it for itself, and enables it while it leaves to an editor. A Ctrl+S at that moment
+        A screen disables it, but enables it again when it is suspended for an editor. A Ctrl+S at that moment
         would block the screen's last write forever.
         """
         if self._settings is not None:

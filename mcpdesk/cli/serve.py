@@ -318,7 +318,7 @@ def _running(host: Host) -> str:
 
 
 def greeting(host: Host) -> list[str]:
-    """Messages with the addresses of the servers, and what callers must send."""
+    """Return messages with the addresses of the servers, and the credentials that callers must send."""
     urls = {endpoint.name: host.url(endpoint.name) for endpoint in host.endpoints()}
     withheld = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
     lines = [f"serving {name} at {url}" for name, url in urls.items() if not withheld[name]]
@@ -348,7 +348,7 @@ def greeting(host: Host) -> list[str]:
 
 
 def _how_to_sign_in(host: Host, http: HttpService) -> list[str]:
-    """Messages about the operator's sign-in on the dashboard."""
+    """Return messages that explain how the operator signs in to the dashboard."""
     lines = [f"sign in there with {operator_key(host.operator)}, to see the traffic and to answer questions"]
     if is_terminal():
         lines.append(f"this link signs in once, within 10 minutes: {http.sign_in_link()}")

@@ -58,7 +58,7 @@ def started_server(way: str, target: str, reach: Reach) -> Iterator[tuple[Openin
             server_target: RemoteTarget | FolderTarget = stdio_target(
                 server_folder(target), Path(state), reach.mode, reach.token
             )
-            reach = reach._replace(mode="", token=None)  # the command has them
+            reach = reach._replace(mode="", token=None)  # they are part of the command
         else:
             server_target = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
         assert not isinstance(server_target, FolderTarget)

@@ -82,7 +82,10 @@ def _list_trusted(store: TrustStore) -> None:
 
 
 def _config_file(client: str) -> Path:
-    """Return a client's file, preferably one with servers, or the file with that path."""
+    """Return the configuration file of a client, preferably one with servers.
+
+    `client` may also be the path of a file.
+    """
     wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
     existing = [path for path in wanted if path.is_file()]
     if len(existing) > 1:

@@ -1,4 +1,4 @@
-"""Optional capabilities. Each is a folder here that can be deleted; nothing else imports it."""
+"""Optional capabilities. Each is a folder here. It can be deleted, because no other code imports it."""
 
 from __future__ import annotations
 

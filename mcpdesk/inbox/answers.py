@@ -127,7 +127,7 @@ def _number_problem(rules: Mapping[str, Any], text: str) -> str:
 
 
 def _outside(value: float, low: Any, high: Any, template: str) -> str:
-    """Return the violated bound in words; `template` is the format.
+    """Return the violated bound in words, formatted with `template`.
 
     Bounds that are not finite numbers are ignored.
     """

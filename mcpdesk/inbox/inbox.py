@@ -136,13 +136,13 @@ class Inbox:
         return number, waiting.future
 
     def add_ended(self, ended: Question) -> None:
-        """Add a question that was asked and answered by other means to the ended ones."""
+        """Add a question that has ended without this inbox, for example through the client."""
         numbered = replace(ended, id=next(self._numbers))
         self._ended.appendleft(numbered)
         self._changed(numbered)
 
     def show(self, question: Question) -> int:
-        """Show the current state of a question of another replica, and return its number here.
+        """Set the state of a question of another replica, and return its number in this inbox.
 
         A question with id 0 is new; any other replaces the question with that number.
         """
@@ -199,7 +199,7 @@ class Inbox:
         reason: str = "",
         by: str = "",
     ) -> bool:
-        """End a question that waits here with valid answers; return False if it is no longer waiting."""
+        """End a question that waits here, with valid `answers`. Return False if it is no longer waiting."""
         waiting = self._waiting.pop(id, None)
         if waiting is None:
             return False

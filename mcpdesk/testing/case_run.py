@@ -51,7 +51,7 @@ class ScriptedAnswers:
         self.failures = []
 
     def left(self) -> list[str]:
-        """Return messages about answers that no question asked for."""
+        """Return messages about answers in the script that no question has used."""
         return [f"it never asked this question: {_short(each)}" for each in self._script]
 
     def handlers(self) -> Questions:

@@ -132,7 +132,7 @@ async def hosted_object(server: Server, reach: Reach) -> AsyncIterator[Connected
 
 
 class HostLog:
-    """New log lines of a host at each call: printed text, warnings and errors, tracebacks."""
+    """Callable that returns the new log lines of a host: printed text, warnings, errors and tracebacks."""
 
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
@@ -146,7 +146,7 @@ class HostLog:
 
 
 class ProgramLog:
-    """Newest output of a server program at each call, other than its messages."""
+    """Callable that returns the newest output of a server program, except protocol messages."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MOST_LOGGED - 1)

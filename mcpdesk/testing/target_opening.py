@@ -42,7 +42,7 @@ class ConnectOptions(TypedDict, total=False):
     revision: str
     """Revision to use, such as `2025-11-25`, or an era: `handshake`, `stateless`. Default: the newest."""
     headers: Mapping[str, str]
-    """Additional headers of every request. They make a folder be served over HTTP."""
+    """Additional headers of every request. If given, a folder is served over HTTP."""
     token: str
     """Bearer token of the caller."""
     api_key: str
@@ -50,7 +50,7 @@ class ConnectOptions(TypedDict, total=False):
     account: str
     """Name of the login to use, for a URL."""
     environment: Mapping[str, str]
-    """Additional environment variables of the program. They make a folder be served by a separate process."""
+    """Additional environment variables of the program. If given, a separate process serves a folder."""
     folder: str | os.PathLike[str]
     """Working folder of the program."""
     packages: Sequence[str]

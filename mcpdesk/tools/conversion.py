@@ -40,7 +40,7 @@ BY_HAND: dict[Form, str] = {
     "svg": "convert it with `rsvg-convert FILE -o PICTURE.png`",
     "heic": "convert it with `magick FILE PICTURE.png`",
 }
-"""Advice for a conversion without the libraries, by form."""
+"""Advice for the case that the library for a form is missing, by form."""
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs")
 LOOKED_AT = 4_096
 _OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)

@@ -31,7 +31,7 @@ Read = tuple[dict[str, Any], bytes]
 """Facts, and the content."""
 
 _FILE_ADDRESS = re.compile(r"""([\w.:-]*href)\s*=\s*(?:"(?!#|data:)[^"]*"|'(?!#|data:)[^']*')""", re.I)
-"""Address in an attribute, other than one within the document or data."""
+"""`href` attribute whose value is neither a fragment (`#...`) nor a `data:` URL."""
 _ENTITY = re.compile(r"""<!ENTITY(?:"[^"]*"|'[^']*'|[^"'>])*""")
 
 

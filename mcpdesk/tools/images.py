@@ -101,7 +101,7 @@ def _drawn(file_path: str, form: Form, made: Converted, size: int) -> tuple[Pict
 
 def _read(file_path: str, data: bytes) -> tuple[Picture, bytes]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd metadata; only drawing it matters
+        warnings.simplefilter("ignore")  # warnings about odd metadata
         image = _opened(file_path, data)
         kind = _kind(image)
         try:

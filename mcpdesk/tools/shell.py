@@ -1,6 +1,6 @@
 """Bash runs one command to its end; BackgroundBash and its companions manage background tasks.
 
-Their parameters are the published ones of the tools of these names.
+Their parameters are those that are published for the tools with these names.
 """
 
 from __future__ import annotations

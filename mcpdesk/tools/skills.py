@@ -116,7 +116,7 @@ def _existing(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
     for path in paths:
         try:
             status = path.stat()
-        except OSError:  # removed meanwhile; editors replace files while saving
+        except OSError:  # it was removed; editors replace files while saving
             continue
         if stat.S_ISREG(status.st_mode):
             yield path, status

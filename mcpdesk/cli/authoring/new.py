@@ -87,7 +87,7 @@ def new_folder_path(name: str) -> Path:
 
 
 def checked_parts(text: str) -> frozenset[str]:
-    """Return the parts listed in a text. Raises: DeskUserError for unknown parts, and for tests alone."""
+    """Return the parts in a list. Raises: DeskUserError for an unknown part, or if only `tests` is listed."""
     chosen = frozenset(each.strip() for each in text.split(","))
     if unknown := sorted(chosen - PARTS.keys()):
         raise DeskUserError(
