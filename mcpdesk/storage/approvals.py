@@ -1,4 +1,4 @@
-"""Stored approvals and tool policies: functions of a connection."""
+"""Functions that read and write approvals and tool policies through a database connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored callbacks: functions of a connection, within a transaction. Times are Unix seconds."""
+"""Functions that read and write callbacks in a transaction of a connection. Times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpdesk.storage.facts import MOST_ID
 
 COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired, core"
 KEPT = 200
-"""Maximum finished callbacks that are listed."""
+"""Maximum finished callbacks that are kept."""
 SETTER = ""
 """Key in the map of notified peers that represents the connection that created the callback."""
 MOST_NOTIFIED = 100
@@ -21,7 +21,7 @@ MOST_NOTIFIED = 100
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A scheduled message. `due` is None if it has fired often enough or was cancelled."""
+    """A scheduled message. `due` is None if it has fired `repeat_count` times or was cancelled."""
 
     id: int
     message: str
@@ -34,11 +34,11 @@ class Callback:
     created: float
     last_fired: float | None
     core: str = ""
-    """Id of the process whose connection created it."""
+    """Id of the process that created the callback."""
 
     @property
     def left(self) -> int:
-        """Number of times it will still fire."""
+        """Number of times that the callback will still fire."""
         return 0 if self.due is None else self.repeat_count - self.fired
 
 
@@ -72,7 +72,7 @@ def make_free(connection: Connection, number: int) -> bool:
 
 
 def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> None:
-    """Record that peers were notified of everything a callback has fired so far."""
+    """Record that peers were notified of all past firings of a callback."""
     row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
     if row is not None:
         notified = json.loads(row[0]) | dict.fromkeys(peers, row[1])
@@ -81,7 +81,7 @@ def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> 
 
 
 def pop_missed(connection: Connection, peer: str) -> list[Callback]:
-    """Return callbacks that fired while neither their creator nor this peer was notified.
+    """Return callbacks that have fired without a notification to their creator or to this peer.
 
     The returned callbacks are marked as notified.
     """
@@ -121,10 +121,10 @@ def count(connection: Connection) -> int:
 
 
 def fire(connection: Connection, callback: Callback, now: float) -> bool:
-    """Record that a callback fires now; False if another process was first, or it was cancelled.
+    """Record that a callback fires now.
 
-    The next time is a multiple of the delay after the first one, so it never drifts. Missed times are
-    skipped.
+    Return False if another process has recorded this already, or the callback was cancelled. The next time is
+    a multiple of the delay after the first time, so it never drifts. Missed times are skipped.
     """
     assert callback.due is not None
     periods = max(1, math.floor((now - callback.due) / callback.delay_s) + 1)

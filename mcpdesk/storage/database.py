@@ -1,8 +1,8 @@
 """SQLite state file with a thread of its own. Safe against concurrent processes and crashes.
 
-Work is a function of the connection. It runs inside one transaction: when `run` returns, its changes are
-committed; when it raises, none of them is. A damaged file is renamed, and a new one is created. A file of a
-newer version is not changed, and neither is one that cannot be opened.
+Work is a function of the connection. It runs inside one transaction: if `run` returns, all changes are
+committed, and if `run` raises, none is. A damaged file is renamed, and a new one is created. A file that a
+newer version wrote, or that cannot be opened, is not changed.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ BUSY_TIMEOUT_S = 10.0
 """Maximum seconds that another process may lock the file before work fails."""
 BUSY_PAUSE_S = 0.01
 CHECKED_BYTES = 64 << 20
-"""Maximum size of a file that is checked for damage when it is opened; larger ones only as they are used."""
+"""Maximum bytes of a file that is checked when it is opened. In larger files, SQLite finds damage later."""
 DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 SIDE_FILES = ("-wal", "-shm", "")
-"""Suffixes of the files of a database. The main file is moved last: as soon as its name is free, another
-process creates a new database, whose journal must not be moved."""
+"""Suffixes of the files of a database. The main file is moved last, because as soon as its name is free,
+another process may create a new database, whose journal must not be moved."""
 MASK = 0o077
 """File mode bits to clear, because no other user may read the data of a person's tools."""
 
@@ -102,7 +102,7 @@ class StateData(Protocol):
 
 
 class _Damaged(sqlite3.DatabaseError):
-    """The file is or was an SQLite file, and can no longer be read."""
+    """The file is damaged, although SQLite itself reports no error."""
 
 
 class Database:
@@ -115,7 +115,7 @@ class Database:
         report: Callable[[str], object] = lambda told: None,
         wrote: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create a database; `report` is called when a damaged file was renamed, `wrote` after each change.
+        """Create a database. `report` is called when a damaged file was renamed, `wrote` after each change.
 
         Both are called on the database's thread.
         """
@@ -204,7 +204,7 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Created before SQLite does, which would let others read it; its journals inherit the mode.
+        # SQLite would create a file that others can read. Its journals inherit the mode of this file.
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN, 0o666 & ~MASK)
         made = os.fstat(handle)
         os.close(handle)
@@ -240,7 +240,7 @@ class Database:
             connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
 
     def _was_moved(self) -> bool:
-        """Return True if another process has renamed the file; wait for one that is doing so."""
+        """Return True if another process has renamed the file. Wait if it is being renamed now."""
         try:
             with self.path.open("rb") as file:
                 lock(file.fileno())
@@ -259,7 +259,7 @@ class Database:
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to WAL mode. SQLite itself does not wait for another process that is doing the same."""
+    """Switch to WAL mode. Retry, because SQLite itself does not wait while another process does the same."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:

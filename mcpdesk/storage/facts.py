@@ -1,4 +1,4 @@
-"""Key-value pairs of a server, and records of asynchronous calls: functions of a connection."""
+"""Functions that read and write a server's key-value pairs and job records through a connection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def facts(connection: Connection, prefix: str) -> dict[str, str]:
 
 
 def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> None:
-    """Of the keys with a prefix, keep the `most` whose JSON objects have the greatest `field`."""
+    """Delete the keys with a prefix, except the `most` keys whose JSON values have the greatest `field`."""
     begins = "substr(key, 1, ?) = ?"
     sql = f"DELETE FROM facts WHERE {begins} AND key NOT IN (SELECT key FROM facts WHERE {begins} "
     sql += "ORDER BY json_extract(value, ?) DESC LIMIT ?)"
@@ -47,9 +47,9 @@ def set_fact(connection: Connection, key: str, value: str | None) -> None:
 def update_jobs(
     connection: Connection, rows: Iterable[tuple[str, str, float, bytes]], gone: Iterable[str]
 ) -> None:
-    """Store calls, and delete others by id.
+    """Store job records, and delete the records of the ids in `gone`.
 
-    A row is an id, its core, its start in Unix seconds, its record.
+    A row has the id, the core, the start in Unix seconds and the encoded record of a job.
     """
     sql = "INSERT INTO jobs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET core = excluded.core, "
     connection.executemany(sql + "record = excluded.record", rows)
@@ -57,11 +57,11 @@ def update_jobs(
 
 
 def one_job(connection: Connection, identifier: str) -> tuple[str, str, bytes] | None:
-    """Return id, core and record of a call, or None."""
+    """Return the id, core and record of a job, or None."""
     row = connection.execute("SELECT id, core, record FROM jobs WHERE id = ?", (identifier,)).fetchone()
     return None if row is None else (row[0], row[1], row[2])
 
 
 def all_jobs(connection: Connection) -> list[tuple[str, str, bytes]]:
-    """Return id, core and record of every call, oldest first."""
+    """Return the id, core and record of every job, oldest first."""
     return list(connection.execute("SELECT id, core, record FROM jobs ORDER BY created"))

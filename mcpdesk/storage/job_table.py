@@ -1,7 +1,8 @@
-"""Records of jobs, which describe a job without the process that runs it, and tables that store them.
+"""Job records, and the tables that store them.
 
-A job has one holder at a time, a process or a replica. Its fencing number increases whenever another holder
-takes it over, and later writes of the previous holder are refused.
+A record describes a job independently of the process that runs it. A job has one holder at a time, a process
+or a replica. When another holder takes the job over, its fencing number increases, and later writes of the
+previous holder are refused.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ class JobRecord(Struct, frozen=True, omit_defaults=True):
     is_task: bool = False
     """True for an MCP task, False for an asynchronous call of the gateway."""
     fence: int = FIRST_FENCE
-    """Fencing number; increases with every holder."""
+    """Fencing number. Increases with every new holder."""
     request: bytes = b""
-    """Data needed to run the job again; empty if it is not repeated."""
+    """Data needed to run the job again. Empty if the job must not run again."""
     asked: bytes = b""
     """Encoded questions of a task to its client."""
 
@@ -88,7 +89,7 @@ class JobRow(Struct, frozen=True):
 
 
 class JobTable(Protocol):
-    """Records of one server's jobs, as used by one holder. Every method may raise StorageError."""
+    """Job records of one server, for use by one holder. Every method may raise StorageError."""
 
     async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
         """Write records of this holder and delete others. Return the ids that another holder has taken over.
@@ -103,7 +104,7 @@ class JobTable(Protocol):
         """Return the records of an owner, oldest first."""
 
     async def claim(self) -> list[JobRow]:
-        """Take over unfinished jobs of holders that have ended; each job goes to one holder only."""
+        """Take over unfinished jobs of holders that have ended. No job is taken over by two holders."""
 
 
 class FileJobTable:
@@ -151,9 +152,9 @@ class FileJobTable:
         return await self._data.run(work)
 
     async def left(self) -> list[JobRow]:
-        """Return finished jobs of ended holders, and all jobs of an earlier core of this process.
+        """Return the finished jobs of ended holders, and all jobs of this holder, oldest first.
 
-        Oldest first. Unreadable records are deleted.
+        A job of this holder comes from an earlier core of this process. Unreadable records are deleted.
         """
 
         def work(connection: Connection) -> list[JobRow]:
@@ -186,7 +187,7 @@ def encoded(record: JobRecord) -> bytes:
 
 
 def decoded(record: bytes) -> JobRecord | None:
-    """Decode a record; None if it is of another version."""
+    """Decode a record. None if another version wrote it."""
     try:
         return msgspec.msgpack.decode(record, type=JobRecord)
     except msgspec.MsgspecError:
@@ -211,5 +212,5 @@ def _is_behind(row: JobRow, known: JobRow | None) -> bool:
 
 
 def _is_late(row: JobRow, known: JobRow | None) -> bool:
-    """Return True if a row is unfinished, but the end of its job is already known."""
+    """Return True if a row is unfinished, but the stored record of its job is final."""
     return known is not None and known.is_over and not row.is_over and known.record.fence == row.record.fence

@@ -1,4 +1,4 @@
-"""Tasks with steps, and the current task: functions of a connection, within a transaction."""
+"""Functions that read and write tasks, steps and the current task in a transaction of a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MATCHING = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
 MOST_CHARACTERS = 1_000_000
 """Maximum characters of names and steps that are read at once."""
 STEP_COSTS = 50
-"""Characters added for each step besides its text."""
+"""Characters that count for each step in addition to its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,10 @@ def add(connection: Connection, task: int, text: str) -> int:
 
 
 def complete(connection: Connection, task: int, step: int | None = None) -> None:
-    """Complete one step, or without `step` the task with all its steps. Earlier completion times are kept."""
+    """Complete one step. If `step` is None, complete the task and all its steps.
+
+    Earlier completion times are kept.
+    """
     now = time.time()
     sql = "UPDATE steps SET completed = ? WHERE task = ? AND completed IS NULL AND id = coalesce(?, id)"
     connection.execute(sql, (now, task, step))
@@ -92,7 +95,7 @@ def one(connection: Connection, number: int) -> Task | None:
 def named(connection: Connection, word: str, limit: int, *, is_open: bool = False) -> list[Task]:
     """Return the newest tasks whose name contains a word, ignoring case; `is_open` excludes completed ones.
 
-    At most `limit` tasks, and apart from the first no more than fit in `MOST_CHARACTERS`.
+    Return at most `limit` tasks with at most `MOST_CHARACTERS`. The newest task is returned in any case.
     """
     connection.create_function("folded", 1, str.casefold, deterministic=True)
     return _tasks(connection, MATCHING, (word.casefold(), is_open), limit)

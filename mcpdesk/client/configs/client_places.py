@@ -13,7 +13,10 @@ CLIENTS = (
 
 
 def config_places(client: str, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Possible paths of a client's configuration, nearest first. Any other name is the path of a file."""
+    """Return the possible paths of a client's configuration, those in the project's `folder` first.
+
+    A name that is not in `CLIENTS` is the path of a file.
+    """
     xdg = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     settings = home / "Library" / "Application Support" if sys.platform == "darwin" else xdg
     codex = Path(environ.get("CODEX_HOME") or home / ".codex")

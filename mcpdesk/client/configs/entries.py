@@ -1,6 +1,6 @@
 """Validation of one entry of a configuration file.
 
-A fault becomes the server's `problem`, not an exception.
+An invalid entry raises no exception. It becomes a server whose `problem` has the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEYS = frozenset(
         "oauth", "auth",
     }
 )  # fmt: skip
-"""Keys of a server that are used."""
+"""Supported keys of an entry."""
 IGNORED = frozenset(
     {
         "disabled", "enabled", "autoApprove", "alwaysAllow", "trust", "includeTools", "excludeTools",
@@ -30,7 +30,7 @@ IGNORED = frozenset(
         "bundled", "display_name", "available_tools", "connectionTimeout",
     }
 )  # fmt: skip
-"""Keys for settings of other clients. They are ignored without a remark."""
+"""Keys for settings of other clients. They are ignored, and not reported as unknown."""
 KINDS = {
     "stdio": "",
     "local": "",
@@ -43,7 +43,7 @@ KINDS = {
 }
 URLS = ("url", "httpUrl", "serverUrl", "uri")
 MOST_NAMES = 10
-"""Limit of unknown keys that are reported."""
+"""Maximum unknown keys of one entry that are reported."""
 
 
 def configured_server(name: str, given: Any, project: str = "") -> ConfiguredServer:

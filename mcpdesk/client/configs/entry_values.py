@@ -1,4 +1,4 @@
-"""Typed access to the values of a configuration entry. The text of an error is a sentence."""
+"""Typed access to the values of a configuration entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class InvalidEntry(ValueError):
 
 
 def text_at(given: Mapping[str, Any], key: str) -> str:
-    """Return the text of a key, empty if it is missing or null. Raises: InvalidEntry."""
+    """Return the string at a key. Empty if the key is missing or null. Raises: InvalidEntry."""
     value = given.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidEntry(f"{key} must be a string")
@@ -21,7 +21,7 @@ def text_at(given: Mapping[str, Any], key: str) -> str:
 
 
 def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
-    """Return the items of a list as texts; numbers and booleans are converted. Raises: InvalidEntry."""
+    """Return the list at a key as strings. Numbers and booleans are converted. Raises: InvalidEntry."""
     value = given.get(key)
     if value is not None and not isinstance(value, list):
         raise InvalidEntry(f"{key} must be a list")
@@ -29,7 +29,7 @@ def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
 
 
 def pairs_at(given: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Return the values of an object as texts by name, without null values. Raises: InvalidEntry."""
+    """Return the object at a key as strings by name. Null values are left out. Raises: InvalidEntry."""
     value = given.get(key)
     if value is not None and not isinstance(value, dict):
         raise InvalidEntry(f"{key} must be an object")

@@ -1,7 +1,7 @@
-"""Formats of configuration files: the path to the servers, and the keys of an entry, for each client.
+"""Configuration file formats of known clients.
 
-`FORMATS` is the table of formats. A format's reader converts an entry to the keys of Claude and VS Code,
-which `entries` validates.
+`FORMATS` is the table of formats. A format defines where a file contains servers, and which keys an entry
+has. Its `read` function converts an entry to the keys of Claude and VS Code, which `entries` validates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SectionPath = tuple[str, ...]
 
 
 class Repeats(dict[str, Any]):
-    """JSON object with the names of its repeated keys. The last value of a repeated key is used."""
+    """JSON object that also has the names of its repeated keys. The last value of each is used."""
 
     repeated: tuple[str, ...] = ()
 
@@ -33,25 +33,25 @@ class ConfigFormat(Struct, frozen=True):
     read: Callable[[Keys], Keys]
     """Converts an entry to the keys of Claude. Raises: InvalidEntry."""
     where: str
-    """Files of the client."""
+    """Names of the clients' files."""
     language: str = "JSON"
-    """Language of the file; JSON may have comments."""
+    """Usual language of the file. JSON may have comments."""
     is_list: bool = False
-    """True if the servers are a list of objects with names."""
+    """True if the servers are a list of objects with the key `name`."""
     marks: frozenset[str] = frozenset()
-    """Keys that identify entries of this format, if other programs use the same path.
+    """Keys of which an entry of this format must have at least one. Empty to accept any entry.
 
-    Empty to accept any entry.
+    Needed if other programs use the same `paths` for something else.
     """
 
 
 class Section(Struct, frozen=True):
-    """Object of servers in a file, or list of servers with names."""
+    """Part of a file that contains servers: an object with the servers by name, or a list."""
 
     format: ConfigFormat
     entries: tuple[tuple[str, Any], ...]
     repeated: tuple[str, ...] = ()
-    """Names that are in the file more than once."""
+    """Names that are in the section more than once."""
     keys: tuple[str, ...] = ()
     """Keys from the root of the file to this section."""
 
@@ -62,10 +62,10 @@ class Section(Struct, frozen=True):
 
 
 def sections(document: Any) -> list[Section]:
-    """Return all sections in the content of a file; empty if it has no known format.
+    """Return the sections in the content of a file. Empty if the file has no known format.
 
-    Formats with the keys of Claude are combined. Another format is used if these have no servers. Sections of
-    a project come last.
+    Formats with the keys of Claude are always read. Any other format is read only if the formats before it
+    in `FORMATS` found no servers. Sections of a project come last.
     """
     here: list[Section] = []
     for each in FORMATS:
@@ -75,7 +75,7 @@ def sections(document: Any) -> list[Section]:
 
 
 def is_section(kind: ConfigFormat, value: Any) -> bool:
-    """Return True if a value holds servers in this format; False for a single server or another value."""
+    """Return True if a value contains servers in this format. A single server is not such a value."""
     if kind.is_list != isinstance(value, list) or not isinstance(value, dict | list):
         return False
     entries = value if isinstance(value, list) else list(value.values())
@@ -237,4 +237,4 @@ FORMATS = (
         marks=frozenset({"type", "cmd", "uri"}),
     ),
 )
-"""Supported formats. The first match is used. Each may be written in JSON, TOML or YAML."""
+"""Supported formats, in the order in which `sections` reads them. A file may be JSON, TOML or YAML."""

@@ -15,14 +15,14 @@ KEYS = frozenset(
         "idpTokenUrl", "idpClientId", "idToken", "idTokenFile",
     }
 )  # fmt: skip
-"""Keys of `oauth` that are used."""
+"""Supported keys of `oauth`."""
 IGNORED = frozenset(
     {
         "enabled", "authorizationUrl", "tokenUrl", "registrationUrl", "redirectUri", "audiences", "issuer",
         "tokenParamName", "authServerMetadataUrl",
     }
 )  # fmt: skip
-"""Keys of other clients that are ignored. Addresses are taken from the server's metadata instead."""
+"""Keys of other clients that are ignored. The URLs come from the server's metadata instead."""
 CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
 """Keys of `oauth` by the corresponding key of `auth`."""
 LAST_PORT = 65535

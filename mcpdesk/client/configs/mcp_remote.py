@@ -1,7 +1,8 @@
-"""Direct connection to a URL that an entry wraps with `npx mcp-remote`, with the same headers and client.
+"""Conversion of entries that start `npx mcp-remote URL` to a direct connection to the URL.
 
-The arguments are those of https://github.com/geelen/mcp-remote. An entry with an argument that is not in
-these tables starts the program, as its client does.
+The connection uses the headers and the OAuth client in the arguments of mcp-remote. For the arguments, see
+https://github.com/geelen/mcp-remote. An entry with an argument that is not in the tables below is not
+converted: mcp-remote is started.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions, Secret
 
 _FLAGS = frozenset({"--allow-http", "--debug", "--silent", "--enable-proxy"})
 _WITH_VALUE = frozenset({"--auth-timeout", "--ignore-tool", "--resource"})
-"""Options for its own output and token store, which are ignored."""
+"""Options with a value that are ignored."""
 _METADATA, _CLIENT = "--static-oauth-client-metadata", "--static-oauth-client-info"
 """Options with a JSON value, or `@` and the path of a JSON file."""
 _MEMBERS = {_METADATA: ("scope",), _CLIENT: ("client_id", "client_secret")}
-"""Members of that JSON that are used."""
+"""Supported members of the JSON value, by option."""
 _CALLBACK_PATH = "/oauth/callback"
 _HOSTS = ("localhost", "127.0.0.1")
 _TRANSPORTS = {"http-first": "", "sse-first": "", "http-only": "http", "sse-only": "sse"}
 
 
 def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
-    """Return the server behind mcp-remote, or the same server for any other command."""
+    """Return the server that mcp-remote would connect to. Any other entry is returned unchanged."""
     words = _arguments(server.argv)
     if not words or not words[0].startswith(("http://", "https://", "${")):
         return server
@@ -60,7 +61,7 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
                 return server
             login |= {key: text for key, text in arguments.items() if key in _MEMBERS[word]}
     if login.get("client_id") and not (host in _HOSTS and port <= LAST_PORT):
-        return server  # its browser would be redirected to another address
+        return server  # the client is registered with a redirect URI that BrowserLogin cannot serve
     remark = "reached directly, without mcp-remote"
     return msgspec.structs.replace(
         server,
@@ -74,7 +75,7 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
 
 
 def _texts(value: str) -> dict[str, str] | None:
-    """Return the string members of an option's JSON object, or None for any other value, such as a file."""
+    """Return the string members of an option's JSON object. None for any other value, such as `@FILE`."""
     try:
         values = msgspec.json.decode(value, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -83,7 +84,7 @@ def _texts(value: str) -> dict[str, str] | None:
 
 
 def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
-    """Return the options of a login. The callback address matters only for a client registered with it."""
+    """Return the login options. The redirect URI is set only if there is a registered client."""
     options = LoginOptions(scope=texts.get("scope", ""))
     if not (client := texts.get("client_id", "")):
         return options
@@ -98,7 +99,7 @@ def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
 
 
 def _arguments(argv: tuple[str, ...]) -> list[str]:
-    """Arguments of mcp-remote; empty if the command starts another program."""
+    """Return the arguments of mcp-remote. Empty if the command starts another program."""
     words = list(argv)
     if words and PurePath(words[0]).name in ("npx", "npx.cmd", "bunx"):
         words = words[1:]

@@ -1,8 +1,8 @@
 """Find, recognize and check the command with which a client's configuration starts this program.
 
-Configuration files outlive the environment in which this program runs. `uvx`, `pipx run` and `uv run --with`
-create it in a cache, which may be cleaned at any time. Therefore no path inside such an environment is
-written to a file.
+Configuration files outlive the Python environment in which this program runs. `uvx`, `pipx run` and
+`uv run --with` create such an environment in a cache, which may be cleaned at any time. Therefore a path
+inside a cached environment is never written to a configuration file.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from urllib.parse import unquote, urlsplit
 from mcpdesk.errors import DeskUserError
 
 VARIABLE = "MCPDESK_PROGRAM"
-"""Environment variable, for packagers, that overrides the command to write."""
+"""Environment variable that overrides the command to write. Meant for packagers."""
 NAME = "mcpdesk"
 TO_INSTALL = (
     f"Install it first, with `uv tool install {NAME}` or `pipx install {NAME}`, or set {VARIABLE} to a "
     "command that starts it."
 )
 _RUNNERS = {"uvx": (), "uv": ("tool", "run"), "pipx": ("run",)}
-"""Programs that create an environment for each run, with the words before their options."""
+"""Programs that run a package in a temporary environment, with their subcommand."""
 _SOURCE_FLAGS = {"uvx": "--from", "uv": "--from", "pipx": "--spec"}
 _PACKAGE = re.compile(rf"{NAME}(?:\[[\w,-]+\])?(?:[@=<>~!].*)?")
 _VARIABLE = re.compile(r"\$|\{\w+:")
@@ -37,13 +37,13 @@ _VARIABLE = re.compile(r"\$|\{\w+:")
 _CACHE_NAMES = frozenset({".cache", "Caches"})
 _CACHE_TAG = "CACHEDIR.TAG"
 _LASTING_CACHES = (("pypoetry", "virtualenvs"),)
-"""Folders in a cache that are not deleted when it is cleaned."""
+"""Consecutive parts of paths below a cache that are kept when the cache is cleaned."""
 _INTERPRETER = re.compile(rb"\A#![ \t]*(/[^\s]+)|^'''exec' '?(/[^'\"\r\n]+?)'? \"\$0\"", re.MULTILINE)
-"""Interpreter of a script, in its first line, or in the second if the path is long."""
+"""Interpreter of a script: in its `#!` line, or in a later `exec` line if the path is too long."""
 
 
 def own_command() -> tuple[str, ...]:
-    """Return the command that starts this program from any folder, now and later.
+    """Return a permanent command that starts this program from any folder.
 
     Raises: DeskUserError if this environment is temporary and no other command starts the program.
     """
@@ -62,10 +62,11 @@ def started_command(script: str = "", executable: str = "") -> tuple[str, ...]:
 def lasting_command(
     started: tuple[str, ...], environ: Mapping[str, str], temporary: Collection[Path], source: str | None
 ) -> tuple[str, ...]:
-    """Return the command to write: `started`, unless that is temporary.
+    """Return the command to write into a configuration file.
 
-    `source` is the package in the form that a runner such as `uvx` accepts, or None if it cannot be installed
-    again. Raises: DeskUserError if no permanent command exists.
+    In this order: the command in the variable `MCPDESK_PROGRAM`; `started`, unless it is in a temporary
+    folder; another `mcpdesk` on PATH; `uvx` or `pipx`. `source` is the package in the form that these accept,
+    or None if it cannot be installed again. Raises: DeskUserError if no permanent command exists.
     """
     if chosen := shlex.split(environ.get(VARIABLE, "")):
         return tuple(chosen)
@@ -95,7 +96,7 @@ def lasting_command(
 
 
 def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
-    """Folders whose content is deleted automatically."""
+    """Return the folders whose content may be deleted automatically."""
     named = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
     named += [
         each for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR") if (each := environ.get(name))
@@ -121,9 +122,9 @@ def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
 
 
 def package_source() -> str | None:
-    """Return the installed package in the form that a runner accepts: its name if it is from a package index.
+    """Return the installed package in the form that a runner such as `uvx` accepts.
 
-    None if it was installed from a temporary file or folder.
+    This is its name if it is from a package index. None if it was installed from a temporary file or folder.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -153,10 +154,10 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
 
 
 def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
-    """Return the arguments of an entry that start this program. None if the entry starts another program.
+    """Return the leading `args` of an entry that belong to the command that starts this program.
 
-    There are no such arguments if the command is the console script. Otherwise they are `-m mcpdesk`, or
-    those of `uvx` and `pipx`.
+    Empty if the command is the console script `mcpdesk`. Otherwise `-m mcpdesk`, or the arguments of `uvx`,
+    `uv` or `pipx` up to the package. None if the entry starts another program.
     """
     if not isinstance(command, str) or not isinstance(args, list):
         return None
@@ -177,10 +178,10 @@ def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
 
 
 def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
-    """Reason why a command that starts this program will fail later, or an empty text.
+    """Return the reason why a command that starts this program will fail, now or later. Empty if none.
 
-    The command is never started, because it may be from an untrusted file. A relative path, or one with
-    variables such as `${workspaceFolder}`, is not judged, because only the client can resolve it.
+    The command is never started, because it may be from an untrusted file. A relative path, or a path with
+    variables such as `${workspaceFolder}`, is not checked, because only the client can resolve it.
     """
     if list(command) == shlex.split(environ.get(VARIABLE, "")):
         return ""
@@ -208,7 +209,10 @@ def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Coll
 
 
 def _interpreter(script: Path) -> str:
-    """Path of the interpreter that a script declares; empty for a binary."""
+    """Return the interpreter that a script declares, and prefer one that does not exist.
+
+    Empty for a binary.
+    """
     try:
         with script.open("rb") as file:
             start = file.read(4096)

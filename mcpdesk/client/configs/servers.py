@@ -25,16 +25,16 @@ class ConfiguredServer(Struct, frozen=True):
     name: str
     argv: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
-    """Variables added to the environment. `${NAME}` in the same entry refers to them, too."""
+    """Variables added to the environment. `${NAME}` in the same entry may refer to them."""
     folder: str = ""
     url: str = ""
     headers: Mapping[str, str] = {}
     kind: str = ""
-    """`http`, `sse` or `ws` if the file specifies it; empty to detect it."""
+    """Transport in the file: `http`, `sse` or `ws`. Empty to detect it."""
     account: str = ""
     """Login to use if the user has several for one URL."""
     login: LoginOptions = NO_OPTIONS
-    """Login options. Texts may contain variables; file names are relative to the project."""
+    """Login options. Texts may contain variables. File names are relative to the project."""
     environment_file: str = ""
     """File with further variables (VS Code's `envFile`). `environment` has precedence."""
     project: str = ""

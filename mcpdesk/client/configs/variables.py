@@ -1,4 +1,4 @@
-"""Expansion of variables in configuration entries, as their clients do it."""
+"""Expansion of variables in configuration entries, with the syntax of Claude and VS Code."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def expanded(
     """Return the server with all `${...}` replaced by values.
 
     `ask` asks the person for an input, and `folder` is the workspace. `${NAME}` is looked up in the variables
-    of the entry, then in `environ`. The value of an entry's variable may contain `${NAME}`, too. While it is
-    replaced, other variables of the entry are used only if their own values contain no `${...}`. Raises:
-    DeskUserError for a variable that is unset or unknown.
+    of the entry, then in `environ`. The value of an entry's variable may contain `${NAME}`, too. There,
+    `${NAME}` refers to another variable of the entry only if that variable's value contains no `${...}`.
+    Raises: DeskUserError for a variable that is unset or unknown.
     """
     if server.problem:
         return server
@@ -121,7 +121,7 @@ def expanded(
 
 
 def variables(server: ConfiguredServer) -> tuple[str, ...]:
-    """Return the sorted names of the variables that `expanded` would look up outside of the entry.
+    """Return the sorted names of the variables that `expanded` would not find in the entry itself.
 
     An input has the name `input:NAME`.
     """

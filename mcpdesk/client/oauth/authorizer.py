@@ -1,5 +1,6 @@
-"""Authorization of requests to one server: adds the token, and obtains a new one when the server
-requires it.
+"""OAuth authorization of requests to one server.
+
+Adds the token to each request, and obtains a new token when the server requires one.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from mcpdesk.client.oauth.values import (
 from mcpdesk.errors import AuthorizationError, HttpError
 
 MOST_LOGINS = 3
-"""Limit of logins for one request, after which its rejection is final."""
+"""Maximum logins for one request. If the request is rejected again, the rejection is final."""
 T = TypeVar("T")
 
 Visitor = Callable[[str], Awaitable[str]]
-"""Opens an address in a person's browser and returns the redirect's address. Raises: AuthorizationError."""
+"""Opens a URL in a person's browser and returns the URL of the redirect. Raises: AuthorizationError."""
 
 
 class Requester(Protocol):
@@ -52,7 +53,7 @@ class Requester(Protocol):
 
 
 class GrantStore(Protocol):
-    """Store of tokens by server address, and of registrations by issuer.
+    """Store of tokens by server URL and of client registrations by issuer.
 
     All methods except `renewal` use files or the keyring and may wait for another process. Call them on a
     worker thread.
@@ -119,26 +120,27 @@ class Authorizer:
         store: GrantStore,
         visit: Visitor | None = None,
     ) -> None:
-        """`visit` opens a person's browser; None if no person can log in.
+        """`visit` opens a person's browser. It is None if no person can log in.
 
-        `setup` is evaluated at each login.
+        `setup.setup()` is called at each login.
         """
         self._url = server_url
         self.addresses = ServerAddresses(server_url)
-        """Kinds of the addresses at which the server was reached."""
+        """Kinds of the server's IP addresses, which limit the URLs that the server may name."""
         self._setup = setup
         self._store = store
         self._visit = visit
         self._own: OAuthGrant | None = None
-        """Token that a machine obtained while the store has the login of another client. The store keeps that
-        login.
-        """
+        """Token obtained with a machine's credentials that does not replace another client's stored token."""
         self._key = ProofKey()
         self._discovery: Discovery | None = None
         self._renewing = asyncio.Lock()
 
     async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
-        """Return the authorization headers of a request, renewing an expired token; empty without a token."""
+        """Return the authorization headers of a request. Empty if there is no token.
+
+        An expired token is renewed first.
+        """
         grant = await self._grant()
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
             with suppress(AuthorizationError):  # the server's rejection then states the reason
@@ -163,7 +165,7 @@ class Authorizer:
         attempt: int,
         requests: Requester,
     ) -> bool:
-        """Return True if a rejected request should be repeated because the token has changed.
+        """Return True if a rejected request should be repeated with a new token or DPoP nonce.
 
         `headers` are the headers of the answer, with lower-case names. `used` are the headers from
         `headers()` with which the request was sent. `attempt` is the number of earlier attempts. Raises:
@@ -174,7 +176,7 @@ class Authorizer:
         if attempt >= MOST_LOGINS or not (status == 401 or is_step_up):
             return False
         if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
-            return True  # the same token, with the server's nonce
+            return True  # the token stays the same; the next proof has the server's nonce
         async with self._renewing:
             grant = await self._grant()
             fault: AuthorizationError | None = None
@@ -198,7 +200,7 @@ class Authorizer:
             return True
 
     async def log_in(self, requests: Requester, challenge: Challenge | None = None) -> OAuthGrant:
-        """Obtain a new token even if there is one. Raises: AuthorizationError."""
+        """Obtain and store a new token, even if the store has one. Raises: AuthorizationError."""
         async with self._renewing:
             new = await self._log_in(challenge or Challenge(), None, False, requests)
             self._own = None
@@ -224,9 +226,10 @@ class Authorizer:
         return self._visit is not None or self._setup.machine_id is not None
 
     async def _grant(self) -> OAuthGrant | None:
-        """Return the token for the server.
+        """Return the token for the server, or None.
 
-        A stored token is returned only if it matches the client that logs in.
+        A token that was issued to another client is ignored if this client logs in with a machine's
+        credentials.
 
         The store is read for each request, on a thread, because another process may have changed the token.
         """
@@ -236,7 +239,7 @@ class Authorizer:
         return stored if stored is not None and self._fits(stored) else None
 
     def _fits(self, grant: OAuthGrant) -> bool:
-        """True unless a machine logs in and the token was issued to another client."""
+        """Return True if a person logs in, or if the token was issued to this machine's client id."""
         return self._setup.machine_id in (None, grant.client.id)
 
     async def _store_grant(self, grant: OAuthGrant) -> None:

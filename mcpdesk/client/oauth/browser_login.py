@@ -1,4 +1,4 @@
-"""Login of a person with a browser, which is redirected to a small server on this machine."""
+"""Login of a person with a browser. A small HTTP server on this machine receives the redirect."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class BrowserLogin:
         host: str = "",
         path: str = "",
     ) -> None:
-        """`show` displays the address that the person must visit, and may open a browser.
+        """`show` displays the URL that the person must visit, and may open a browser.
 
-        Port 0 selects a random free one. `host` and `path` are for clients registered with values other than
-        `127.0.0.1` and `PATH`.
+        Port 0 selects a free port. Set `host` and `path` if the client's registered redirect URI has other
+        values than `127.0.0.1` and `PATH`.
         """
         self._host, self._path = host or LOOPBACK, path or PATH
         self._show = show
@@ -58,11 +58,11 @@ class BrowserLogin:
         self._returned: asyncio.Future[str] | None = None
         self._state = ""
         self._outcome: asyncio.Future[str] | None = None
-        """Reason why the login failed, or an empty text. The browser's page waits for it."""
+        """Reason why the login failed, or an empty string. The response to the browser waits for it."""
 
     @property
     def redirect_uri(self) -> str:
-        """Address that the browser is redirected to."""
+        """URL that the browser is redirected to."""
         return f"http://{self._host}:{self._port}{self._path}"
 
     async def __aenter__(self) -> BrowserLogin:
@@ -85,10 +85,10 @@ class BrowserLogin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.conclude("it was cancelled in mcpdesk")
-        await self._runner.cleanup()  # lets the page finish
+        await self._runner.cleanup()  # completes the response to the browser
 
     def conclude(self, fault: str) -> None:
-        """Show the outcome of the login in the browser; an empty `fault` is success.
+        """Show the result of the login in the browser. An empty `fault` means success.
 
         Later calls do nothing.
         """
@@ -96,9 +96,9 @@ class BrowserLogin:
             self._outcome.set_result(fault)
 
     async def visit(self, url: str) -> str:
-        """Show an address to the person and return the address that their browser is redirected to.
+        """Show a URL to the person and return the URL that the person's browser is redirected to.
 
-        A request without the `state` of the address is ignored.
+        A redirect is ignored if its `state` is not the one in `url`.
 
         Raises: AuthorizationError if the browser is not redirected in time.
         """
@@ -113,7 +113,7 @@ class BrowserLogin:
             raise AuthorizationError(f"no login within {self._timeout_s:g} s") from None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        """Accept the first request with the right state. Answer others with an error page."""
+        """Accept the first redirect with the right `state`. Answer any other `state` with an error page."""
         from aiohttp import web
 
         is_local = request.headers.get("Host", "") == f"{self._host}:{self._port}"
@@ -138,7 +138,10 @@ def _only(values: Sequence[str]) -> str:
 
 
 class _WatchedRequests:
-    """Sends the requests of a login, passing them to `watch` and faults of the server to `remark`."""
+    """Sends the requests of a login. Calls `watch` with each request and answer.
+
+    `remark` receives the faults of the server.
+    """
 
     def __init__(self, requests: HttpRequests, watch: Watch, remark: Callable[[str], None]) -> None:
         self._requests = requests
@@ -165,12 +168,12 @@ async def log_in(
 ) -> OAuthGrant:
     """Log in to the server at a URL and store the token.
 
-    A person logs in, unless `options` has credentials.
+    A person logs in, unless `options` has the credentials of a machine.
 
-    `show` receives the address for the person to visit. `watch` receives each request with its answer.
+    `show` receives the URL that the person must visit. `watch` receives each request with its answer.
     `remark` receives each fault of the server that did not stop the login.
 
-    Raises: CallError; AuthorizationError if the server violates a rule.
+    Raises: CallError; AuthorizationError if the server violates a rule of the specifications.
     """
     from mcpdesk.client.http_transports import HttpRequests
     from mcpdesk.client.oauth.authorizer import Authorizer

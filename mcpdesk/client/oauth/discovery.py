@@ -29,7 +29,7 @@ SERVER_PATH = "/.well-known/oauth-authorization-server"
 OPENID_PATH = "/.well-known/openid-configuration"
 SCHEMES = ("dpop", "bearer")
 LONGEST = 8 << 10
-"""Characters of a challenge that are read."""
+"""Maximum characters of a `WWW-Authenticate` header that are parsed."""
 _NOT_THERE = frozenset({404, 405, 410, 501})
 """Statuses that mean that a path is not an authorization endpoint."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -42,7 +42,7 @@ _PART = re.compile(
 def challenge_in(values: Sequence[str]) -> Challenge | None:
     """Parse the `WWW-Authenticate` headers of an answer.
 
-    Return None if no known kind of token is requested.
+    Return None if no header has the scheme DPoP or Bearer.
     """
     schemes: dict[str, dict[str, str]] = {}
     parameters: dict[str, str] = {}
@@ -65,9 +65,11 @@ def challenge_in(values: Sequence[str]) -> Challenge | None:
 
 
 def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadata | None]:
-    """Return the metadata of a server. None if it has none, which is usual for servers of 2025-03-26.
+    """Return the protected resource metadata of a server, or None if the server publishes none.
 
-    Raises: AuthorizationError if it is invalid or belongs to another server.
+    Servers of revision 2025-03-26 usually publish none.
+
+    Raises: AuthorizationError if the metadata is invalid or belongs to another server.
     """
     what = "the protected resource metadata"
     if challenge.metadata_url:
@@ -97,9 +99,9 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
 
 
 def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
-    """Return the metadata of an authorization server, trying the well-known addresses in order.
+    """Return the metadata of an authorization server. The well-known URLs are tried in order.
 
-    Raises: AuthorizationError if it is missing or belongs to another issuer.
+    Raises: AuthorizationError if the metadata is missing or belongs to another issuer.
     """
     checked_endpoint(issuer, "the authorization server")
     path = urlsplit(issuer).path.rstrip("/")
@@ -135,16 +137,17 @@ def _broken(what: str, url: str, answer: Fetched) -> AuthorizationError:
 
 
 def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
-    """Return the metadata of a server that issues its own tokens, as in 2025-03-26, with defaults if missing.
+    """Return the authorization metadata of a server that issues its own tokens, as in revision 2025-03-26.
 
-    `scope` is the scope in its challenge. Raises: NoLogin if the server has no authorization endpoint.
+    If the server publishes no metadata, return the default endpoints of that revision. `scope` is the scope
+    in the server's challenge. Raises: NoLogin if the server has no authorization endpoint.
     """
     origin = _at(server_url, "")
     what = "the authorization server metadata"
     answer: Fetched = yield Fetch(what, f"{origin}{SERVER_PATH}", may_break=True)
     if answer.status == 200:
         return authorization_server(answer.json(what), origin)
-    # An endpoint may fail on a request without parameters and exist all the same.
+    # An error status does not prove that the endpoint is missing, because the request has no parameters.
     page: Fetched = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
     if not answer.status and (not page.status or page.status in _NOT_THERE):
         raise _broken(what, origin, answer)
@@ -169,7 +172,7 @@ def _no_login(origin: str, scope: str) -> NoLogin:
 
 
 def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServer:
-    """Return validated metadata. Its issuer may differ from `issuer` by a trailing slash.
+    """Validate the metadata of an authorization server. `issuer` may differ from it by a trailing slash.
 
     Raises: AuthorizationError for metadata of another issuer.
     """
@@ -202,7 +205,7 @@ def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServ
 
 
 def canonical(server_url: str) -> str:
-    """Return the address of a server as used in tokens: without query and fragment."""
+    """Return a server's URL without query and fragment, as used for the `resource` of a token."""
     return urlunsplit(urlsplit(server_url)._replace(query="", fragment=""))
 
 
@@ -223,7 +226,7 @@ def _resource(metadata: JSONObject, server_url: str) -> ResourceMetadata:
 
 
 def _contains(resource: str, server_url: str) -> bool:
-    """Return True if a resource is the server, or a parent path of it."""
+    """Return True if `resource` is the server's URL or a parent path of that URL."""
     try:
         resource_parts, part = urlsplit(resource), urlsplit(server_url)
         same = (resource_parts.scheme.lower(), resource_parts.hostname, resource_parts.port) == (

@@ -85,7 +85,7 @@ class EnterpriseLogin(Struct, frozen=True):
 
 
 Machine = ClientCredentials | SignedAssertion | EnterpriseLogin
-"""Credentials that replace a person with a browser."""
+"""Credentials for a login without a person."""
 
 
 MOST_FIELDS = 100
@@ -97,28 +97,31 @@ class ClientSetup(Struct, frozen=True):
 
     name: str = "mcpdesk"
     redirect_uri: str = ""
-    """Address that the browser is redirected to."""
+    """URL that the browser is redirected to."""
     metadata_url: str = ""
-    """Address of a metadata document about this client, or empty if there is none."""
+    """URL of a client ID metadata document about this client. Empty if it has none."""
     client: ClientRegistration | None = None
     """Existing registration that the user or a file provides."""
     client_issuer: str = ""
-    """Authorization server of that registration; empty for the one that the server names."""
+    """Issuer at which `client` or `machine` is registered. If empty, any issuer is accepted."""
     machine: Machine | None = None
     assumes_pkce: bool = False
-    """True to use PKCE with an authorization server whose metadata does not mention it."""
+    """True to use PKCE even if the metadata of the authorization server does not mention PKCE."""
     scope: str = ""
-    """Scopes to request; empty for those that the server names."""
+    """Scopes to request. If empty, the scopes that the server names are requested."""
 
     @property
     def machine_id(self) -> str | None:
-        """Id of a client that logs in without a person, or None if a person must log in."""
+        """Id of a client that logs in without a person, or None if a person must log in.
+
+        Empty for a `SignedAssertion`.
+        """
         if self.machine is None or isinstance(self.machine, SignedAssertion):
             return None if self.machine is None else ""
         return self.machine.client_id
 
     def setup(self) -> ClientSetup:
-        """Return the setup itself. `LoginOptions` has the same method, which is called for each login."""
+        """Return this object. `LoginOptions.setup` has the same role, but creates a setup for each login."""
         return self
 
 
@@ -130,7 +133,7 @@ class Discovery(Struct, frozen=True):
 
 
 def discover(server_url: str, challenge: Challenge) -> Flow[Discovery]:
-    """Discover the authorization server of a server. Raises: AuthorizationError."""
+    """Discover the authorization server that an MCP server trusts. Raises: AuthorizationError."""
     resource = yield from find_resource(server_url, challenge)
     if resource is None:
         own = yield from find_own_server(server_url, challenge.scope)
@@ -147,10 +150,10 @@ def authorize(
     earlier: tuple[str, ...] = (),
     key: ProofKey | None = None,
 ) -> Flow[OAuthGrant]:
-    """Obtain a new token with the means in `setup`.
+    """Obtain a new token with the credentials in `setup`, or by a person's login.
 
-    `known` is an earlier registration at the issuer. `earlier` are the scopes of an earlier token, which are
-    requested again. The token is bound to `key`. Raises: AuthorizationError.
+    `known` is an earlier registration at the issuer. `earlier` contains the scopes of an earlier token, which
+    are requested again. If `key` is given, the token request has a DPoP proof. Raises: AuthorizationError.
     """
     scopes = tuple(setup.scope.split()) if not earlier else ()
     scopes = scopes or _scopes(challenge, discovery.resource, earlier)
@@ -177,7 +180,9 @@ def authorize(
 
 
 def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
-    """Revoke the tokens of a grant. Return False if the server does not support it. Source: RFC 7009.
+    """Revoke the tokens of a grant. Source: RFC 7009.
+
+    Return False if the server does not support revocation.
 
     Raises: AuthorizationError if the server refuses.
     """
@@ -209,9 +214,9 @@ def refresh(discovery: Discovery, grant: OAuthGrant, key: ProofKey | None = None
 
 
 def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the scopes to request: earlier ones, and those of the challenge.
+    """Return the scopes to request: `earlier` and the scopes of the challenge.
 
-    If the challenge names none and there are no earlier ones, the scopes of the metadata are requested.
+    If both are empty, return the scopes in the resource metadata.
     """
     wanted = tuple(challenge.scope.split()) or (() if earlier else resource.scopes)
     return tuple(dict.fromkeys((*earlier, *wanted)))
@@ -280,7 +285,10 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
 
 
 def _check_login(server: AuthorizationServer, setup: ClientSetup) -> Flow[None]:
-    """Check that a person can log in safely, before anything is registered. Raises: AuthorizationError."""
+    """Check that the authorization server supports a person's login with PKCE. Raises: AuthorizationError.
+
+    Called before the client is registered.
+    """
     if not server.authorization_endpoint:
         raise AuthorizationError(f"{server.issuer} has no authorization_endpoint", "RFC 8414, 2")
     if server.has_pkce is None and setup.assumes_pkce:
@@ -327,9 +335,9 @@ def _by_person(
 
 
 def _code(returned: str, state: str, server: AuthorizationServer) -> str:
-    """Return the code in the redirect's address after checking its origin.
+    """Return the authorization code in the URL of the redirect.
 
-    Raises: AuthorizationError.
+    Raises: AuthorizationError if `state` or `iss` is wrong, or the login failed.
     """
     given = {name: values[0] for name, values in parse_qs(urlsplit(returned).query).items()}
     if not secrets.compare_digest(given.get("state", "").encode(), state.encode()):
@@ -447,7 +455,7 @@ def _with_client(
     server: AuthorizationServer,
     headers: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return form and headers of a request that authenticates the client.
+    """Return form fields and headers that authenticate the client, added to `fields` and `headers`.
 
     The form always has the client's id, even if the headers authenticate the client, because Python servers
     use the form to look up the client.
@@ -487,9 +495,9 @@ def _end(lasts: Any) -> float | None:
 def _posted(
     what: str, url: str, headers: Mapping[str, str], body: bytes, key: ProofKey | None
 ) -> Flow[Fetched]:
-    """Post a form with a proof of `key`.
+    """Post a form, with a DPoP proof if `key` is given.
 
-    The server may require a nonce in the proof, and send it in its answer. The form is then posted once more.
+    If the server rejects the proof and sends a nonce, post the form once more with that nonce.
     """
     answer: Fetched
     if key is None:

@@ -20,7 +20,7 @@ MOST_BYTES = 64 << 10
 
 
 class Secret(Struct, frozen=True):
-    """Secret text, or the file from which it is read at each login."""
+    """Secret text, or the path of a file that contains it. The file is read at each login."""
 
     text: str = ""
     file: str = ""
@@ -56,27 +56,27 @@ NO_SECRET = Secret()
 
 
 class LoginOptions(Struct, frozen=True):
-    """Login options for one server. By default a person logs in, as a client that registers itself."""
+    """Login options for one server. By default, a person logs in and the client registers itself."""
 
     client_id: str = ""
-    """Id of a registered client; empty to register one, or to use its metadata document."""
+    """Id of a registered client. If empty, the client registers itself or uses `client_metadata_url`."""
     client_secret: Secret = NO_SECRET
     client_key: Secret = NO_SECRET
     """Private key in PEM with which the client signs assertions."""
     client_issuer: str = ""
-    """Authorization server at which the client is registered. Its id is not sent to any other."""
+    """Issuer at which the client is registered. `client_id` is not sent to another authorization server."""
     client_metadata_url: str = ""
-    """Address of a document about the client, which replaces its registration."""
+    """URL of a client ID metadata document, which replaces the registration of the client."""
     scope: str = ""
-    """Scopes to request; empty for those that the server names."""
+    """Scopes to request. If empty, the scopes that the server names are requested."""
     callback_port: int = 0
-    """Port of the redirect address; 0 for a random one."""
+    """Port of the redirect URI, or 0 for any free port."""
     assumes_pkce: bool = False
-    """True to use PKCE if the metadata does not mention it."""
+    """True to use PKCE even if the metadata of the authorization server does not mention PKCE."""
     uses_credentials: bool = False
     """True if the client logs in for itself, without a person (grant type client_credentials)."""
     assertion: Secret = NO_SECRET
-    """Signed token from the platform this client runs on, which is exchanged for a token of the server."""
+    """Signed token from the platform that this client runs on. It is exchanged for an access token."""
     provider_url: str = ""
     """Token endpoint of an identity provider at which a person is logged in (enterprise login, ID-JAG)."""
     provider_client_id: str = ""
@@ -84,9 +84,9 @@ class LoginOptions(Struct, frozen=True):
     id_token: Secret = NO_SECRET
     """ID token of the person, issued by that provider."""
     callback_host: str = ""
-    """`localhost` if the client is registered with that host name; empty for 127.0.0.1."""
+    """Host of the redirect URI that the client is registered with. Empty for 127.0.0.1."""
     callback_path: str = ""
-    """Path of the redirect address; empty for the default."""
+    """Path of the redirect URI. Empty for the default."""
 
     @property
     def is_machine(self) -> bool:
@@ -115,7 +115,7 @@ class LoginOptions(Struct, frozen=True):
         )
 
     def filled_in(self, filled: Callable[[str], str], folder: Path) -> LoginOptions:
-        """Return the options with `filled` applied to each text; file names become relative to `folder`."""
+        """Return the options with `filled` applied to each text. `folder` is prepended to relative paths."""
         options = self
         for name in self.__struct_fields__:
             value = getattr(self, name)
@@ -127,7 +127,7 @@ class LoginOptions(Struct, frozen=True):
         return options
 
     def problem(self) -> str:
-        """Reason why these options cannot be combined, as a sentence without full stop, or an empty text."""
+        """Return the reason why these options are invalid, without a full stop. Empty if they are valid."""
         methods = [
             name
             for name, is_given in (
@@ -192,7 +192,7 @@ class LoginOptions(Struct, frozen=True):
         )
 
     def _machine(self) -> Machine:
-        """Return the credentials that replace a browser. Raises: AuthorizationError."""
+        """Return the credentials for a login without a person. Raises: AuthorizationError."""
         from mcpdesk.client.oauth.grants import ClientCredentials, EnterpriseLogin, SignedAssertion
 
         if self.assertion:

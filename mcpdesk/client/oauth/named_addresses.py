@@ -1,8 +1,8 @@
 """Addresses that the URLs in a server's authorization metadata may have.
 
 A server names URLs that this client requests: its metadata, and the endpoints of its authorization server. A
-server on the internet must not reach services on this machine or its network that way. The address of each
-socket is checked, so that a host name with changing DNS answers cannot bypass it.
+server on the internet must not make this client request URLs of this machine or its network. The IP address
+of each socket is checked, because a host name may resolve to another address at the next DNS lookup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PUBLIC = "public"
 PRIVATE = "private"
 LOOPBACK = "loopback"
 PERMITTED = {LOOPBACK: (LOOPBACK, PRIVATE), PRIVATE: (PRIVATE,)}
-"""Kinds of addresses that a server with an address of one kind may name, in addition to public ones."""
+"""Kinds of addresses that a server may name in addition to public ones, by kind of the server's address."""
 PRIVATE_NETWORKS = tuple(
     map(
         ipaddress.ip_network,
@@ -46,7 +46,7 @@ CLAUSE = "MCP security best practices"
 
 
 class AddressRefused(OSError):
-    """Socket to an address that the server is not allowed to name."""
+    """The server is not allowed to name this address. No socket was opened."""
 
 
 def address_kind(address: str) -> str:
@@ -67,7 +67,10 @@ def address_kind(address: str) -> str:
 
 
 class ServerAddresses:
-    """Kinds of addresses at which a server was reached, and the check of addresses that it names."""
+    """Checks the addresses that a server names.
+
+    Records the kinds of the server's own addresses when connections to it are opened.
+    """
 
     def __init__(self, server_url: str) -> None:
         self._origin = _origin(server_url)
@@ -78,7 +81,10 @@ class ServerAddresses:
         return not self._kinds and _origin(url) == self._origin
 
     def permits(self, address: str) -> bool:
-        """True if the server may name `address`: it is public, or of a kind that the server itself has."""
+        """Return True if the server may name `address`.
+
+        Any server may name public addresses. For other kinds, see `PERMITTED`.
+        """
         kind = address_kind(address)
         return kind == PUBLIC or (
             bool(self._kinds) and all(kind in PERMITTED.get(each, (each,)) for each in self._kinds)
@@ -96,7 +102,7 @@ class ServerAddresses:
         return _opened(info)
 
     def check_name(self, what: str, url: str) -> None:
-        """Check a host name. Raises: AuthorizationError if a server on the internet names a private one."""
+        """Check a host name. Raises: AuthorizationError if a server on the internet names a private host."""
         host = (urlsplit(url).hostname or "").rstrip(".").lower()
         own_host = self._origin[1] or ""
         if PUBLIC in self._kinds and _is_private_name(host) and not _is_private_name(own_host):

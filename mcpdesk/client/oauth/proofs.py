@@ -1,7 +1,4 @@
-"""Signatures of a client: assertions of its identity, and proofs of possession for token keys (DPoP).
-
-Source: RFC 7523, 9449.
-"""
+"""Signed JWTs of the client: client assertions (RFC 7523) and DPoP proofs (RFC 9449)."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ ASSERTION_S = 60
 
 
 def signed_assertion(client_id: str, issuer: str, private_key_pem: str) -> str:
-    """Return a client's assertion of its identity. Raises: AuthorizationError if the key cannot sign."""
+    """Return a client assertion. Raises: AuthorizationError if the key cannot sign."""
     import jwt
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -57,13 +54,16 @@ def _algorithm(key: PrivateKeyTypes) -> str:
 
 
 class ProofKey:
-    """Key that tokens are bound to, new in each process, and the nonces that servers require in proofs."""
+    """DPoP key that tokens are bound to, and the nonces that servers require in DPoP proofs.
+
+    The key is not stored, so each process has a new one.
+    """
 
     def __init__(self) -> None:
         self._nonces: dict[str, str] = {}
 
     def header(self, method: str, url: str, token: str = "") -> dict[str, str]:
-        """Return the header that proves possession for one request, and binds it to `token` if given."""
+        """Return the DPoP header of one request. If `token` is given, the proof contains the token's hash."""
         import jwt
 
         claims: dict[str, Any] = {

@@ -29,9 +29,9 @@ MOST_BYTES = 4 << 20
 LOCK_FILES = 16
 """Number of lock files for renewals. Two servers may share one."""
 LOCK_S = 90.0
-"""Longest wait for another process that renews a token, in seconds.
+"""Maximum seconds to wait while another process renews a token.
 
-Exceeds the time its requests may take.
+Longer than the requests of a renewal may take.
 """
 LOCK_RETRY_S = 0.02
 T = TypeVar("T")
@@ -57,9 +57,7 @@ class TextStore(Protocol):
 
 
 class StoredGrants:
-    """Implementation of `GrantStore`: a token for each server, a registration for each authorization
-    server.
-    """
+    """`GrantStore` that stores tokens and registrations in a `TextStore`."""
 
     def __init__(self, texts: TextStore, lock_folder: Path, account: str = "") -> None:
         """`account` identifies the login if the user has several at one server.
@@ -140,7 +138,7 @@ class PrivateFile:
         self.where = f"{path}, which only you can read"
 
     def read(self, name: str) -> str | None:
-        """Return the text with that name, or None, also if the file cannot be trusted."""
+        """Return the text with that name. None if it is missing, or if the file cannot be trusted."""
         with suppress(AuthorizationError):
             return self._all().get(name)
         return None
@@ -158,7 +156,7 @@ class PrivateFile:
         self._change(lambda texts: {key: text for key, text in texts.items() if key != name})
 
     def _all(self) -> dict[str, str]:
-        """Return all texts; empty without a file.
+        """Return all texts. Empty if the file does not exist.
 
         Raises: AuthorizationError if the file cannot be trusted.
         """
@@ -251,11 +249,11 @@ class Keyring:
             keyring.delete_password(SERVICE, name)
 
     def check(self) -> None:
-        """Do nothing, because errors of a keyring are only known when it is written."""
+        """Do nothing, because a keyring reports errors only when a text is written."""
 
 
 def open_grants(state_dir: Path, account: str = "") -> StoredGrants:
-    """Open the tokens of this user, in a working keyring or else below `state_dir`."""
+    """Open the token store of this user: the system's keyring if it is usable, or a file in `state_dir`."""
     texts: TextStore = Keyring() if _has_keyring() else PrivateFile(state_dir / FILE_NAME)
     return StoredGrants(texts, state_dir, account)
 

@@ -1,7 +1,7 @@
 """Values of the authorization flows: steps, metadata of servers, registrations and tokens.
 
-Flows of this package are generators of steps, which perform no input or output. The caller runs each step and
-sends its outcome back into the generator. Source: MCP basic/authorization.
+The flows of this package are generators. They yield steps and perform no I/O themselves. The caller runs each
+step and sends the outcome back into the generator. Source: MCP basic/authorization.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Fetch(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     is_named_by_server: bool = True
-    """False for a URL from the user or a file of theirs."""
+    """False if the URL comes from the user's options or files."""
     may_break: bool = False
-    """True if a broken connection is no error: the status is then 0, and the body is the reason."""
+    """True to return a broken connection as an answer with status 0 and the reason in its body."""
 
 
 class Fetched(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Deviation(Struct, frozen=True):
 
 
 class Visit(Struct, frozen=True):
-    """Step that opens an address in a person's browser. Its outcome is the redirect's address."""
+    """Step that opens a URL in a person's browser. Its outcome is the URL of the redirect."""
 
     url: str
 
@@ -106,13 +106,13 @@ class AuthorizationServer(Struct, frozen=True):
     """Methods of client authentication at the token endpoint."""
     scopes: tuple[str, ...] = ()
     has_pkce: bool | None = False
-    """True if it supports PKCE with S256; None if its metadata does not mention PKCE."""
+    """True if the server supports PKCE with S256. None if the metadata does not mention PKCE."""
     sends_issuer: bool = False
-    """True if it includes its issuer in redirects. Source: RFC 9207."""
+    """True if the server includes the parameter `iss` in redirects. Source: RFC 9207."""
     named_as: str = ""
-    """Address of the server if that differs from `issuer` by a trailing slash, or empty."""
+    """Issuer as the MCP server names it, if that differs from `issuer` by a slash. Otherwise empty."""
     takes_client_metadata: bool = False
-    """True if a client's id may be the address of a metadata document."""
+    """True if a client's id may be the URL of a client ID metadata document."""
 
 
 class ClientRegistration(Struct, frozen=True):
@@ -121,9 +121,9 @@ class ClientRegistration(Struct, frozen=True):
     id: str
     secret: str = ""
     authentication: str = ""
-    """Authentication method at the token endpoint; empty to use one from the server's metadata."""
+    """Authentication method at the token endpoint. Empty to choose one from the server's metadata."""
     redirect_uri: str = ""
-    """Registered redirect address; empty if this program did not register the client."""
+    """Redirect URI of a browser login. Empty for a client that logs in without a person."""
 
     def __repr__(self) -> str:
         return f"ClientRegistration({self.id!r})"  # keeps the secret out of logs
@@ -156,7 +156,10 @@ EARLY_S = 10.0
 
 
 def checked_endpoint(url: Any, what: str) -> str:
-    """Return an address to which secrets may be sent. Raises: AuthorizationError for an unsafe one."""
+    """Return `url` if secrets may be sent to it: an https URL, or an http URL on the loopback interface.
+
+    Raises: AuthorizationError for any other value.
+    """
     if not isinstance(url, str) or not url.isprintable() or " " in url:
         raise AuthorizationError(f"{what} is not a URL: {excerpt(repr(url))}", "RFC 8414, 2")
     try:
@@ -172,5 +175,5 @@ def checked_endpoint(url: Any, what: str) -> str:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Return the strings in an untrusted list; other values are skipped."""
+    """Return the strings in an untrusted list, without its other items. Empty for any other value."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()

@@ -1,8 +1,9 @@
 """The engine: a Valkey or Redis server that stores the state shared by several replicas.
 
-Every command has a time limit, and fails at once while the engine is known to be unreachable; a watcher
-detects when it is back. Scripts may run twice if a reply was lost, so each of them is idempotent. All keys
-have one hash tag, the name of the deployment, so that they are in one slot of a cluster.
+Every command has a time limit. While the engine is known to be unreachable, commands fail at once, and a
+background task checks regularly whether it answers again. A script may run twice if its reply was lost, so
+every script must be idempotent. All keys have the name of the deployment as their hash tag, which puts them
+into one slot of a cluster.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ WATCH_S = 0.5
 READ_BLOCK_MS = 1_000
 """Milliseconds for which a blocking read of a stream waits for an entry."""
 FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
-"""Options of a URL that name files."""
+"""Options of a URL whose values are paths of files."""
 DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 CONNECTING = re.compile(r" connecting to |SSL|certificate")
 """Errors of redis-py that mean that no connection was established."""
@@ -53,7 +54,7 @@ PROBE_S: Final = 60
 
 
 class EngineRefusal(StrEnum):
-    """Kinds of reasons why the engine does not execute a command."""
+    """Reasons why the engine does not execute a command."""
 
     AWAY = "away"
     """The engine is unreachable, or the connection broke."""
@@ -66,17 +67,17 @@ class EngineRefusal(StrEnum):
 
 
 ABSENCES: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRefusal.DENIED})
-"""Refusals of the engine as a whole, not of a single command."""
+"""Reasons that apply to all commands, not to a single one."""
 
 
 INTERRUPTIONS: Final = ABSENCES - {EngineRefusal.DENIED}
-"""Refusals that may be temporary."""
+"""Reasons that may be temporary."""
 
 
 class EngineAway(StorageError):
-    """The engine cannot be used now; the message has its URL and the reason.
+    """The engine cannot be used now. The message has its URL and the reason.
 
-    The work was done fully or not at all.
+    The commands were executed fully or not at all.
     """
 
     def __init__(self, message: str, refusal: EngineRefusal = EngineRefusal.OTHER) -> None:
@@ -132,10 +133,10 @@ class Engine:
         *,
         probes: bool = False,
     ) -> None:
-        """Create an engine; replicas with the same `name` share state.
+        """Create an engine. Replicas with the same `name` share state.
 
-        `report` receives a sentence for each change of `status`. `probes` enables regular checks whether the
-        engine accepts writes, by writing a small key.
+        `report` receives a sentence for each change of `status`. If `probes`, a small key is written
+        regularly to check whether the engine accepts writes.
 
         Raises: DeskUserError for an invalid URL, or if redis-py is not installed.
         """
@@ -147,7 +148,7 @@ class Engine:
         """Called each time the engine can be used again after it was unreachable or refused writes."""
         self.figures = EngineFigures()
         self.is_patient = True
-        """Whether scripts wait for an engine that is away for a moment."""
+        """True if scripts wait up to `OUTAGE_WAIT_S` for an engine that is unreachable."""
         self._probes = probes
         self._report = report
         self._commands = connect(url, COMMAND_TIMEOUT_S)
@@ -158,7 +159,7 @@ class Engine:
         """Set while the engine answers."""
         self._is_back.set()
         self.clock_skew_s = 0.0
-        """Seconds by which the engine's clock is ahead of that of this machine."""
+        """Seconds by which the engine's clock is ahead of this machine's clock."""
         self._running: set[asyncio.Future[None]] = set()
         """One future for each running command, done when the command has ended."""
         self._is_closed = False
@@ -176,7 +177,7 @@ class Engine:
         return ":".join((f"{{{self.name}}}", *parts))
 
     def clock(self) -> float:
-        """Return Unix time by the engine's clock, as far as known. Replicas compare times by this clock."""
+        """Return an estimate of the Unix time of the engine's clock, by which replicas compare times."""
         return time.time() + self.clock_skew_s
 
     async def start(self) -> None:
@@ -212,7 +213,7 @@ class Engine:
             self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Run a Lua script, which must be idempotent. Wait for the end of an outage, see `OUTAGE_WAIT_S`.
+        """Run a Lua script, which must be idempotent. If the engine is away, wait up to `OUTAGE_WAIT_S`.
 
         Raises: EngineAway.
         """
@@ -236,16 +237,16 @@ class Engine:
         return self._is_back.is_set()
 
     async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
-        """Return entries of a stream after an id; wait up to a second for the first. Raises: EngineAway."""
+        """Return the entries of a stream after an id. Wait up to a second for one. Raises: EngineAway."""
         return (await self.read_streams({key: after}, READ_BLOCK_MS)).get(key, [])
 
     async def read_streams(
         self, after: Mapping[str, str], block_ms: int, most: int = 1_000, within_s: float | None = None
     ) -> dict[str, list[tuple[str, dict[bytes, bytes]]]]:
-        """Return entries of each stream after an id.
+        """Return new entries of several streams, at most `most` of each. Raises: EngineAway.
 
-        Wait up to `block_ms` for the first entry, and at most `within_s` for the reply.
-        Raises: EngineAway.
+        `after` has the key of each stream, and the entry id after which to read. The engine waits up to
+        `block_ms` for a first entry. The reply must arrive within `within_s`.
         """
 
         async def read(client: Client) -> Any:
@@ -310,7 +311,7 @@ class Engine:
             await self._look()
 
     async def _look(self) -> None:
-        """Check whether the engine answers, what its clock says, and whether it accepts writes."""
+        """Check whether the engine answers and accepts writes, and measure `clock_skew_s`."""
         with contextlib.suppress(EngineAway):
             before = time.time()
             seconds, micros = await self._attempt(lambda client: client.time(), self._commands)
@@ -326,7 +327,7 @@ class Engine:
             if error.refusal in ABSENCES:
                 raise
             if error.refusal is EngineRefusal.READ_ONLY:
-                # If the host name has moved, new connections reach the new primary.
+                # The host name may now resolve to a new primary, which only new connections reach.
                 await disconnect_idle(self._commands)
             return EngineStatus(error.refusal, _reason(error.__cause__ or error), time.time())
         return EngineStatus(None, "", time.time())
@@ -334,7 +335,7 @@ class Engine:
     def _set_status(self, status: EngineStatus) -> None:
         before = self._status
         if (status.is_up, status.is_writable) == (before.is_up, before.is_writable):
-            self._status = structs.replace(status, since=before.since)  # the reason may be another one now
+            self._status = structs.replace(status, since=before.since)  # only the reason may differ
             return
         self._status = status
         if status.is_up:
@@ -367,7 +368,7 @@ def connect(url: str, timeout_s: float) -> Client:
     """Return a client for the URL of an engine.
 
     The schemes are `redis://`, `rediss://` and `unix://` as in redis-py, `redis+cluster://` for a cluster,
-    and `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE[/DB]`; with `rediss` over TLS.
+    and `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE[/DB]`. Schemes that begin with `rediss` use TLS.
 
     Raises: DeskUserError.
     """
@@ -395,7 +396,7 @@ def connect(url: str, timeout_s: float) -> Client:
 
             return RedisCluster.from_url(url.replace("+cluster", "", 1), **options)
         client: Any = Redis.from_url(url, **options)
-        client.connection_pool.make_connection()  # connects to nothing, but validates the options
+        client.connection_pool.make_connection()  # opens no socket, but validates the options
         return client
     except ValueError as error:
         raise DeskUserError(f"shared: {shown(url)} cannot be used: {error}.") from None
@@ -407,7 +408,7 @@ def connect(url: str, timeout_s: float) -> Client:
 
 
 def _check_files(url: str) -> None:
-    """Raises: ValueError for a file of certificates or keys that cannot be read."""
+    """Check the certificate and key files in a URL. Raises: ValueError if one cannot be read."""
     for name, path in parse_qsl(urlsplit(url).query):
         if name in FILES:
             try:
@@ -434,10 +435,10 @@ async def disconnect_idle(client: Client) -> None:
 
 
 async def _cancellable(work: Awaitable[T]) -> T:
-    """Await commands, and raise a cancellation that arrived in the meantime.
+    """Await commands. If the current task was cancelled in the meantime, raise CancelledError.
 
-    redis-py awaits `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives when its
-    work is done.
+    redis-py uses `asyncio.wait_for`. Before Python 3.12, it loses a cancellation that arrives at the moment
+    when the awaited work is done.
     """
     task = asyncio.current_task()
     asked = task.cancelling() if task is not None else 0
@@ -486,7 +487,7 @@ def _streams(reply: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[byt
 
 
 def _refusal(error: BaseException) -> EngineRefusal:
-    """Return the kind of an error: the engine is unreachable, or refuses this command."""
+    """Return the `EngineRefusal` for an error of redis-py."""
     from redis import exceptions
 
     text = str(error)
@@ -505,7 +506,7 @@ def _refusal(error: BaseException) -> EngineRefusal:
 
 
 def _is_closed(error: Exception) -> bool:
-    """Return True for an established connection that was closed before a reply came."""
+    """Return True if the error means that an established connection was closed before the reply."""
     from redis import exceptions
 
     refusals = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)

@@ -1,9 +1,9 @@
 """State of a server in the engine, with the interface of the state file.
 
-The content of a state file is only some kilobytes. The engine stores it as a whole, an SQLite database with a
-version. Work runs on a copy in memory. Its changes are stored if the version has not changed in the meantime;
-otherwise the work runs again on the newer version. Functions written for the file therefore work here too,
-each as one transaction among all replicas.
+The state is an SQLite database of only some kilobytes. The engine stores it as one value with a version
+number. Work runs on a copy in memory. If the version in the engine is still the same afterwards, the changed
+copy is stored; otherwise the work runs again on the newer version. Functions written for the state file
+therefore work here too, each as one transaction among all replicas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ATTEMPTS = 50
 """Maximum attempts if other replicas change the state at the same time."""
 PAGE_BYTES = 1024
 WRITTEN_TTL_S = 600
-"""Seconds for which the last write is known, far above the seconds until a script runs again."""
+"""Seconds for which the engine remembers a replica's last write. A script is repeated much sooner."""
 
 CHANGED = "state"
 """Kind of the events that announce a changed state."""
@@ -43,17 +43,18 @@ redis.call('EXPIRE', KEYS[3], {WRITTEN_TTL_S})
 {ANNOUNCE}
 return version + 1
 """
-"""Write a new version if the version on which it is based is still current. Returns its number, or -1.
+"""Write a new version if the version on which it is based is still current.
 
-The third key holds the last write of this database. If the reply to a write was lost, the script runs again.
-It then finds the write under this key, even if others have written since, and returns 0.
+Return the number of the new version, or -1 if the base version is outdated. The third key stores the last
+write of this `EngineDatabase`. If the reply to a write was lost, the script runs again and finds the write
+under this key. It then returns the version of that write, or 0 if other replicas have written since.
 """
 LOAD = """
 local version = redis.call('HGET', KEYS[1], 'version') or '0'
 if version == ARGV[1] then return {tonumber(version), false} end
 return {tonumber(version), redis.call('HGET', KEYS[1], 'data') or ''}
 """
-"""Return the current version, and its bytes unless the caller has that version."""
+"""Return the current version number, and its data unless the caller has that version."""
 
 
 class EngineDatabase:
@@ -90,13 +91,13 @@ class EngineDatabase:
         """
         if self._is_closed:
             raise self._closed()
-        # If the caller is cancelled, the work goes on. The next work then does not meet a half-done exchange.
+        # If the caller is cancelled, the work continues, so that a load or store is never interrupted.
         running = asyncio.create_task(self._run(work))
         running.add_done_callback(_retrieve)
         return await asyncio.shield(running)
 
     def close(self) -> None:
-        """Discard the copy. May be called twice."""
+        """Discard the copy in memory. May be called twice."""
         if not self._is_closed:
             self._is_closed = True
             self._thread.submit(self._forget)
@@ -125,7 +126,7 @@ class EngineDatabase:
         if len(image) > MOST_BYTES:
             self._version = -1
             raise StorageError(f"{self.label} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
-        self._version = -1  # unknown until the outcome is known
+        self._version = -1  # unknown until the engine has answered
         written = [version, image, os.urandom(12).hex(), *self._change_event]
         stored = await self._engine.script(STORE, [self._key, self._bus.key, self._written_key], written)
         if stored < 0:
@@ -134,7 +135,7 @@ class EngineDatabase:
         return True
 
     def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:
-        """Run work on a version; return its result, and the bytes of a new version if it wrote something."""
+        """Run work on a version. Return its result, and the changed database, or None without changes."""
         if version != self._version or self._connection is None:
             self._open(data or b"")
             self._version = version

@@ -1,4 +1,8 @@
-"""Records of jobs in the engine, with leases. Unfinished jobs of a dead replica are taken over once."""
+"""Job records in the engine.
+
+Each replica renews a lease. When the lease of a replica has expired, other replicas take over its unfinished
+jobs. Each job is taken over by one replica only.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from mcpdesk.storage.job_table import JobRow, decoded, encoded
 from mcpdesk.storage.shared.engine import Engine
 
 LONGEST_S = 7 * 24 * 3600
-"""Seconds for which records are kept that have no expiry or are never taken over."""
+"""Maximum seconds for which a record is kept after its last write."""
 BATCH = 50
 """Maximum records written by one script."""
 CLAIMED = 200
@@ -46,7 +50,10 @@ for at = 4, #KEYS, 2 do
 end
 return refused
 """
-"""Write records that no other replica has taken over, and renew the lease of the writer."""
+"""Write the records of jobs that no other replica has taken over, and renew the writer's lease.
+
+Return the ids of the jobs that another replica has taken over.
+"""
 REMOVE = """
 for at = 2, #KEYS do
   if redis.call('HGET', KEYS[at], 'holder') == ARGV[1] then redis.call('DEL', KEYS[at]) end
@@ -71,7 +78,10 @@ redis.call('SADD', KEYS[4], ARGV[3])
 redis.call('SADD', KEYS[5], ARGV[2])
 return {tostring(fence + 1), record}
 """
-"""Take over one job of a replica whose lease has expired, or a job of our own that we lost track of."""
+"""Take over one job of a replica whose lease has expired, or reclaim a job of the calling replica.
+
+The fourth argument identifies the claim, so that a repeated script returns the same result.
+"""
 LIVING_HOLDER = """
 local holder, now = redis.call('HGET', KEYS[1], 'holder'), redis.call('TIME')
 local lease = holder and redis.call('ZSCORE', KEYS[2], holder)
@@ -84,14 +94,17 @@ if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) e
 
 
 async def living_holder(engine: Engine, identifier: str) -> str:
-    """Return the living replica that has a job, or an empty string. Raises: EngineAway."""
+    """Return the id of the replica that holds a job. Raises: EngineAway.
+
+    Empty if the replica's lease has expired, or the job is unknown.
+    """
     keys = [engine.key("job", identifier), engine.key("leases")]
     holder: bytes | None = await engine.script(LIVING_HOLDER, keys)
     return (holder or b"").decode()
 
 
 class EngineJobTable:
-    """Records of one server's jobs, as used by one replica."""
+    """Job records of one server, for use by one replica."""
 
     def __init__(
         self,
@@ -101,7 +114,10 @@ class EngineJobTable:
         is_alive: Callable[[str], bool],
         lease_s: float,
     ) -> None:
-        """Create a table; `is_alive` is this replica's view of others, but their leases decide."""
+        """Create a table. `is_alive` returns whether this replica considers another one alive.
+
+        Jobs are taken over only if the other replica's lease has also expired.
+        """
         self._engine, self._server, self._replica = engine, server, replica
         self._is_alive, self._lease_s = is_alive, lease_s
         self._leases = engine.key("leases")
@@ -149,7 +165,7 @@ class EngineJobTable:
         return {each.decode() for each in await self._engine.run(lambda client: client.smembers(key))}
 
     async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
-        """Take up jobs of this replica that it does not know of, because a reply of the engine was lost."""
+        """Return jobs that this replica holds without knowing it, because a reply of the engine was lost."""
         rows = [await self._claimed(each, self._replica) for each in identifiers]
         return [row for row in rows if row is not None]
 

@@ -1,10 +1,11 @@
-"""Record in the engine: which replica answered which round. With it, a repeated request runs nothing twice.
+"""Rounds of operations in the engine, so that a repeated request does not run a handler twice.
 
-A replica runs a round only after it has claimed it. If this replica dies, or is cut off from the engine until
-its lease expires, another replica cannot know how far the handler came. It therefore refuses the round,
-unless the handler was waiting for the client. A handler that was waiting runs again from the start, because
-its code cannot resume in another process. What such a handler does before its question may thus be done more
-than once.
+A round is one request of an operation that needs several, because its handler asks the client questions. A
+replica must claim a round before it runs the handler. If this replica dies, or is cut off from the engine
+until its lease expires, another replica cannot know which part of the handler has run. It therefore refuses
+the round, unless the handler was waiting for the client. In that case the handler runs again from the start,
+because its coroutine cannot resume in another process. The code before the question may then run more than
+once.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ return false
 
 
 class EngineRounds:
-    """Rounds that replicas have answered, by digest of the state that the client returned."""
+    """Claims of rounds, by digest of the `requestState` that the client returned."""
 
     def __init__(self, engine: Engine, replica: str) -> None:
         self._engine, self._replica = engine, replica
@@ -51,8 +52,8 @@ class EngineRounds:
     async def claim(self, state: str, ttl_s: float) -> str:
         """Claim a round for this replica. Return an empty string if the round may run here.
 
-        Otherwise return `running` if another living replica has the round, `ended` if its final result was
-        given, or `lost` if the replica that ran it has ended without a result. Raises: EngineAway.
+        Otherwise return `running` if another replica with a valid lease holds the round, `ended` if the round
+        has its final result, or `lost` if the replica that ran it ended without a result. Raises: EngineAway.
         """
         keys = [self._key(state), self._leases]
         holder: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
@@ -74,7 +75,10 @@ class EngineRounds:
         await self._engine.script(RELEASE, [self._key(state)], [self._replica])
 
     async def holder(self, state: str) -> str:
-        """Return the living replica that has a round, or an empty string. Raises: EngineAway."""
+        """Return the id of the replica that holds a round. Raises: EngineAway.
+
+        Empty if the replica's lease has expired, or the round is unknown.
+        """
         reply: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
         return (reply or b"").decode()
 

@@ -1,8 +1,9 @@
 """Events of resumable streams in the engine.
 
-Events are written while no client reads a stream, and read at the replica where the client resumes it. Each
-resumable stream is a stream of the engine. It has an entry `<number>-0` for each event, and `<number>-1`
-after the last one if the stream has ended. Events that the replica forgets are trimmed in the engine, too.
+A replica writes the events of a stream to the engine while no client is connected to the stream. If the
+client resumes the stream at another replica, that replica reads them. Each resumable stream is a stream of
+the engine. It has an entry `<number>-0` for each event, and an entry `<number>-1` after the last event if the
+stream has ended. When a replica drops an event from memory, the event is trimmed in the engine, too.
 """
 
 from __future__ import annotations
@@ -18,24 +19,23 @@ from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream
 from mcpdesk.storage.shared.engine import ABSENCES, Engine, EngineAway
 
 BLOCK_MS = 100
-"""Milliseconds that one read of all followed streams waits for entries; a new stream waits as long for its
-first one."""
+"""Milliseconds that one read of all followed streams waits for entries. A stream that is added during a read
+is included in the next one."""
 WITHIN_S = 1.5
-"""Maximum seconds of one read. Clients whose streams cannot be read must resume at another replica."""
+"""Maximum seconds of one read. If a read fails, the clients of its streams are disconnected."""
 READ = 100
 """Maximum events of one stream per read."""
 PAUSE_S = 0.5
 """Seconds between two attempts to write while the engine accepts no writes."""
 RETRY_S, MOST_WAIT_S = 2.0, 60.0
-"""Seconds without events after which a stream is requested again: doubled each time, up to the second
-value."""
+"""Seconds without events after which a stream is requested again. Doubled each time, up to `MOST_WAIT_S`."""
 LAST_ATTEMPT_S = 2.0
 """Maximum seconds that unwritten events delay the end of a replica."""
 BIGGEST = 4 << 20
-"""Maximum bytes of an event; a stream is not stored beyond a larger one."""
+"""Maximum bytes of an event. A larger event, and all events of its stream after it, are not stored."""
 EVENT, OVER, CUT = b"event", b"over", b"cut"
-"""Fields of entries. `OVER`: the stream is complete. `CUT`: its replica has no more of it, although it may
-be incomplete."""
+"""Fields of entries. `OVER` marks the end of a complete stream. `CUT` marks the end of the stored events of a
+stream that may be incomplete."""
 
 WRITE = """
 local key, ttl, first, finish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -58,21 +58,22 @@ end
 redis.call('XTRIM', key, 'MINID', first .. '-0')
 redis.call('EXPIRE', key, ttl)
 """
-"""Write new events of a stream, and its end; trim events before `first`."""
+"""Write new events of a stream, and its end if it has ended. Trim the events before number `first`."""
 
 log = logging.getLogger(__name__)
 
 
 class EngineStreams:
-    """Streams of all replicas: one replica writes its own and reads those of others."""
+    """Resumable streams in the engine. Writes the streams of this replica, and reads those of others."""
 
     def __init__(self, engine: Engine, ttl_s: float) -> None:
         self._engine, self._ttl_s = engine, int(ttl_s)
         self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
         """Streams of this replica with unwritten data, by session and number."""
         self._unknown: dict[tuple[str, int], int] = {}
-        """Streams that other replicas requested but this one does not have. The value is the event after
-        which more is wanted.
+        """Streams that other replicas requested but this one does not have, by session and number.
+
+        The value is the number of the last event that the client has received.
         """
         self._gone: set[str] = set()
         """Keys to delete."""
@@ -81,19 +82,17 @@ class EngineStreams:
         self._reading_aio: asyncio.Task[None] | None = None
 
     def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
-        """Schedule writing the kept events of a stream that are not written yet."""
+        """Schedule a write of a stream's events that are not in the engine yet."""
         self._changed[session, stream.number] = stream
         self._write_soon()
 
     def deny_soon(self, session: str, number: int, after: int) -> None:
-        """Schedule writing that a stream has no events after number `after`, because this replica does not
-        have it.
-        """
+        """Schedule a `CUT` entry after event `after` of a stream that this replica does not have."""
         self._unknown[session, number] = after
         self._write_soon()
 
     def remove_soon(self, session: str, numbers: Collection[int]) -> None:
-        """Schedule deleting the streams of a session that has ended."""
+        """Schedule the deletion of the streams of a session that has ended."""
         for number in numbers:
             self._changed.pop((session, number), None)
         self._gone |= {self._key(session, number) for number in numbers}
@@ -117,14 +116,15 @@ class EngineStreams:
     ) -> EngineStream:
         """Return a stream of another replica.
 
-        If that replica no longer holds it, it ends with the message `lost`.
-        `ask` makes that replica write the stream. It is called repeatedly while no events arrive.
+        `ask` requests that replica to write the stream to the engine. It is called repeatedly while no events
+        arrive. `is_held` returns False if no replica holds the session. The stream then ends with the message
+        `lost`.
         """
         key = self._key(session, position.stream)
         return EngineStream(self._followed, self._read_soon, key, position, is_held, lost, ask, primes)
 
     def disconnect(self, session: str) -> None:
-        """Close the connections that carry streams of an ended session of another replica."""
+        """Close the connections of clients here that read streams of another replica's ended session."""
         prefix = self._key(session, 0)[:-1]
         for key in [each for each in self._followed if each.startswith(prefix)]:
             self._followed.pop(key).disconnect()
@@ -155,7 +155,10 @@ class EngineStreams:
                 await asyncio.sleep(PAUSE_S)
 
     async def _write_some(self) -> None:
-        """Write pending data. A failed write is kept and does not block others. Raises: EngineAway."""
+        """Write pending data. Data whose write failed stays pending, and the other writes are attempted.
+
+        Raises: EngineAway if a write failed.
+        """
         refused: EngineAway | None = None
         unknown = [partial(self._write_unknown, stream) for stream in self._unknown]
         changed = [partial(self._write_changed, stream) for stream in self._changed]
@@ -177,7 +180,7 @@ class EngineStreams:
             self._gone -= gone
 
     async def _write_unknown(self, stream: tuple[str, int]) -> None:
-        """Write that a stream has no more events. Raises: EngineAway."""
+        """Write a `CUT` entry for a stream that this replica does not have. Raises: EngineAway."""
         after = self._unknown.pop(stream)
         try:
             await self._engine.script(WRITE, [self._key(*stream)], [self._ttl_s, 0, CUT, after])
@@ -245,7 +248,7 @@ class EngineStreams:
 
 
 class _Follower:
-    """A connection that carries a stream of another replica, with its position."""
+    """A client's connection that carries a stream of another replica, and its position in the stream."""
 
     def __init__(
         self, stream: EngineStream, live: Carrier, disconnect: Callable[[], object], after: int
@@ -259,7 +262,7 @@ class _Follower:
         self._asked = time.monotonic()
 
     def ask_again(self, has_come: bool) -> None:
-        """Request the stream again if no events arrived for long, because the request may be lost."""
+        """Request the stream again if no events have arrived for `_wait_s`, because requests may be lost."""
         now = time.monotonic()
         if has_come:
             self._asked, self._wait_s = now, RETRY_S
@@ -268,7 +271,7 @@ class _Follower:
             self._stream.ask()
 
     def deliver(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
-        """Send the entries; return True if the stream has ended."""
+        """Send the events in `entries` to the client. Return True if the stream has ended."""
         for self.position, fields in entries:
             if EVENT not in fields:
                 if CUT in fields:
@@ -279,7 +282,7 @@ class _Follower:
         return False
 
     def report_lost(self) -> None:
-        """Send the message that the rest is lost."""
+        """Send the message that the remaining events are lost."""
         position = self._stream.place
         self.live.put(numbered(position.stream, self._last + 1, position.mark, self._stream.lost))
 
@@ -298,7 +301,7 @@ class EngineStream:
         ask: Callable[[], object],
         primes: bool,
     ) -> None:
-        """`followed` are streams of other replicas that connections here carry; `read_soon` reads them."""
+        """`followed` has the streams of other replicas that clients here read. `read_soon` reads them."""
         self.place, self.is_held, self.lost, self.ask = position, is_held, lost, ask
         self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
 

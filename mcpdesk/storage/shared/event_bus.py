@@ -1,6 +1,7 @@
 """Event bus of the replicas: one bounded stream of the engine that announces changes.
 
-A replica that was cut off from the engine reads missed events when it is back, if the stream still has them.
+A replica that could not reach the engine for some time reads the missed events later, if the stream still has
+them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class BusEvent(NamedTuple):
     replica: str
     """Id of the replica that sent the event."""
     number: int
-    """Sequence number of the event at its replica; 0 for events written by a script, which are not
+    """Sequence number of the event at its replica. 0 for events that a script wrote, which are not
     counted."""
     kind: str
     fields: Mapping[bytes, bytes]
@@ -53,7 +54,7 @@ class EventBus:
     """Sends and receives events. A replica does not receive its own events."""
 
     def __init__(self, engine: Engine, replica: str) -> None:
-        """Create a bus; `replica` is the id of this replica."""
+        """Create a bus. `replica` is the id of this replica."""
         self.key = engine.key("bus")
         self.last = "0-0"
         """Id of the latest event that was received."""
@@ -88,7 +89,7 @@ class EventBus:
             await asyncio.wait({self._sender_aio}, timeout=1.0)
 
     def publish(self, kind: str, /, **facts: Any) -> None:
-        """Send an event soon. While the engine is unreachable, the newest `KEPT_EVENTS` events wait."""
+        """Schedule an event. While the engine is unreachable, only the newest `KEPT_EVENTS` are kept."""
         self.sent += 1
         self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.sent})
         del self._unsent[:-KEPT_EVENTS]
