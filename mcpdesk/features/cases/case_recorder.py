@@ -21,10 +21,10 @@ from mcpdesk.tui.render.amounts import counted
 def save_cases(
     index: Index, numbers: Sequence[int], folders: Mapping[str, str], questions: Sequence[Question]
 ) -> str:
-    """Write the calls of each server to a file of test cases; return how to run them.
+    """Write the calls of each server to a file of test cases. Return a message that says how to run them.
 
-    The file of a hosted server is in the `cases/` of its folder; that of an upstream in a folder with its
-    name below `cases/` in the working folder. Raises: OSError.
+    For a hosted server, the file is written to `cases/` in the server folder. For an upstream, it is written
+    to `cases/NAME/` in the working folder. Raises: OSError.
     """
     by_server = dict[str, list[int]]()
     for number in recordable(index, numbers):
@@ -40,7 +40,7 @@ def save_cases(
 def _save_cases_of(
     index: Index, server: str, numbers: Sequence[int], hosted: str, questions: Sequence[Question]
 ) -> str:
-    """Write the calls of one server; return a message, empty without usable calls."""
+    """Write the calls of one server. Return a message. Empty if no call can become a case."""
     case_lines = cases(index, numbers, partial(answers_of, questions))
     if not case_lines:
         return ""

@@ -206,9 +206,9 @@ def _identity(target: Any) -> object:
 
 @pytest.fixture
 def desk_snapshot(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Compares a result with the one kept: `desk_snapshot(client.call(...), name="")`.
+    """Compares a result with a stored one: `desk_snapshot(client.call(...), name="")`.
 
-    `--desk-update` keeps what comes, in `snapshots/` beside the test.
+    `--desk-update` stores the results, in `snapshots/` beside the test.
     """
     import msgspec
 

@@ -54,7 +54,7 @@ def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call
     for number in recordable(index, numbers):
         if case := _case(index, index.exchange(number), answered):
             asked = codec.dumps({key: case[key] for key in case if key != "expect"})
-            case_lines.pop(asked, None)  # keep the position of the last one, because later calls may need it
+            case_lines.pop(asked, None)  # so that the case moves to the end: later calls may depend on it
             case_lines[asked] = json_escaped(codec.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
     return list(case_lines.values())
 
@@ -100,7 +100,7 @@ def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any] | None:
     """Return the expectation for a response.
 
-    Values that vary are expected by their shape. Any value matches a secret.
+    For a value that varies, only its shape is expected. For a secret, any value is accepted.
     """
     if "error" in response:
         return {"error": _words(str(_member(response, "error").get("message", "")), known)}
@@ -123,7 +123,7 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
 
 
 def _words(text: str, known: Set[str]) -> Any:
-    """Return the longest part of a text that does not vary. True if it is too short."""
+    """Return the longest part of a text that does not vary, or True if that part is too short."""
     words = longest_part(pattern_of(text[:_LONGEST], known))
     return words if len(words) >= _FEWEST or words == text else True
 

@@ -52,7 +52,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 class CheckCommand(click.Command):
-    """Command whose option `--lock` can have no value."""
+    """Command whose option `--lock` may be given without a value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Insert an empty value after a `--lock` without the name of a lock file."""

@@ -156,7 +156,7 @@ def asked_of_clients(folder: Path) -> dict[str, str]:
 
 
 def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield a client feature and a line for each call of a context method, if the context is a parameter."""
+    """Yield the client feature and the line of each call of a context method on a function's parameter."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -323,7 +323,7 @@ def _counted(count: int, word: str) -> str:
 
 
 def _together(what: str, names: Sequence[str]) -> Iterator[Fact]:
-    """Yield one fact about all named tools together."""
+    """Yield one fact about all these names."""
     if names:
         yield Fact(f"{what}: {_named(names)}")
 

@@ -304,7 +304,7 @@ NAMED = 8
 
 
 def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield problems of an input schema: unclear to models, or the reason why clients reject the tool."""
+    """Yield problems of an input schema that confuse models, or that make clients reject the tool."""
     parameters = dict(_parameters(schema))
     yield from _parameter_remarks(
         "without a description", [name for name, part in parameters.items() if not _described(part)]

@@ -72,8 +72,8 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
 
     Source: SARIF 2.1.0.
 
-    `report` is the file to which the text is written. Programs that show results in the code require a file
-    for each.
+    `report` is the file to which the text is written. Each result names a file, because programs that show
+    results in the code require one.
     """
     rules = {each.rule or each.word: each for each in remarks}
     driver = {

@@ -16,7 +16,7 @@ class Dashboard(Feature):
     """The page at `/`, and the routes below `/dashboard`."""
 
     def http_routes(self, site: Site) -> Sequence[ExtraRoutes]:
-        """Return the entry, which loads the rest at the first request."""
+        """Return the entry, which loads the other modules at the first request."""
         from mcpdesk.features.dashboard.entry import DashboardEntry
 
         return [DashboardEntry(site)]

@@ -210,7 +210,7 @@ class DashboardRoutes:
             return self._updates
 
     def _session(self, request: web.BaseRequest) -> web.Response:
-        """Tell the page whether the browser is signed in. The page asks before it opens the stream."""
+        """Return whether the browser is signed in. The page requests this before it opens the stream."""
         try:
             self._sign_in.admit(request)
         except RequestRefused:

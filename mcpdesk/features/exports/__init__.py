@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Exports(Feature):
-    """The command `export`, and formats of the menus of Traffic and of the dashboard."""
+    """The command `export`, and the formats in the menus of the traffic screen and of the dashboard."""
 
     commands = {
         "export": FeatureCommand("mcpdesk.features.exports.export_command", "Clients and recordings", "diff")

@@ -34,7 +34,7 @@ Examples:
 `mcpdesk settings` prints the folder of the captures.
 """
 RECORDED = ("cases",) if any(offering("case_recorder")) else ()
-"""Format of a feature that records calls."""
+"""Format that is available if a feature can record test cases."""
 FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv", "json")
 
 

@@ -1,4 +1,4 @@
-"""Tables of the formats: of files, and of texts for the clipboard."""
+"""Tables of the formats for files, and of the texts for the clipboard."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     shown = chosen[:MOST_EXCHANGES]
     names = _Participants()
     lines = [line for one in shown for line in _lines(index, one, names)]
-    # Of messages with the same time, the exchange that was passed first stays first.
+    # The sort is stable: messages with the same time stay in the order of their exchanges.
     lines.sort(key=itemgetter(0))
     yield b"sequenceDiagram\n"
     yield from (f"    {line}\n".encode("utf-8", "replace") for line in names.lines())

@@ -34,7 +34,7 @@ from mcpdesk.hosting.folder.module_items import dashed
 
 SERVICE = "service"
 LONGEST_CALLED = 57
-"""Length limit of a tool's name and its server's together, set by known clients."""
+"""Maximum length of the names of a server and a tool together, which known clients set."""
 MOST_FIELDS = 20
 """Maximum number of body members that become separate parameters."""
 LONGEST_TITLE = 60
@@ -327,7 +327,7 @@ def _is_within(value: object, schema: Mapping[str, object], types: TypeWriter) -
 
 
 _BOUNDS = frozenset({"minimum", "maximum", "minLength", "maxLength", "pattern"})
-"""Without the exclusive bounds, which are flags in OpenAPI 3.0."""
+"""Keywords that limit a value. Exclusive bounds are missing, because they are flags in OpenAPI 3.0."""
 
 
 def literal(value: object) -> str:

@@ -26,7 +26,7 @@ MOST_MODELS = 300
 MOST_STEPS = 50_000
 """Limit of schemas visited per document, because nested alternatives multiply."""
 MOST_VALUES = 100
-"""Enumerations with more values become a text."""
+"""Maximum number of values in an enumeration. One with more values becomes `str`."""
 LONGEST_DOC = 1000
 """Length limit of a description in characters; that of OpenAI's API is 1,024."""
 MODELS = "models"
@@ -42,10 +42,10 @@ class Hint(Struct, frozen=True):
     kind: str
     """Kind of the value: `str`, `int`, `float`, `bool`, `list`, `object` or `any`."""
     uses: frozenset[str] = frozenset()
-    """Required imports, as `typing.Any` or `models.Pet`."""
+    """Required imports, such as `typing.Any` or `models.Pet`."""
     is_nullable: bool = False
     bounds: tuple[str, ...] = ()
-    """Keywords of `Meta`, as `ge=1`."""
+    """Keywords of `Meta`, such as `ge=1`."""
 
     @property
     def full(self) -> str:
@@ -272,7 +272,7 @@ def _nullable(hint: Hint, is_nullable: bool) -> Hint:
 
 
 def _literal(values: Sequence[Any], types: Sequence[str]) -> Hint:
-    """Return a `Literal` of texts or whole numbers; for other values, a less exact hint."""
+    """Return a `Literal` of texts or whole numbers. For other values, return a less exact hint."""
     fit = [each for each in dict.fromkeys(map(_hashable, values)) if each is not None]
     kinds = {type(each) for each in fit}
     if not fit or len(fit) > MOST_VALUES or kinds not in ({str}, {int}):
@@ -366,7 +366,7 @@ def words(name: str) -> list[str]:
 
 
 def snake(name: str, otherwise: str) -> str:
-    """Return a name in the style of Python variables; `otherwise` if no characters remain."""
+    """Return a name in the style of Python variables, or `otherwise` if no characters remain."""
     identifier = "_".join(words(name)).lower() or otherwise
     identifier = f"{otherwise}_{identifier}" if identifier[0].isdigit() else identifier
     return (

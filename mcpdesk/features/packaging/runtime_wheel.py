@@ -29,7 +29,7 @@ FILE = f"{NAME}-{VERSION}-py3-none-any.whl"
 LEFT_OUT = ("tui", "_bundled")
 """Folders of the package that serving a folder does not need."""
 NOT_NEEDED = frozenset({"textual", "rich", "prometheus-client"})
-"""Requirements of the screen and of HTTP only."""
+"""Requirements that only the screen and HTTP need."""
 EXTRAS = (TOOLS_EXTRA,)
 """Extras that a bundle can ask for."""
 EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -29,7 +29,7 @@ _queries: WeakKeyDictionary[DeskDriver, asyncio.Task[TerminalAnswers]] = WeakKey
 
 
 async def graphics_of(app: App[Any]) -> Graphics:
-    """Return the graphics an app can draw pictures with, as far as its terminal has answered."""
+    """Return the graphics capabilities that the terminal of an app has reported so far."""
     if app.no_color:
         return Graphics(GraphicsKind.WORDS)
     driver = driver_of(app)

@@ -62,7 +62,7 @@ class HeldTap:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self, reports: int, words: int) -> None:
-        """Open the pipes to and from the gate. `reports` and `words` are file descriptors."""
+        """Open the pipes from and to the gate. `reports` and `words` are their file descriptors."""
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(reports, "rb", 0)
@@ -85,7 +85,7 @@ class HeldTap:
             self.holds.close()
 
     def hold(self, holds: Holds) -> None:
-        """Make the gate report lines while `holds` is on, and not otherwise."""
+        """Make the gate report lines only while `holds` is on."""
         if holds.is_on != self._is_asked:
             self._is_asked = holds.is_on
             self._asks.clear()
@@ -136,9 +136,7 @@ class HeldTap:
             lines.give_up()
 
     def _judge(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
-        """Start to decide about the lines of one message. Pass them on if they are not exactly one
-        message.
-        """
+        """Start the decision about these lines. Pass them on if they are not exactly one message."""
         try:
             message = codec.decode(data)
         except ProtocolError:

@@ -160,7 +160,7 @@ def _command_position(server: Mapping[str, _Value]) -> int:
 
 
 def tap_of(command: object, args: object) -> tuple[str, ...]:
-    """First arguments of an entry that start the tap, or an empty tuple if they do not."""
+    """Return the first arguments of an entry if they start the tap, or else an empty tuple."""
     own = own_arguments(command, args)
     if own is None or not isinstance(args, list):
         return ()
@@ -169,7 +169,7 @@ def tap_of(command: object, args: object) -> tuple[str, ...]:
 
 
 def is_served(command: str, args: Sequence[Any]) -> bool:
-    """True if an entry starts this program as a server, with or without a command behind it."""
+    """True if an entry starts this program as a server, with or without a command after it."""
     return own_arguments(command, list(args)) is not None and "stdio" in args
 
 

@@ -156,7 +156,7 @@ def _wait_for_screens(listener: socket, recording: Recording, reports: int, word
     from socket import (
         MSG_DONTWAIT,
         MSG_PEEK,
-    )  # Windows lacks the first, and has commands that need this module
+    )  # MSG_DONTWAIT does not exist on Windows, where other commands import this module
 
     while True:
         visitor, _ = listener.accept()

@@ -1,7 +1,7 @@
 """Thread that sends finished records to a collector in batches, and counts records it cannot send.
 
 Calls never wait for it: the loop only appends to a bounded queue. If a collector is unreachable, slow or
-rejects records, those are counted as lost and one line is logged.
+rejects records, the records are counted as lost, and one line is logged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OtlpSender:
         self._failing: set[str] = set()
         """Signals that the collector rejects now."""
         self._collector: Collector | None = None
-        # It first loads the libraries, which takes a quarter of a second.
+        # The thread first loads the libraries, which takes a quarter of a second.
         self._thread = threading.Thread(target=self._run, name="mcpdesk-otel", daemon=True)
         self._thread.start()
 

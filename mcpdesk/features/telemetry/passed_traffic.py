@@ -39,7 +39,7 @@ class _PassedCall(Struct, eq=False):
 
     connection: int
     record: CallRecord
-    """Record as if the request ended now without an answer."""
+    """Record for the case that the request ends without an answer."""
 
 
 class _Waiting(Struct):
@@ -123,7 +123,7 @@ class PassedTraffic(ExchangeWatch):
     def came_back(
         self, info: ConnectionInfo, message: object, calls: list[_PassedCall] | None = None
     ) -> None:
-        """Handle a message of a server, in response to one of these calls or, without them, to any."""
+        """Handle a message of a server. If `calls` is given, it was received in response to these calls."""
         if isinstance(message, list):
             for each in message:
                 self.came_back(info, each, calls)

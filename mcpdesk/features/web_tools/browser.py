@@ -173,7 +173,10 @@ METHODS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tu
     "playwright": _with_playwright,
     "chromium": _with_dump,
 }
-"""Takes program, URL, milliseconds, proxy and environment; returns HTML, and True if the page still loads."""
+"""Functions that render a page. Each takes the program, URL, milliseconds to wait, proxy and environment.
+
+They return the HTML, and True if the page was still loading.
+"""
 
 HEAD_BYTES = 65_536
 LOADED_BYTES = 100 << 20
@@ -229,7 +232,7 @@ class Proxy:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 await self._serve(reader, writer)
         except asyncio.CancelledError:
-            pass  # by `close`; the loop of Python 3.11 reports connections that end cancelled
+            pass  # `close` cancelled it; Python 3.11 would report the cancelled connection as an error
         finally:
             self._tasks.discard(task)
             writer.close()

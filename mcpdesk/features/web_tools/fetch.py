@@ -176,8 +176,8 @@ def check_url(url: str) -> None:
 async def resolve(host: str, port: int, *, private: bool, local: bool = True) -> list[str]:
     """Return the addresses of a host, all of them allowed.
 
-    `private` allows every network. `local` allows this machine, which a caller may read, but which a page of
-    the internet must not redirect to.
+    `private` allows every network. `local` allows this machine: a caller may read its pages, but a page of
+    the internet must not redirect to them.
 
     Raises: HandlerError for an unknown host, or if one of its addresses is not allowed.
     """

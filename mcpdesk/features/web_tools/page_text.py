@@ -21,7 +21,7 @@ LEAST = 200
 MOST_CHARACTERS = 5_000_000
 """Maximum characters of HTML that are converted; the rest is cut off."""
 MOST_TAGS = 150_000
-"""Maximum number of tags in them, because a tag costs a hundred times as much as a character."""
+"""Maximum number of tags in the HTML, because a tag costs a hundred times as much as a character."""
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 
@@ -45,7 +45,7 @@ def markdown(page: str, url: str = "") -> Readable:
     try:
         text = markdownify.MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(article)
     except RecursionError:
-        text = article.get_text("\n", strip=True)  # thousands of nested elements
+        text = article.get_text("\n", strip=True)  # the elements are nested too deeply
     return Readable(_title(soup), _tidy(text), _is_cut(page))
 
 

@@ -325,7 +325,7 @@ def json_hits(
 
 
 def hacker_news(body: bytes) -> list[Hit]:
-    """Parse stories of Algolia's API. A story without a link is its own page."""
+    """Parse stories of Algolia's API. If a story has no link, its page on Hacker News is used."""
     return [
         Hit(
             plain(each["title"]),
@@ -436,7 +436,7 @@ ENGINES: dict[str, Search] = {name: page_engine(name) for name in PAGE_ENGINES} 
         {"search_query": f"all:{QUERY}", "max_results": "10"},
         arxiv,
     ),
-    # Its `json` format must be enabled there.
+    # The instance must have the format `json` enabled.
     "searxng": interface_engine(
         "http://127.0.0.1:8080/search",
         {"q": QUERY, "format": "json"},
