@@ -68,7 +68,7 @@ class AnsweredRound:
     def start(
         self, work: Coroutine[Any, Any, JSONObject], over: Callable[[AnsweredRound, bool], None]
     ) -> None:
-        """Run `work`. When it ends, `over` is called; with False if a repeated request must run it again."""
+        """Run `work`, then call `over`. The flag is False if a repeated request must run the work again."""
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(lambda task: self._ended(task, over))
 
@@ -98,7 +98,7 @@ class AnsweredRound:
             return task.result()
         call.outcome = self._outcome
         error = task.exception()
-        # The result of the task, because a large result is not stored.
+        # Use the result of the task, because a large result is not stored.
         return task.result() if error is None else self._stored_outcome(error)
 
     def first_of(self, call: Call) -> Call:

@@ -68,7 +68,7 @@ async def unasked(
     Return the reason for a denial, "" if the call may run, or None if a person must be asked.
     """
     try:
-        # A person may have decided meanwhile
+        # A person may have decided in the meantime.
         await approvals.recall()
     except StorageError as error:
         _complain(server, services, call, tool, error)

@@ -42,7 +42,7 @@ CLOSED = "the form was closed"
 
 
 class Asker(Protocol):
-    """Context of a handler, as far as a question needs it."""
+    """Part of a handler's context that questions use."""
 
     server: Server
     tool: str
@@ -93,7 +93,7 @@ async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
     """
     pages = tuple(pages)
     order, has_desk = context.options.ask_order, bool(context.audience)
-    # If the desk is the client, both ways would lead to the same person.
+    # If the desk is the client, asking the client would ask the same person.
     has_client = not context.is_desk and context.offers(FORM)
     if has_desk and has_client and order == "both":
         return await _ask_both(pages, context)

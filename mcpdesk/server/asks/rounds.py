@@ -365,7 +365,7 @@ class Rounds:
     """Parked operations of all servers of a core.
 
     `secrets` returns the keys for `requestState`: the first one signs, and all of them verify. `mark` is the
-    id of this replica, which states contain. `claims` is None without replicas.
+    id of this replica, which every state contains. `claims` is None without replicas.
     """
 
     def __init__(

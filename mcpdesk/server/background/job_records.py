@@ -1,8 +1,8 @@
 """Stored jobs of one server, for its next start and for other replicas.
 
 In a single process, a job is written when it is created, started and finished, and nothing waits for the
-disk. With replicas, a job counts as started or finished only after that was written. What a client was told
-therefore stays true if the replica dies.
+disk. With replicas, a job counts as started or finished only after that was written. A state that a client
+has received therefore stays valid if the replica dies.
 """
 
 from __future__ import annotations

@@ -66,9 +66,9 @@ def output_chars(server: Server) -> int:
 
 
 async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFile, ...]:
-    """Return the file with the full output if the result has only a part of it. Else return nothing.
+    """Return the file with the full output if the result has only a part of it, or else an empty tuple.
 
-    Only files that this program wrote count, whatever path a result names.
+    A result may name any path, but only files in the server's folder for outputs are returned.
     """
     structured, hosted = body.get("structuredContent"), server.hosted
     named = structured.get("output_file") if isinstance(structured, dict) else None
@@ -228,7 +228,7 @@ class JobWork:
         structured = body.get("structuredContent")
         stdout, stderr, exit_code = gateway_dialect.outputs(body, structured)
         if not job.feed.size:
-            # Output written during the run is already known. Without it, the output comes from the result.
+            # The handler wrote no output while it ran, so the output in the result is used.
             job.feed.stdout(stdout)
             job.feed.stderr(stderr)
         paths = job.feed.files

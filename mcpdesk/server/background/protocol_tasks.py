@@ -1,4 +1,6 @@
-"""Tasks of one server, in both designs: creation from a call, and requests about tasks.
+"""Tasks of one server: creation from calls, and requests about tasks.
+
+The protocol has two designs of tasks: the core design of 2025-11-25, and the extension of 2026-07-28.
 
 Source: MCP basic/utilities/tasks of 2025-11-25.
 """
@@ -57,7 +59,7 @@ class ProtocolTasks:
         self._works = base._works
 
     def is_asked_for(self, call: Call, tool: Tool) -> bool:
-        """Return True if the caller asks for a task and the server offers tasks. For the core design.
+        """Return True if the caller asks for a task and the server offers tasks. Only for the core design.
 
         Raises: RemoteProtocolError (-32601) for a tool without task support, (-32602) for an invalid
         lifetime.
@@ -218,7 +220,7 @@ class ProtocolTasks:
         from mcpdesk.server.asks.rounds import Round
 
         assert isinstance(call.round, Round)
-        if call.job is not None:  # another replica had it before
+        if call.job is not None:  # another replica ran the task before
             self._follow(call.job, call.round)
             return
         limits = self._server.limits

@@ -44,7 +44,7 @@ class TaskWork:
         self._is_core = not self._call.terms.revision.is_stateless
         self._last_status = job.status
         self._asked: set[str] = set()
-        """Keys of questions that a waiting client is being asked. For the core design."""
+        """Keys of questions that a waiting client is being asked. Only for tasks of 2025-11-25."""
         self._outlet = TaskOutlet(self._push)
         self._failing_aio: asyncio.Task[None] | None = None
 
@@ -56,7 +56,7 @@ class TaskWork:
             self.job.listen(self._announce)
             self._round.depart(body, follower, self._outlet, task_shapes.related(self.job.id))
         else:
-            # In the extension, tasks send neither progress nor log messages.
+            # In the tasks extension of 2026-07-28, tasks send neither progress nor log messages.
             self._call.progress_token = None
             self._round.depart(body, follower, NULL_OUTLET, None)
         self.on_questions()
@@ -169,7 +169,7 @@ class TaskWork:
             requests.push(message)
 
     def _announce(self) -> None:
-        """Notify the client that the status changed. For the core design."""
+        """Notify the client that the status changed. Only for tasks of 2025-11-25."""
         if self.job.status is self._last_status:
             return
         self._last_status = self.job.status

@@ -24,7 +24,7 @@ _LINE = re.compile(r'  File "(.*)", line (\d+) in ')
 _FOLLOWED = (Future, TaskGroup, dict, list, set, tuple)
 """Types that may contain tasks."""
 _LEVELS = 4
-"""Maximum depth to which these are searched."""
+"""Maximum depth of nested containers that are searched for tasks."""
 Place = tuple[str, int]
 """File and line number, counted from 1."""
 
@@ -46,7 +46,7 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
 
 
 def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
-    """Return the lines of the folder in which a task is, innermost last. `seen` has examined tasks."""
+    """Return the lines of the folder that a task executes, innermost last. `seen` has examined tasks."""
     frames, waiting = _awaited(task.get_coro())
     places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
     if thread_id := WORKERS.thread_of(task):
@@ -101,7 +101,7 @@ def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
 
 
 def _in_thread(thread_id: int) -> Iterator[Place]:
-    """Yield the lines in which a thread is, innermost last. Only `faulthandler` has a public API for this."""
+    """Yield the lines that a thread executes, innermost last. Only `faulthandler` has an API for this."""
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

@@ -29,7 +29,7 @@ class CallStarts:
         self._released = 0
         """Number of calls that may begin but have not begun."""
         self._turned = float("-inf")
-        """Time when a waiting call last saw that the loop had done other work."""
+        """Monotonic time when `_turn` ran last, after the loop had done other work."""
         self._batch = 1
         """Number of calls that begin in the next turn."""
         self._free_rounds = 0

@@ -1,4 +1,4 @@
-"""Conversation with one peer: it turns each message into a reply, and has the running calls.
+"""Conversation with one peer: it answers each message, and keeps track of the running calls.
 
 A pipe has one conversation. An HTTP session has one as well. A TCP connection has one for all requests
 without a session. This module does not depend on the transport.
@@ -106,7 +106,7 @@ class Conversation:
         """Paths of subscribed resources by URI. They are needed after a resource was removed."""
         self.requests = ClientRequests(push)
         self.accept_member: Callable[..., Answer] | None = None
-        """Function for the members of a batch, used instead of `accept_message`. None for no replacement."""
+        """Function that handles the members of a batch. None to use `accept_message`."""
 
     @property
     def knows_tools(self) -> bool | None:

@@ -1,7 +1,7 @@
-"""Time limits for hosted code. Whatever it does, it ends with a value or an ordinary exception.
+"""Time limits for hosted code. Whatever the code does, its call ends with a value or an ordinary exception.
 
 `sys.exit()` in a handler ends only that handler. One timer checks all running calls every `SWEEP_S` seconds.
-A fast call therefore costs nothing, and a slow one may exceed its limit by that time.
+A fast call therefore costs nothing, and a slow one may exceed its limit by up to `SWEEP_S`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Deadlines:
             if call.stop not in ANSWERED:
                 if isinstance(error, Exception) or _is_ended(call, error):
                     raise
-                # Raised further, it would end more than this call.
+                # If it were raised again, it would end more than this call.
                 reason = f"it raised {described(error)}"
                 raise RuntimeError(reason).with_traceback(error.__traceback__) from None
             traceback = error.__traceback__

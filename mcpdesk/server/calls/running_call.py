@@ -150,7 +150,7 @@ class Call(Struct, eq=False):
     asks_person: int = 0
     left_s: float = 0.0
     running: tuple[int, Id] | None = None
-    """Value of `place` after the handler has started, else None. `left_code` identifies calls by this
+    """Value of `capture_key` after the handler has started, else None. `left_code` identifies calls by this
     object.
     """
     stop: str = ""
@@ -178,7 +178,10 @@ class Call(Struct, eq=False):
 
     @property
     def owner(self) -> str:
-        """Owner of objects that the call creates: its principal or session. Empty if their id is enough."""
+        """Owner of objects that the call creates: its principal or session.
+
+        Empty if any caller that knows the id of an object may use it.
+        """
         if self.principal.identity:
             return self.principal.identity
         return "" if self.requests is None else self.requests.owner

@@ -123,7 +123,7 @@ class Subscriptions:
 
     def _publish(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self.relay is not None:
-            self.relay(kind, facts)  # first, so that positions of sessions on the bus include it
+            self.relay(kind, facts)  # first, so that the bus positions of sessions include it
         self.notify(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:

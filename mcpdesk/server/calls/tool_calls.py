@@ -1,7 +1,7 @@
 """Implementation of `tools/call` for all transports, revisions and dialects.
 
-A plan contains what is known about a tool before a call. Calls with questions, protocol tasks and gateway
-jobs all use `ToolCalls.outcome`. Only this method counts calls.
+A plan contains the facts about a tool that are the same for all its calls. Calls with questions, protocol
+tasks and gateway jobs all use `ToolCalls.outcome`. Only this method counts calls.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class ToolCalls:
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _handled(self, call: Call, plan: ToolPlan, arguments: JSONObject, began: float) -> ToolOutcome:
-        """Run hosted code and return its outcome. It may raise anything."""
+        """Run hosted code, which may raise anything, and return its outcome."""
         tool, server = plan.tool, self._server
         limit_s = tool.timeout_s
         if limit_s is None:

@@ -36,7 +36,7 @@ class GatewayDialect:
         self._reporting: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """Stop to report jobs, because the peer has disconnected. The jobs continue."""
+        """Stop reporting jobs, because the peer has disconnected. The jobs continue."""
         self._push = None
         for task in self._reporting:
             task.cancel()

@@ -313,7 +313,10 @@ def page_of(
 
 
 def _cursor(offset: int, last: str, following: str) -> str:
-    """Return a cursor with the end of a page and the items next to it. Items may change between pages."""
+    """Return a cursor with the end of a page and the keys of the items before and after it.
+
+    The keys are needed because items may change between two requests.
+    """
     return base64.urlsafe_b64encode(orjson.dumps([offset, last, following])).decode("ascii")
 
 

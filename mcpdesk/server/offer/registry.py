@@ -9,9 +9,7 @@ from msgspec import Struct, field
 
 LONGEST_NAME = 100
 MOST_COMPARED = 300
-"""Maximum number of characters, and of items, in a search for similar names. It takes milliseconds above
-this.
-"""
+"""Maximum number of characters, and of items, in a search for similar names. A larger search is too slow."""
 
 
 _OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})

@@ -100,7 +100,7 @@ class Validator:
         return not check_names(value, self._names or []) and self._checked(value)[0]
 
     def _checked(self, value: Any) -> tuple[bool, str]:
-        """Return True if the value is valid, and the problem with costly patterns if one was not matched."""
+        """Return whether the value is valid, and the reason if a costly pattern exceeded its limit."""
         with pattern_budget() as budget:
             is_valid = self._compiled.is_valid(value)
             return is_valid and not budget.problem, budget.problem
@@ -137,7 +137,8 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
     engine = backtracking_engine()
     try:
         check_long_patterns(schema)
-        jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine)  # explains invalid ones
+        # An invalid schema raises an exception with an explanation.
+        jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine)
         names = costly_names(schema)
         compiled = jsonschema_rs.validator_for(
             schema, offline=True, pattern_options=engine, keywords={"pattern": BoundedPattern}

@@ -66,7 +66,7 @@ class CallbackTimers:
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
         """Logs to every client of the server; returns their names."""
         self.fires = True
-        """False: another process that uses the state fires due callbacks."""
+        """False if another process that uses the state fires due callbacks."""
         self._listeners: list[Listener] = []
         self._has_looked = False
 

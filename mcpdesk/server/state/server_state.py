@@ -339,7 +339,7 @@ class ServerState:
         self.publish_programs()
 
     def publish_programs(self) -> None:
-        """Tell the other replicas soon about the programs here. Does nothing without replicas."""
+        """Inform the other replicas soon about the programs of this one. Does nothing without replicas."""
         is_telling = self._publishing_aio is not None and not self._publishing_aio.done()
         if self._shared is not None and not is_telling and not self._is_stopping:
             self._publishing_aio = asyncio.create_task(self._publish_programs(self._shared.core))
