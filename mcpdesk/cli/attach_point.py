@@ -67,7 +67,7 @@ class AttachPoint:
             if self._is_over:
                 return meeting_socket.leave()
             self._socket = meeting_socket
-        with suppress(OSError):  # closed
+        with suppress(OSError):  # the socket is closed
             while True:
                 visitor, _ = meeting_socket.listener.accept()
                 if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):

@@ -138,7 +138,7 @@ class CommandClient:
         questions: TerminalQuestions | None = None,
         unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`questions` asks the person at the terminal. None without a terminal."""
+        """`questions` asks the person at the terminal. None if there is no terminal."""
         self.unavailable = unavailable
         """Returns the items of the server that are not offered."""
         self._remarks = RemarkLines()
@@ -538,7 +538,7 @@ def _left_waiting(host: Host, folder: Path, count: int) -> str:
 def _terminal(
     inbox: Inbox, run: Callable[[Callable[[], object]], object], stdin_fd: int
 ) -> TerminalQuestions | None:
-    """Return the questioner for the person at this terminal, or None without a terminal."""
+    """Return the questioner for the person at this terminal, or None if there is no terminal."""
     if not can_ask(stdin_fd):
         return None
     questions = TerminalQuestions(inbox, run, stdin_fd)

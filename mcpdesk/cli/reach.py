@@ -183,7 +183,7 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def reached(*given: Any, **values: Any) -> Any:
         reach = given_reach(values)
         # Hosted code and its programs must not see these variables. If a variable has the name of a setting,
-        # it no longer sets it.
+        # it therefore does not set that setting.
         for name in SECRET_VARIABLES:
             os.environ.pop(values[name] or "", None)
         more = {name: value for name, value in values.items() if name not in REACH_OPTIONS | LOGIN_FLAGS}

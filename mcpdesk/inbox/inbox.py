@@ -66,7 +66,7 @@ class Inbox:
         self.audience_elsewhere = 0
         """Number of front ends of other replicas that could answer now."""
         self.mark = ""
-        """Id of this replica, a prefix of the origins of its questions. Empty without other replicas."""
+        """Id of this replica, which begins the origins of its questions. Empty if there are no replicas."""
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
         """Questions that wait at other replicas, by their numbers here."""

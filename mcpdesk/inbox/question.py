@@ -110,7 +110,7 @@ class Question(Struct, frozen=True):
     replica: str = ""
     """Replica that asks, if a desk shows several."""
     origin: str = ""
-    """Id of the question that is unique among all replicas. Empty without other replicas."""
+    """Id of the question that is unique among all replicas. Empty if there are no other replicas."""
     is_form: bool = False
     """True if the pages are the fields of one form, which is shown as one page."""
 

@@ -1,4 +1,4 @@
-"""Start of programs, as children of this process or under a keeper that adopts their orphans.
+"""Starts programs, as children of this process or under a keeper that adopts their orphans.
 
 Children are used on the event loop of the `Supervisor` in `process`.
 """

@@ -36,7 +36,7 @@ class ProgressReport(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Completed share from 0 to 1 if there is a total; else the reported value."""
+        """Completed share from 0 to 1, or the reported value if the total is unknown."""
         return min(1.0, max(0.0, self.value / self.total)) if self.total else self.value
 
 

@@ -190,7 +190,7 @@ class Output:
             os.close(self._descriptor)
             self._descriptor = None
             if self._budget is not None and self.file is not None and self._folder is not None:
-                self._budget.unwatch(self.file)  # it is not read here
+                self._budget.unwatch(self.file)  # this object no longer uses the file
 
     def notify(self, listener: Callable[[], None]) -> None:
         """Call `listener` once, at the next output, on the thread that adds it."""

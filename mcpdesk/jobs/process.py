@@ -44,8 +44,8 @@ QUIT_S = 2.0
 class Supervisor:
     """The one thread that follows all programs: it reads their output, detects their end, and ends them.
 
-    It has its own event loop, so that neither a flood of output nor a slow disk delays responses. It starts
-    with its first coroutine. Safe on any thread.
+    It has its own event loop, so that neither a flood of output nor a slow disk delays responses. The
+    thread starts with the first coroutine. Safe on any thread.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Supervisor:
 
     def call(self, function: Callable[[], None]) -> None:
         """Call a function soon, on the supervisor's thread."""
-        with contextlib.suppress(RuntimeError):  # closed: the process ends
+        with contextlib.suppress(RuntimeError):  # the loop is closed, because the process ends
             self._begun().call_soon_threadsafe(function)
 
     def throttle(self, size: int) -> None:
@@ -388,7 +388,7 @@ async def _within(seconds: float | None, event: asyncio.Event) -> None:
 
 
 def _shell_code(returncode: int | None) -> int:
-    """Return the exit code as a shell does. None, for a program that survives even KILL, counts as killed."""
+    """Return the exit code as in a shell. None (the program has survived KILL) is treated as killed."""
     if returncode is None:
         return 128 + signal.SIGKILL
     return returncode if returncode >= 0 else 128 - returncode

@@ -116,7 +116,7 @@ def _row_of_psutil(pid: int) -> ProcessRow | None:
 
 
 def _marks_of_linux(pid: int) -> str:
-    from mcpdesk.jobs import guard_program  # here: it names signals that Windows lacks
+    from mcpdesk.jobs import guard_program  # imported late, because it uses signals that Windows lacks
 
     return guard_program.marks(pid).decode("ascii", "replace")
 

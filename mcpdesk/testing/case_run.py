@@ -1,4 +1,4 @@
-"""Run of test cases: makes the call, answers its questions, and compares outcome and expectation."""
+"""Runs test cases: makes the call, answers its questions, and compares the outcome with the expected one."""
 
 from __future__ import annotations
 

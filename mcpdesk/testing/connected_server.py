@@ -162,7 +162,7 @@ class ProgramLog:
         self.log(f"(stdout) {excerpt(line)}")
 
     def __call__(self) -> list[str]:
-        """Return the lines since the last call, after the number of those left out, if any."""
+        """Return the lines since the last call. If lines were dropped, the first line says how many."""
         lines = [f"({self._dropped} earlier lines were dropped)"] if self._dropped else []
         lines += self._lines
         self._lines.clear()

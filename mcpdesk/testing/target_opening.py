@@ -1,4 +1,4 @@
-"""Connections of tests: their options, and the opening of each kind of target."""
+"""Opens connections of tests to each kind of target, and defines their options."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ConnectOptions(TypedDict, total=False):
     """Options of a connection; all are optional."""
 
     mode: str
-    """Use only the tools of this mode; for a folder or a URL."""
+    """Mode whose tools are used. Only for a folder or a URL."""
     revision: str
     """Revision to use, such as `2025-11-25`, or an era: `handshake`, `stateless`. Default: the newest."""
     headers: Mapping[str, str]

@@ -123,7 +123,7 @@ def _limit(memory_bytes: int, seconds: int) -> None:
         return
     import resource
 
-    # At the soft limit of processor time the process gets a signal of its own, which tells the reason.
+    # At the soft limit of processor time the process receives SIGXCPU, so that the reason is known.
     for kind, soft, hard in (
         (resource.RLIMIT_AS, memory_bytes, memory_bytes),
         (resource.RLIMIT_CPU, seconds, seconds + 1),

@@ -1,4 +1,4 @@
-"""Lock of a server's contract: location of the file, differences from it, and writing it."""
+"""Finds, compares and writes the lock of a server's contract."""
 
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ class _Reader:
         return raw if isinstance(raw, Mapping) else {}
 
     def keys(self) -> dict[str, ApiKey]:
-        """Return the keys of the document, without those of an unknown kind."""
+        """Return the keys of the document that this program supports, by name."""
         schemes = _mapping(_mapping(self._root.get("components")).get("securitySchemes"))
         api_keys = dict[str, ApiKey]()
         for name, raw in schemes.items():

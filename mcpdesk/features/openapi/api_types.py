@@ -28,7 +28,7 @@ MOST_STEPS = 50_000
 MOST_VALUES = 100
 """Maximum number of values in an enumeration. One with more values becomes `str`."""
 LONGEST_DOC = 1000
-"""Length limit of a description in characters; that of OpenAI's API is 1,024."""
+"""Maximum characters of a description. OpenAI's API allows 1,024."""
 MODELS = "models"
 """Module of the folder with the types."""
 _TAKEN = {"Any", "Annotated", "Literal", "NotRequired", "TypedDict", "Meta", "Context"}
@@ -94,7 +94,7 @@ class TypeWriter:
         self._steps = 0
 
     def module(self) -> str:
-        """Return the module of all classes. Empty without classes."""
+        """Return the module of all classes. Empty if there are no classes."""
         if not self._classes:
             return ""
         head = '"""Types of the parameters of the service."""\n\n' + import_lines(self._imports)
@@ -429,7 +429,7 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
 
 
 def import_lines(names: set[str]) -> str:
-    """Return import lines for these names, by module, with those of the folder last."""
+    """Return import lines for these names, one per module. Modules of the folder come last."""
     modules = dict[str, list[str]]()
     for each in sorted(names):
         module, _, name = each.rpartition(".")

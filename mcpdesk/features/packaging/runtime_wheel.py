@@ -79,7 +79,7 @@ def _metadata() -> str:
 
 
 def _needed(requires: list[str]) -> Iterator[str]:
-    """Yield the requirements, except those of the screen and of other extras than `EXTRAS`."""
+    """Yield the requirements of the program and of `EXTRAS`, except `NOT_NEEDED`."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -1,7 +1,7 @@
-"""Query of a terminal for its graphics protocols.
+"""Queries a terminal for its graphics protocols.
 
-It is sent when the first picture is shown, not at startup. The person may be typing then, so the replies
-arrive among the keys.
+The query is sent when the first picture is shown, not at startup. The person may be typing then, so the
+replies arrive among the keys.
 """
 
 from __future__ import annotations

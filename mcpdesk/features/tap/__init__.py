@@ -1,4 +1,4 @@
-"""Taps: recording of programs that a client starts, and holding of their messages."""
+"""Taps, which record the messages between a client and a program that it starts, and can hold them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding of messages that pass a tap.
+"""Holds messages that pass a tap.
 
 A tap is a process between a client and a server. Its gate copies the lines between them. While messages may
 be held, the gate reports each line and waits for a command. Use this module on one event loop.

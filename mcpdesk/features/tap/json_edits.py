@@ -1,6 +1,6 @@
-"""Insertion of the tap before the servers in a client's configuration file, and its removal.
+"""Inserts the tap before the servers in a client's configuration file, and removes it.
 
-The text is edited in place, so that comments, order and spacing are kept. The insertion can be recognized
+The text is edited in place, so that comments, order and spacing are kept. The inserted text can be recognized
 even if other parts of the file changed afterwards.
 """
 
@@ -146,7 +146,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 
 def _command_position(server: Mapping[str, _Value]) -> int:
-    """Index of the server's own command, which follows the tap, in the arguments. 0 without a tap.
+    """Index of the server's own command, which follows the tap, in the arguments. 0 if there is no tap.
 
     If the entry's command is a list, this is an index of that list.
     """

@@ -89,7 +89,7 @@ class _Line:
             self._end = (self._end + piece)[-END_BYTES:]
 
     def lose(self, missing: int) -> None:
-        """Note that `missing` bytes are lost."""
+        """Record that `missing` bytes are lost."""
         if missing:
             self.size += missing
             self._end = b""

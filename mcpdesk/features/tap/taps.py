@@ -1,4 +1,4 @@
-"""Recording of a tap (`mcpdesk stdio -- COMMAND`), and registry of the running taps on this machine."""
+"""Records the traffic of a tap (`mcpdesk stdio -- COMMAND`), and registers running taps on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Insertion and removal of the tap in Codex's configuration file, which is TOML.
+"""Inserts and removes the tap in Codex's configuration file, which is TOML.
 
 A command and arguments within `[mcp_servers.NAME]` or in an inline table are edited. An edit is used only if
 the edited file parses exactly to the expected content. An entry in any other form is left unchanged.
@@ -169,7 +169,7 @@ def _reason(server: dict[str, Any]) -> str:
 
 
 def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
-    """Arguments that start the tap. Empty without a tap."""
+    """Arguments that start the tap. Empty if there is no tap."""
     return tap_of(server.get("command"), server.get("args"))
 
 

@@ -1,4 +1,4 @@
-"""Insertion and removal of the tap in YAML configuration files (Goose, Continue).
+"""Inserts and removes the tap in YAML configuration files (Goose, Continue).
 
 The text is edited at the positions that the parser reports. An edit is used only if the edited file parses
 exactly to the expected content. An entry in any other form is left unchanged.
@@ -39,7 +39,7 @@ class _Server(Struct, frozen=True):
 
     @property
     def tap(self) -> tuple[str, ...]:
-        """Arguments that start the tap. Empty without a tap."""
+        """Arguments that start the tap. Empty if there is no tap."""
         return tap_of(self.entry.get(self.command_key), self.entry.get("args"))
 
 
@@ -116,7 +116,7 @@ def _with_program(text: str, key: str, count: int, command: Sequence[str], entry
     elements, words = args[1].value, list(map(json.dumps, command[1:]))
     start, stop = _span(elements[0])[0], _span(elements[count])[0]
     new = "".join(f"{word}, " for word in words)
-    if not args[1].flow_style:  # from dash to dash
+    if not args[1].flow_style:  # a block list: the edit begins at a dash
         start, stop = text.rfind("-", 0, start), text.rfind("-", 0, stop)
         gap = _new_line(text, args[1].start_mark.column, start)
         new = "".join(f"- {word}{gap}" for word in words)
@@ -206,7 +206,7 @@ def _without_tap(text: str, key: str, tap_args: Sequence[str], entry: Any) -> _E
     start, stop = _span(elements[0])[0], _span(original)[1]
     if len(elements) > len(tap_args) + 1:
         stop = _span(elements[len(tap_args) + 1])[0]
-        if not args[1].flow_style:  # from dash to dash
+        if not args[1].flow_style:  # a block list: the edit begins at a dash
             start, stop = text.rfind("-", 0, start), text.rfind("-", 0, stop)
     elif args[1].flow_style:
         stop += len(_EMPTY) * text.startswith(f"{_EMPTY}]", stop)

@@ -43,7 +43,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     started: int
     ended: int
     began: int = 0
-    """Time when its handler began. 0 without a handler."""
+    """Time when its handler began. 0 if there is no handler."""
     handled: int = 0
     phases: Phases | None = None
     outcome: OutcomeKind = OutcomeKind.OK

@@ -1,4 +1,4 @@
-"""Pages rendered by an installed browser without a window, after their scripts ran.
+"""Renders pages in an installed browser without a window, after their scripts have run.
 
 All requests of a page go through our proxy, which checks addresses and exists only while the page is
 rendered. It forwards encrypted traffic unchanged, and plain requests one per connection.
@@ -121,8 +121,8 @@ async def _with_dump(
         argv = [
             program,
             *_switches(proxy.url, profile),
-            f"--virtual-time-budget={1000 * IDLE_S + wait_ms:.0f}",  # it pauses during pending requests
-            f"--timeout={1000 * (TIMEOUT_S - LOAD_S) + wait_ms:.0f}",  # then it returns what it has
+            f"--virtual-time-budget={1000 * IDLE_S + wait_ms:.0f}",  # stops during requests
+            f"--timeout={1000 * (TIMEOUT_S - LOAD_S) + wait_ms:.0f}",  # returns the page as it is
             "--dump-dom",
             url,
         ]

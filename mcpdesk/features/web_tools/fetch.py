@@ -1,4 +1,4 @@
-"""Documents fetched over HTTP: addresses checked at every redirect, limited sizes, decoded text.
+"""Fetches documents over HTTP. Addresses are checked at every redirect, and sizes are limited.
 
 Callers may reach the internet and this machine, but private networks only if a setting allows it.
 """

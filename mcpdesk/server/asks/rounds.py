@@ -365,7 +365,7 @@ class Rounds:
     """Parked operations of all servers of a core.
 
     `secrets` returns the keys for `requestState`: the first one signs, and all of them verify. `mark` is the
-    id of this replica, which every state contains. `claims` is None without replicas.
+    id of this replica, which every state contains. `claims` is None if there are no replicas.
     """
 
     def __init__(
@@ -471,7 +471,7 @@ class Rounds:
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
-        """Claim a round among replicas, and return the name of the claim. Empty without replicas.
+        """Claim a round among replicas, and return the name of the claim. Empty if there are no replicas.
 
         A parked operation needs a claim, too, because another replica may run the round while this one cannot
         reach the engine. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if

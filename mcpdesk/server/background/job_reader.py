@@ -151,7 +151,7 @@ class JobReader:
         self._stirred.clear()
 
     def _moved(self) -> None:
-        """Note that the state of the job changed, and not only its output."""
+        """Record that the state of the job has changed, and not only its output."""
         if self._job.is_over or self._job.is_lost:
             self._over.set()
         self._stir()

@@ -116,10 +116,10 @@ class JobRecords:
             self._refused(await self._table.write(rows, gone))
 
     def _not_written(self, changed: dict[str, Job | None]) -> None:
-        """Note that the jobs could not be written."""
+        """Handle a failure to write these jobs."""
 
     def _refused(self, identifiers: set[str]) -> None:
-        """Note that other replicas have taken over these jobs."""
+        """Handle that other replicas have taken over these jobs."""
 
     def _row(self, job: Job) -> JobRow:
         return JobRow(job.id, self._holder, _record(job))

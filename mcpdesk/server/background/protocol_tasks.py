@@ -256,7 +256,7 @@ class ProtocolTasks:
 
     @property
     def _records(self) -> SharedJobRecords | None:
-        """Stored tasks that the replicas share. None without replicas."""
+        """Stored tasks that the replicas share. None if there are no replicas."""
         records_of = self._services.records_of
         return None if records_of is None else records_of(self._server.name)
 

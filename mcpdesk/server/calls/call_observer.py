@@ -19,10 +19,10 @@ class CallWatch:
     """Observer of calls. It is called on the core's loop, must return quickly, and must not raise."""
 
     def begin(self, call: Call) -> None:
-        """Note that a call begins, and set its `span`."""
+        """Called when a call begins. Sets its `span`."""
 
     def end(self, server: Server, call: Call, reply: Reply) -> None:
-        """Note that a call was answered or ended."""
+        """Called when a call was answered or ended."""
 
     def answered(
         self,
@@ -34,10 +34,10 @@ class CallWatch:
         began: float,
         code: int,
     ) -> None:
-        """Note a request that was answered without a handler, or refused with the error `code`."""
+        """Called when a request was answered without a handler, or refused with the error `code`."""
 
     def question_ended(self, question: AskedQuestion) -> None:
-        """Note that a question has ended."""
+        """Called when a question has ended."""
 
     def follow(self, server: Server, call: Call, job: Job) -> None:
-        """Note that a call continues as a job."""
+        """Called when a call continues as a job."""

@@ -77,7 +77,7 @@ class Conversation:
         self.opening: Mapping[str, str] | None = None
         """Headers of the HTTP request that opened a WebSocket or an event stream. None on other channels."""
         self.environment: Mapping[str, str] | None = None
-        """Environment of the peer's process, without secrets. None if the peer has that of this process."""
+        """Environment of the peer's process, without secrets. None if it equals that of this process."""
         self.principal: Principal = OPEN
         """Principal that opened the conversation. It is used for messages without a principal."""
         self.has_own_lists = False

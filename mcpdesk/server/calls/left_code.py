@@ -45,7 +45,7 @@ class LeftCode:
             self._calls.setdefault(id(capture_key), _Left(capture_key)).count += 1
 
     def remove(self, capture_key: Place) -> None:
-        """Note that such code has ended. If it was the last of a call, run the listeners on this thread."""
+        """Record that code of a call has ended. After the last of it, run the listeners on this thread."""
         with self._lock:
             left = self._calls[id(capture_key)]
             left.count -= 1
@@ -74,7 +74,7 @@ LEFT = LeftCode()
 
 
 def note_left_job(capture_key: Place | None, job: Job, store: JobStore) -> None:
-    """Note that the code of a finished job still runs, and later that it has ended."""
+    """Record in a finished job that its code still runs, and later that the code has ended."""
     if capture_key is None or not LEFT.has(capture_key):
         return
     store.note_left(job, runs=True)

@@ -84,7 +84,7 @@ class Waits(Struct):
     """Monotonic time up to which the seconds are counted."""
 
     def change(self, by: int, *, is_client: bool) -> None:
-        """Note that a question was asked (1) or answered (-1)."""
+        """Record that a question was asked (`by` is 1) or answered (-1)."""
         self.count()
         if is_client:
             self.clients += by
@@ -135,7 +135,7 @@ class Call(Struct, eq=False):
     principal: Principal = OPEN
     requests: ClientRequests | None = None
     home: ClientRequests | None = None
-    """Requests of its session, even if the client cannot be asked. None without a session."""
+    """Requests of its session, even if the client cannot be asked. None if there is no session."""
     environment: Mapping[str, str] | None = None
     """Environment of the client's process. None if the client has the environment of this process."""
     round: ClientRounds | None = None

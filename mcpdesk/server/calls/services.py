@@ -78,13 +78,13 @@ class Services:
         self.watch: CallWatch | None = None
         """Observer of all calls, or None. It is set only if a collector is configured."""
         self.mark = ""
-        """Id of this replica in the ids of jobs and rounds. Empty without replicas."""
+        """Id of this replica in the ids of jobs and rounds. Empty if there are no replicas."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
-        """Function that returns the stored jobs of a server that replicas share. None without replicas."""
+        """Function that returns the shared job records of a server. None if there are no replicas."""
         self.shared_rounds: EngineRounds | None = None
-        """Rounds that the replicas have answered. None without replicas."""
+        """Rounds that the replicas have answered. None if there are no replicas."""
         self.shared_ends: SharedEnds | None = None
-        """Store for the ends of jobs, which are written before they take effect. None without replicas."""
+        """Store for the outcomes of jobs, which all replicas share. None if there are no replicas."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
         """Called with True if the code of an ended call still runs, and with False when it has ended."""
         self.starts = starts or CallStarts()

@@ -82,7 +82,7 @@ class Subscriptions:
         self._subscribers: dict[int, Subscriber] = {}
         self._closed = asyncio.Event()
         self.relay: Callable[[str, Mapping[str, Any]], object] | None = None
-        """Function that sends notifications to the other replicas. None without replicas."""
+        """Function that sends notifications to the other replicas. None if there are no replicas."""
 
     def __len__(self) -> int:
         return len(self._subscribers)

@@ -323,7 +323,7 @@ class ToolCalls:
         hosted = self._server.hosted
         if hosted is None or hosted.own_loops is None:
             return tool.handler(arguments, context)
-        from mcpdesk.server.calls.loop_context import invoke  # not needed at the start
+        from mcpdesk.server.calls.loop_context import invoke  # imported late
 
         return invoke(
             self._server, tool.is_folder_code, lambda inner: tool.handler(arguments, inner), context

@@ -65,7 +65,7 @@ class ThreadedCall:
             awaited.cancel()
 
     def leave(self) -> None:
-        """Note that the call has ended, although its function may still run. Call it on the loop."""
+        """Record that the call has ended, although its function may still run. Call it on the loop."""
         with self._lock:
             self._is_left = self._capture_key is not None and self.has_begun and not self._is_over
         if self._is_left and self._capture_key is not None:

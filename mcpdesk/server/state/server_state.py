@@ -195,7 +195,7 @@ class ServerState:
         self.plans, self.plan = plans, last
 
     def join(self, session: str, *, is_read: bool = True) -> None:
-        """Note a conversation of a session that other processes may have served before.
+        """Record a conversation of a session that other processes may have served before.
 
         `is_read` is True if the plan of the session was already read.
         """
@@ -235,8 +235,9 @@ class ServerState:
         return [(next((key for key, plan in plans.items() if plan == last), ""), last)]
 
     def leave(self, session: str) -> None:
-        """Note the end of a conversation. After the last one, the session leaves plan mode; its plan
-        is kept.
+        """Record the end of a conversation. After its last conversation, a session leaves plan mode.
+
+        The plan is kept.
         """
         count = self._sessions.pop(session, 1)
         if count > 1:
