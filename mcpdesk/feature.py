@@ -46,9 +46,9 @@ class BuiltinTool(NamedTuple):
     """A tool that a server folder may enable by name."""
 
     module: str
-    """Module that defines it, by a function with the tool's name."""
+    """Module that defines the tool, as a function with the tool's name."""
     libraries: Mapping[str, str] = MappingProxyType({})
-    """Libraries of the extra `tools` that it needs: modules with their packages."""
+    """Libraries of the extra `tools` that the tool needs: modules with their packages."""
 
 
 class FolderSource(NamedTuple):
@@ -85,7 +85,7 @@ class ServedCore(NamedTuple):
     state_dir: str
     """State folder, if it is not the default one."""
     environment: Mapping[str, str]
-    """Environment of programs that it starts."""
+    """Environment of programs that the core starts."""
 
 
 class MenuLine(NamedTuple):

@@ -459,6 +459,6 @@ def _plain(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
 
 
 def _marked(short: str, name: str, longest: int) -> str:
-    """Return the name with a hash of its original, so that it is always the same."""
+    """Return the name with a hash of its original, so that the result is always the same."""
     mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
     return f"{short[: longest - _DIGEST - 1]}_{mark}"

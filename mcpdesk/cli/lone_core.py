@@ -49,7 +49,7 @@ def run(
     with ExitStack() as last, capture_output(host, "wire") as claimed:
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)
-        # Entered here, because tools may still print after the core has ended.
+        # The printer ends last, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))
         # The default event loop: importing uvloop takes longer than it saves.
         moved = core_thread.run(core.serve(client_state, printer), host.turns.new_loop)

@@ -191,7 +191,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     _require_free_addresses(plan)
     with ExitStack() as last, capture_output(host, "serve"), kept_in(host.state_dir, host.operator):
         host.load()
-        # Entered here, because tools may still print after the core has ended.
+        # The printer ends last, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))
         core = ServedCore(host.settings, host.operator, host.chosen_state, host.services.environment())
         pages = [

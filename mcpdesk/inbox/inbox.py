@@ -69,7 +69,7 @@ class Inbox:
         """Id of this replica, which begins the origins of its questions. Empty if there are no replicas."""
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
-        """Questions that wait at other replicas, by their numbers here."""
+        """Questions that wait at other replicas, by their numbers in this inbox."""
         self._ended: deque[Question] = deque(maxlen=keep_ended)
         self._snapshot: tuple[Question, ...] = ()
         self._listeners: list[Listener] = []
@@ -199,7 +199,7 @@ class Inbox:
         reason: str = "",
         by: str = "",
     ) -> bool:
-        """End a question that waits here, with valid `answers`. Return False if it is no longer waiting."""
+        """End a question of this replica, with valid `answers`. Return False if it is no longer waiting."""
         waiting = self._waiting.pop(id, None)
         if waiting is None:
             return False

@@ -42,7 +42,7 @@ class CallFolders:
         self._most, self._most_bytes = most, most_bytes
         self._lock = Lock()
         self._sizes: dict[Path, int | None] | None = None
-        """Bytes of each folder, oldest first. None while it is in use. Read from disk at the first call."""
+        """Bytes of each folder, oldest first. None while a folder is in use. Read at the first call."""
 
     def begin(self) -> Path:
         """Create a folder that is in use until `end`, and remove old ones. Raises: OSError."""

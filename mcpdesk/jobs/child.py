@@ -113,7 +113,7 @@ class ProgramGuard:
         self._apply_changes()
 
     def _apply_changes(self) -> None:
-        """Report changes to the guard. If another thread holds the lock, it reports them when it is done."""
+        """Report changes to the guard. If another thread holds the lock, that thread reports them."""
         while self._changes and self._lock.acquire(blocking=False):
             try:
                 while self._changes:
@@ -201,7 +201,7 @@ async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, 
         try:
             return await KeptChild.start(argv, folder, environment)
         except ConnectionError:
-            pass  # the guard was killed or cannot run here; the program is found by its mark
+            pass  # the guard was killed or cannot run; the mark identifies the program
     return OwnChild(argv, folder, environment)
 
 
@@ -210,9 +210,9 @@ class KeptChild:
 
     def __init__(self, control: socket.socket, outputs: dict[Stream, IO[bytes]]) -> None:
         self.pid = self.keeper = 0
-        """Number of its process, and of the keeper, which adopts its orphans."""
+        """Process numbers of the program and of its keeper."""
         self.is_empty = False
-        """True if it and all its descendants have certainly ended."""
+        """True if the program and all its descendants have certainly ended."""
         self.outputs = outputs
         self.code: int | None = None
         """Exit code, negative for a signal. None while it runs."""

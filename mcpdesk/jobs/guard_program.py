@@ -36,7 +36,7 @@ SET_DUMPABLE, SET_CHILD_SUBREAPER = 4, 36
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 """Signals meant for the core, which decides what to end. When the core ends, the pipe or socket closes."""
 RESTORED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals ignored here or by Python, which are reset to their defaults for a program."""
+"""Signals that the guard or Python ignores. They are reset to their defaults for a started program."""
 
 
 def read_groups(lines: Iterable[bytes]) -> set[int]:

@@ -75,24 +75,24 @@ class Job(TaskView, eq=False, kw_only=True):
     feed: CallFeed | None = None
     """Output of an asynchronous call. None for a task."""
     started: float | None = None
-    """Time at which a call began to run. None while it is queued."""
+    """Time at which a call began to run. None while the call is queued."""
     exit_code: int | None = None
     files: tuple[ProducedFile, ...] = ()
-    """Files that a call produced, known once it is over."""
+    """Files that a call produced. Empty until the call is over."""
     session: str = ""
     """Mark of the HTTP session of a call. A client that knows the session's id may list the call."""
     fence: int = 1
     """Counter that increases each time another replica takes over the job."""
     request: bytes = b""
-    """Data needed to run it again on another replica. Empty if it is not repeated."""
+    """Data needed to run the job again on another replica. Empty if the job is not repeated."""
     asked: bytes = b""
     """Encoded questions of a task to its client, for requests that reach another replica."""
     is_ending: bool = False
-    """True while its end is being written. Nothing else can end it then."""
+    """True while the end of the job is being written. Nothing else can end the job then."""
     is_left: bool = False
-    """True while its code still runs in this process, although its work was cancelled."""
+    """True while the job's code still runs in this process, although the work was cancelled."""
     is_lost: bool = False
-    """True if another replica has taken it over. It no longer changes here, and does not end here."""
+    """True if another replica has taken over the job. This process no longer changes or ends the job."""
     listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @property
@@ -104,7 +104,7 @@ class Job(TaskView, eq=False, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """True if nothing can end it any longer."""
+        """True if the job is over, about to end, or taken over by another replica."""
         return self.is_over or self.is_ending or self.is_lost
 
     @property

@@ -116,7 +116,7 @@ FILES_KEPT = 100
 
 
 class Output:
-    """All output of one program. Large output goes to a new file in `folder`. None creates no file.
+    """All output of one program. Large output goes to a new file in `folder`, unless it is None.
 
     With `file` all output goes to that file, and only the most recent part stays in memory.
     """

@@ -215,7 +215,7 @@ class ProgramEnd:
     duration_s: float
     timed_out: bool = False
     stopped: bool = False
-    """True if it was ended on request."""
+    """True if the program was ended on request."""
     left_over: int = 0
     """Number of processes that the program left running, and that were ended."""
 
@@ -278,7 +278,7 @@ class Process:
         With `low_priority` the program gets only spare processor time.
         """
         self.pid = 0
-        """Number of its process, group and session. 0 until it runs."""
+        """Number of the program's process, group and session. 0 until the program runs."""
         self._begun = begun
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output

@@ -32,11 +32,11 @@ class ProcessRow(NamedTuple):
     parent: int
     session: int
     born: float
-    """Start time by the system's clock, which distinguishes it from a later process with the same number."""
+    """Start time by the system's clock. It distinguishes processes that have the same number."""
     is_zombie: bool
-    """True if it has ended but was not reaped yet."""
+    """True if the process has ended but was not reaped yet."""
     is_ending: bool
-    """True if it is a zombie or about to become one."""
+    """True if the process is a zombie or about to become one."""
     cpu_s: float
     """Seconds of processor time, including its ended children."""
     memory: int

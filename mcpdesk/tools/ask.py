@@ -110,7 +110,7 @@ LABEL_LIMIT = 200
 def pages_from(text: str) -> tuple[Page, ...]:
     """Return the pages in a JSON text: a list of questions, or an object with the list as `questions`.
 
-    Raises: HandlerError with the path of the invalid value and what is allowed there.
+    Raises: HandlerError with the path of the invalid value and a description of the allowed values.
     """
     try:
         value = codec.decode(text.encode())

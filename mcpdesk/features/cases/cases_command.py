@@ -179,7 +179,7 @@ class _Report:
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.output_fd = 1
-        """Descriptor for results. Differs from 1 while hosted code could write there."""
+        """Descriptor for results. It differs from 1 while hosted code could write to descriptor 1."""
         self.transport = ""
         """Current transport, if there are several."""
         self.junit = list[JUnitCase]()

@@ -110,7 +110,7 @@ class ClientFinding(NamedTuple):
         return self.claim.effect.format(feature=self.fact.feature)
 
     def finding(self) -> Finding:
-        """Convert it to a general finding."""
+        """Return the claim as a general finding."""
         item = self.fact.item
         message = f"{self.fact.text}; {self.claim.client}: {self.effect}"
         subject = f"{item.kind} {item.name}" if item else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DashboardEntry(ExtraRoutes):
-    """Dashboard of one listener, if its core has one. The first request of a browser creates it."""
+    """Dashboard of one listener, if its core has one. It is created at the first request of a browser."""
 
     front_line = "A browser gets the dashboard here."
 

@@ -65,7 +65,7 @@ class ApiBody(Struct, frozen=True):
 
 
 class ApiKey(Struct, frozen=True):
-    """A way to authenticate at a service."""
+    """Method of authentication at a service."""
 
     name: str
     """Name of the security scheme in the document."""
@@ -79,7 +79,7 @@ class Operation(Struct, frozen=True):
     """One operation of a service."""
 
     id: str
-    """The `operationId`, or method and path without one."""
+    """The `operationId`, or method and path if it is missing."""
     method: str
     path: str
     tag: str = ""

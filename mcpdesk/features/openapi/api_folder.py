@@ -67,7 +67,7 @@ class ToolParameter(Struct, frozen=True):
     default: str = ""
     """Default as a Python literal. Empty for None."""
     value: str = ""
-    """Expression to send, if it is not the parameter itself."""
+    """Expression whose value is sent. Empty to send the parameter itself."""
 
 
 def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:

@@ -57,7 +57,7 @@ class Hint(Struct, frozen=True):
 
     @property
     def is_forward(self) -> bool:
-        """True if it is the name of a class that is not complete yet."""
+        """True if the hint is the name of a class that is not complete yet."""
         return self.text.startswith('"')
 
     @property
@@ -375,7 +375,7 @@ def snake(name: str, otherwise: str) -> str:
 
 
 def unique(name: str, used_names: set[str], longest: int = 80) -> str:
-    """Return the name, with a number if it is in use."""
+    """Return the name, with a number appended if it is in use."""
     wanted, count = name if len(name) <= longest else name[:longest].rstrip("_"), 1
     while wanted in used_names:
         count += 1

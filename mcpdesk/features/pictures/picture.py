@@ -369,7 +369,7 @@ class _Drawing:
     number: int = 0
     """Number of the picture in the terminal. 0 if the terminal does not store it."""
     sent: str = ""
-    """Messages that send it to the terminal."""
+    """Messages that send the picture to the terminal."""
 
 
 class PictureView(Widget):

@@ -91,7 +91,7 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """In entries that start this program by a command for which `is_dead` is true, use `command` instead.
+    """Replace the command of each entry that starts this program, if `is_dead` returns True for it.
 
     The rest of an entry is unchanged, so that `unwrapped` still finds what `wrapped` inserted.
     """

@@ -174,7 +174,7 @@ def _wait_for_screens(listener: socket, recording: Recording, reports: int, word
 
 @contextmanager
 def _registered(state: Path, tap: RunningTap) -> Iterator[None]:
-    """Register a tap while it runs. The tap also runs if that fails."""
+    """Register a tap while it runs. A failed registration does not end the tap."""
     path = _folder(state) / f"{tap.pid}.json"
     draft = path.with_suffix(".draft")
     handle = -1

@@ -114,7 +114,7 @@ def _without_tap(ours: Sequence[str], body: _Body) -> str:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """In entries that start this program by a command for which `is_dead` is true, use `command` instead."""
+    """Replace the command of each entry that starts this program, if `is_dead` returns True for it."""
     changed, left = list[str](), dict[str, str]()
     for name, server in _servers(text):
         own: Any = server.get("command")

@@ -207,7 +207,7 @@ def _resource() -> Resource:
 
 
 class _Ids(IdGenerator):
-    """Gives a span the id that was chosen, and passed on, when it began."""
+    """Gives a span the id that was chosen, and passed on, when the call began."""
 
     def __init__(self) -> None:
         self.trace_id = self.span_id = 0
@@ -490,7 +490,7 @@ class Durations:
 
 
 def metric_of(figure: Figure, began: int, now: int) -> Metric | None:
-    """Return the OTLP form of a metric of `/metrics`, with its name there.
+    """Return the OTLP form of a metric of `/metrics`, with the same name.
 
     None for a metric without values, and for a summary, which OTLP no longer supports.
     """

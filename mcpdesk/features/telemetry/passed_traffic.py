@@ -47,7 +47,7 @@ class _Waiting(Struct):
 
     asked: AskedQuestion
     of: _PassedCall | None
-    """Request that it was sent with, if known."""
+    """Request during which the question was sent, if known."""
 
 
 class PassedExchange(WatchedExchange):

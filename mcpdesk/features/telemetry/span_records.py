@@ -43,14 +43,14 @@ class CallRecord(Struct, gc=False, frozen=True):
     started: int
     ended: int
     began: int = 0
-    """Time when its handler began. 0 if there is no handler."""
+    """Time when the handler of the request began. 0 if there is no handler."""
     handled: int = 0
     phases: Phases | None = None
     outcome: OutcomeKind = OutcomeKind.OK
     code: int = 0
     """JSON-RPC error code."""
     is_cut_off: bool = False
-    """True if it ended without an answer, because its caller cancelled it or left."""
+    """True if the request ended without an answer, because its caller cancelled it or disconnected."""
     status: int = 0
     """HTTP status, if an upstream server answered with nothing else."""
     is_outgoing: bool = False
@@ -58,7 +58,7 @@ class CallRecord(Struct, gc=False, frozen=True):
 
     @property
     def spans(self) -> int:
-        """Number of spans created from it."""
+        """Number of spans that are created from the record."""
         return (1 + (self.began > 0)) * self.span.is_sampled
 
 
@@ -101,4 +101,4 @@ class Delivery(NamedTuple):
     """Signal: `traces` or `metrics`."""
     spans: int
     reason: str
-    """Reason why the collector did not accept it. Empty if it did."""
+    """Reason why the collector did not accept the batch. Empty if it did."""

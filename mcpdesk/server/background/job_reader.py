@@ -81,7 +81,7 @@ class JobReader:
 
     @property
     def is_complete(self) -> bool:
-        """True if `news` has returned the end of the job, or if no more changes can arrive here."""
+        """True if `news` has returned the end of the job, or if this process receives no more changes."""
         return self._job.is_lost or (self._job.is_over and self._last_state == state_of(self._job))
 
     def news(self) -> list[JSONObject]:

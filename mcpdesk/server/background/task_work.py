@@ -223,7 +223,7 @@ class TaskOutlet:
 
     @contextmanager
     def through(self, outlet: Outlet) -> Iterator[None]:
-        """Use the stream of a request while the request waits for the result, if it accepts messages."""
+        """Use the stream of a request that waits for the result, if the stream accepts messages."""
         if not outlet.may_send:
             yield
             return

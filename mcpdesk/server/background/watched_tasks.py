@@ -1,4 +1,4 @@
-"""Tasks that a listener watches. They may run here or on another replica."""
+"""Tasks that a listener watches. They may run in this process or on another replica."""
 
 from __future__ import annotations
 

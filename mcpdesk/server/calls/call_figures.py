@@ -32,7 +32,7 @@ class OutcomeKind(IntEnum):
     TIMEOUT = 3
     INVALID_ARGUMENTS = 4
     REFUSED = 5
-    """The call may not run now: because of a policy, plan mode or a missing approval, or the server stops."""
+    """The call may not run now. The reason is a policy, plan mode, a missing approval or a server stop."""
     CANCELLED = 6
 
 

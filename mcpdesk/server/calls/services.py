@@ -86,7 +86,7 @@ class Services:
         self.shared_ends: SharedEnds | None = None
         """Store for the outcomes of jobs, which all replicas share. None if there are no replicas."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
-        """Called with True if the code of an ended call still runs, and with False when it has ended."""
+        """Called with True if the code of an ended call still runs, and with False when that code ends."""
         self.starts = starts or CallStarts()
         self._round_keys = round_keys
 

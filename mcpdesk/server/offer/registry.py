@@ -171,7 +171,7 @@ class Registry(Generic[T]):
 class Selection(Registry[T]):
     """Some items of `whole`, selected by name, in the same order. It follows all changes of `whole`.
 
-    Offering or hiding an item here applies to the whole registry.
+    `offer` and `withdraw` apply to the whole registry.
     """
 
     def __init__(self, registry: Registry[T], names: Iterable[str] = ()) -> None:
@@ -198,7 +198,7 @@ class Selection(Registry[T]):
         raise TypeError(f"a selection can only contain {self.kind}s of its registry")
 
     def offer(self, name: str) -> bool:
-        """Offer a known item from now on, here only if it is selected. Raises: LookupError."""
+        """Offer a known item from now on. Only selected items appear here. Raises: LookupError."""
         return self._registry.offer(name)
 
     def withdraw(self, name: str) -> bool:

@@ -232,7 +232,7 @@ def uri_of(number: int) -> str:
 
 
 def fired_data(callback: Callback) -> dict[str, Any]:
-    """Return the data sent to the client that set a callback when it fires."""
+    """Return the data that is sent when a callback fires, to the client that set the callback."""
     return {
         "callback_id": callback.id,
         "message": callback.message,

@@ -168,7 +168,7 @@ class ServerState:
         self.plans: Mapping[str, Plan] = {}
         """Current or last plan of each session. The keys are those of `Call.session`."""
         self._sessions: dict[str, int] = {}
-        """Number of conversations here, for each session that may have a plan."""
+        """Number of conversations in this process, for each session that may have a plan."""
         self._unread: set[str] = set()
         """Sessions whose plan was not read yet. Another process may have stored one."""
         self.broken_skills: Mapping[str, str] = {}
@@ -206,16 +206,16 @@ class ServerState:
         self._sessions[session] = self._sessions.get(session, 0) + 1
 
     def serves(self, session: str) -> bool:
-        """Return True if a session that may have a plan has a conversation here."""
+        """Return True if a session that may have a plan has a conversation in this process."""
         return session in self._sessions
 
     @property
     def is_settled(self) -> bool:
-        """True if the plans of all sessions here were read."""
+        """True if the plans of all sessions in this process were read."""
         return not self._unread
 
     async def settle(self) -> None:
-        """Read the plans of sessions that continue here. Raises: StorageError."""
+        """Read the plans of sessions that continue in this process. Raises: StorageError."""
         joined = set(self._unread)
         if await self.look_for_state():
             await recall(self)
@@ -224,7 +224,7 @@ class ServerState:
 
     @property
     def shown_plans(self) -> list[tuple[str, Plan]]:
-        """Return the active plans of the sessions here, newest first. Without one, the last plan.
+        """Return the active plans of sessions in this process, newest first, or else the last plan.
 
         May be called on any thread.
         """
@@ -408,7 +408,7 @@ class ServerState:
         await recall(self)
 
     def isolate(self) -> None:
-        """Run the folder's code on separate loops from now on, because it blocks."""
+        """Run the folder's code on separate loops from now on, because the code blocks the core's loop."""
         from mcpdesk.server.calls.own_loops import OwnLoops
 
         if self.own_loops is None:
@@ -494,7 +494,7 @@ async def end_plan(state: ServerState, session: str) -> None:
 
 
 async def remember_programs(state: ServerState, core: CoreMark) -> None:
-    """Store the programs here for the other replicas. Raises: StorageError."""
+    """Store the programs of this replica for the other replicas. Raises: StorageError."""
     from mcpdesk.storage import facts
 
     records = [
