@@ -133,7 +133,7 @@ class ExchangeCopy(NamedTuple):
 
 
 class CaseRecorder(NamedTuple):
-    """Format in which recorded calls are test cases of their servers."""
+    """Format for writing recorded calls as test cases of their servers."""
 
     menu: MenuLine
     menu_of_one: MenuLine

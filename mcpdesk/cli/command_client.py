@@ -272,7 +272,7 @@ class CommandClient:
     def _wait(self, future: Future[T], timeout_s: float, progress: _ProgressLines | None) -> T:
         """Wait for the result. In the meantime ask the questions of tools, and print progress.
 
-        Raises: TimeoutError when the time limit expires, which excludes the time spent on answers.
+        Raises: TimeoutError after `timeout_s`, not counting the time that the person needs for answers.
         """
         end = time.monotonic() + timeout_s
         while True:

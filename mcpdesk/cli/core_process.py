@@ -44,7 +44,7 @@ SIGNALS = {
     "SIGHUP": "the terminal was closed",
     "SIGBREAK": "interrupted (Ctrl+Break)",
 }
-"""Reason for termination by the name of a signal."""
+"""Reasons for termination, by name of the signal."""
 CLIENT_LEFT = "the client has left"
 PARENT_DIED = "the program that started it has ended"
 PARENT_POLL_MS = 1000

@@ -113,7 +113,7 @@ def _refuse_input(variable: InputVariable) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Split a command line into words, without a prompt, `mcpdesk` and `desk` before its targets."""
+    """Split a command line into words. A prompt, `mcpdesk` and `desk` before the targets are dropped."""
     try:
         words = shlex.split(text)
     except ValueError as error:

@@ -35,7 +35,10 @@ EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 
 
 class ProducedFile(Struct, frozen=True):
-    """One file. `name` is unique in its job: the path inside the folder, or else the file name."""
+    """One file. `name` is unique in its job.
+
+    It is the path relative to the first root, or the file name if the file is outside that root.
+    """
 
     name: str
     path: Path

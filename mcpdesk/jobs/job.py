@@ -212,7 +212,7 @@ class JobStore:
         size: int = 0,
         feed: CallFeed | None = None,
     ) -> Job:
-        """Add a working job with an unguessable id; at most `most` jobs of a server are kept.
+        """Add a working job with an unguessable id. A server may have at most `most` jobs.
 
         `size` is the number of bytes that the work holds while it runs. With `feed` the job is an
         asynchronous call: the oldest finished calls are deleted to make room for it. Raises: NoRoom.

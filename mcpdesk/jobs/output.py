@@ -56,7 +56,7 @@ class Excerpt:
 
     @property
     def head(self) -> bytes:
-        """Bytes kept from the start; all bytes if none were omitted."""
+        """Bytes kept from the start. All bytes if none were omitted."""
         return bytes(self._head)
 
     def add(self, data: bytes) -> None:
@@ -110,7 +110,7 @@ Stream = Literal["stdout", "stderr"]
 FILE_BYTES = 1 << 30
 """Maximum size of an output file, so that a runaway program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
-"""Bytes kept in memory, in total and at the end, of output that can be read from a file."""
+"""Bytes kept in memory, in total and of the end, if a file contains all output."""
 FILES_KEPT = 100
 """Maximum number of output files in a folder; a new file replaces the oldest."""
 
@@ -198,12 +198,12 @@ class Output:
             self._listener = listener
 
     def text(self, most: int | None = None) -> str:
-        """Return both streams in order of arrival; at most `most` characters."""
+        """Return both streams in order of arrival, with at most `most` characters."""
         with self._lock:
             return self._all.text(self._hint, most)
 
     def stream(self, stream: Stream, most: int | None = None) -> str:
-        """Return one stream; at most `most` characters."""
+        """Return one stream, with at most `most` characters."""
         with self._lock:
             return self._streams[stream].text("" if most is None else self._hint, most)
 
@@ -217,7 +217,7 @@ class Output:
             return self._all.end(limit)
 
     def read(self, start: int, limit: int) -> bytes:
-        """Return up to `limit` bytes of the file from byte `start` on; less if the file is shorter.
+        """Return up to `limit` bytes of the file from byte `start` on, or less if the file is shorter.
 
         Raises: OSError if the file cannot be read.
         """

@@ -116,7 +116,7 @@ class Program:
         return Piece(text, end, has_more, is_last=is_over and not has_more)
 
     def unread(self, start: int, most: int) -> Piece:
-        """Return all output from byte `start` on; only both ends if it has more than `most` characters.
+        """Return all output from byte `start` on, or only both ends if it has more than `most` characters.
 
         Raises: OSError if the file cannot be read.
         """

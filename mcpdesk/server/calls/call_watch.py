@@ -1,4 +1,4 @@
-"""Questions of handlers to clients and to people, as an observer of calls receives them."""
+"""Questions of handlers to clients and people, in the form that observers of calls receive."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class LoopContext(Context):
         return await self._on_core(self._context.elicit_url(message, url, key))
 
     async def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Notify the client that the purpose of a link is fulfilled."""
+        """Notify the client that the action behind a link is complete."""
         await self._on_core(self._context.complete_elicitation(answer))
 
     async def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:

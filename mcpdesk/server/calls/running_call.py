@@ -41,7 +41,7 @@ PIPES = {
 
 
 class ClientRounds(Protocol):
-    """Rounds or task of a call, as far as the call uses them."""
+    """Part of a round or task that its call uses."""
 
     on_task: Callable[[], None] | None
     """Function that turns the operation into a task. None if that is impossible or already done."""
@@ -128,7 +128,7 @@ class Call(Struct, eq=False):
     started: float = field(default_factory=time.monotonic)
     began: float = 0.0
     handled: float = 0.0
-    """Times when the handler began and ended, by the clock of `started`."""
+    """Times when the handler began and ended, on the same clock as `started`."""
     waits: Waits | None = None
     """Time for which the call waited for answers. None if it has not waited."""
     opening: Mapping[str, str] | None = None

@@ -101,7 +101,7 @@ class SyncContext(CallContext):
         return self._thread.wait_for(lambda: self._context.elicit_url(message, url, key))
 
     def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Notify the client that the purpose of a link is fulfilled."""
+        """Notify the client that the action behind a link is complete."""
         self._thread.wait_for(lambda: self._context.complete_elicitation(answer))
 
     def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:

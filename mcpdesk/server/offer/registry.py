@@ -17,7 +17,7 @@ _OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
 
 
 class Item(Struct, frozen=True, eq=False, kw_only=True):
-    """Definition of an item. Two items are equal if their content and the fingerprint of their code are."""
+    """Definition of an item. Items are equal if their content and code fingerprint are equal."""
 
     title: str = ""
     description: str = ""

@@ -41,7 +41,7 @@ class Limits(Struct, frozen=True):
     in_flight: int = 1024
     """Maximum number of running requests on one connection or session."""
     large_bytes: int = 256 << 20
-    """Maximum total size in bytes of the large requests on pipes and sockets that are running."""
+    """Maximum total size in bytes of the large requests that run at one time on pipes and sockets."""
     subscriptions: int = 1000
     """Maximum number of resources to which a connection, session or listen stream may subscribe."""
 
