@@ -51,7 +51,7 @@ class AttachPoint:
             meeting_socket.withdraw()
         for each in [*screens, *([meeting_socket.listener] if meeting_socket else [])]:
             with suppress(OSError):
-                each.shutdown(SHUT_RDWR)  # wakes a thread that waits for it
+                each.shutdown(SHUT_RDWR)  # wakes the thread that waits for this socket
         if meeting_socket is not None:
             meeting_socket.listener.close()
 

@@ -341,7 +341,7 @@ def running_core(folder: Path, reach: Reach) -> socket | None:
         return pump.connect_and_greet(folder_name, reach.mode, greeting)
     except pump.RefusedByDesk as refused:
         raise DeskUserError(str(refused).removeprefix(pump.REFUSAL.decode())) from None
-    except OSError:  # others can write to the sockets' folder; `stdio` hosts the folder itself then, too
+    except OSError:  # other users can write to the sockets' folder; `stdio` also hosts the folder itself
         return None
 
 

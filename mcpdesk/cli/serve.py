@@ -245,7 +245,7 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
                 following = asyncio.create_task(printer.keep_following())
                 await asked.wait()
                 printer.print(f"{ending.reason}: finishing running calls")
-                is_interrupted = ending.reason == SIGNALS["SIGINT"]  # by a person, who would have to wait
+                is_interrupted = ending.reason == SIGNALS["SIGINT"]  # a person is waiting for the end
                 await _await_balancers(host, 0 if is_interrupted else lame_duck_s)
                 if left := await _drain(host):
                     printer.print(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")

@@ -1,8 +1,8 @@
 """Inbox of questions that wait for a person. Every question ends exactly once.
 
 The inbox owns the states of a question. By design it does not depend on the askers or on the delivery of
-answers. Everything except `questions()`, `version` and the numbers of viewers is used on the loop that waits
-for the answers.
+answers. Everything except `questions()`, `version`, `audience` and `audience_elsewhere` is used on the loop
+that waits for the answers.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class _ServedObject:
     def _serve(self) -> None:
         try:
             asyncio.run(self._until_stopped())
-        except BaseException as error:  # of the object's own code; the waiting thread reports it
+        except BaseException as error:  # raised by the object's code; the waiting thread reports it
             self._error = error
         finally:
             self._is_settled.set()

@@ -42,7 +42,7 @@ class Remark(NamedTuple):
 
 
 def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
-    """Return a JUnit report with a case for each item and other subject, which fails on errors."""
+    """Return a JUnit report with a case for each item and each other subject. Errors fail their case."""
     subjects = dict.fromkeys([*(f"{item.kind} {item.name}" for item in items), *(r.subject for r in remarks)])
     cases = list[JUnitCase]()
     for subject in subjects:

@@ -34,7 +34,7 @@ from mcpdesk.hosting.folder.module_items import dashed
 
 SERVICE = "service"
 LONGEST_CALLED = 57
-"""Maximum length of the names of a server and a tool together, which known clients set."""
+"""Maximum total length of a server's name and a tool's name. Known clients set this limit."""
 MOST_FIELDS = 20
 """Maximum number of body members that become separate parameters."""
 LONGEST_TITLE = 60

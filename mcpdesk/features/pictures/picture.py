@@ -148,7 +148,7 @@ def _opened(data: bytes) -> Iterator[Image]:
         raise PictureError(f"drawing needs pillow, which is not installed: {INSTALL}") from None
 
     Image.MAX_IMAGE_PIXELS = None  # `examine` checks the size before anything is decoded
-    warnings.filterwarnings("ignore", module=r"PIL\.")  # about invalid metadata
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # warnings about metadata
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             yield image

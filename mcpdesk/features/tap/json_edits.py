@@ -223,7 +223,7 @@ def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
         for name, server in _members(plain, start).items() if plain[start] == "{" else ():
             if isinstance(server.value, dict):
                 members = _members(plain, server.start)
-                if "command" in members and isinstance(members["command"].value, dict):  # older Zed
+                if "command" in members and isinstance(members["command"].value, dict):  # Zed, older versions
                     nested = _members(plain, members["command"].start)
                     path = {"command": nested["path"]} if "path" in nested else {}
                     members = path | {key: nested[key] for key in ("args",) if key in nested}

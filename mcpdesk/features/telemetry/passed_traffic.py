@@ -189,7 +189,7 @@ class PassedTraffic(ExchangeWatch):
             revision if revision in BY_NAME else OTHER,
             info.transport,
             given.get(SESSION, ""),
-            replace(span, handler_id=span.span_id),  # no handler here: questions are children of the call
+            replace(span, handler_id=span.span_id),  # no handler: questions are children of the call
             time_ns(),
             0,
             outcome=OutcomeKind.CANCELLED,
