@@ -1,4 +1,4 @@
-"""Access rules of a server: which callers it admits, and the answers to others."""
+"""Access rules of a server: which callers it admits, and its OAuth metadata and challenges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class Access(Struct, frozen=True, eq=False):
-    """Access rules of one server. Tools may require more."""
+    """Access rules of one server. Single tools may have further requirements."""
 
     requires_token: bool = False
     verifier: Verifier | None = None
@@ -26,7 +26,7 @@ class Access(Struct, frozen=True, eq=False):
     authorization_servers: tuple[str, ...] = ()
     scopes_supported: tuple[str, ...] = ()
     resource: str = ""
-    """URI of this server as a resource; empty to use the requested URL."""
+    """URI of this server as a protected resource. Empty to use the requested URL."""
 
     @property
     def is_asked(self) -> bool:
@@ -34,8 +34,9 @@ class Access(Struct, frozen=True, eq=False):
         return self.requires_token or self.verifier is not None
 
     def recognize(self, token: str | None) -> Principal | None:
-        """Return the principal of a token that was verified before and is admitted; None if the token must be
-        verified.
+        """Return the principal of a token that was verified before.
+
+        None if the token must be verified by `verify`, or lacks a required scope.
         """
         principal = self.verifier.recognize(token) if self.verifier is not None else None
         return principal if principal is not None and self.scopes <= principal.scopes else None
@@ -56,7 +57,7 @@ class Access(Struct, frozen=True, eq=False):
         return self.scopes <= principal.scopes
 
     def metadata(self, url: str, name: str) -> dict[str, Any]:
-        """Return the protected resource metadata; `url` is the requested one. Source: RFC 9728."""
+        """Return the protected resource metadata. `url` is the requested URL. Source: RFC 9728."""
         document: dict[str, Any] = {
             "resource": self.resource or url,
             "authorization_servers": list(self.authorization_servers),

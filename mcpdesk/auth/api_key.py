@@ -1,7 +1,4 @@
-"""API key of a desk: created once, stored in a file that only its owner can read.
-
-It is compared in constant time.
-"""
+"""API key of a desk. It is created once and stored in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -21,13 +18,14 @@ log = logging.getLogger(__name__)
 def is_due(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
     """Return True if callers must send the key.
 
-    They must if a key was configured, and on TCP if a tool can run programs. `no_auth` overrides both.
+    The key is required if one was configured, or if a tool can run programs and the server listens on TCP.
+    With `no_auth`, it is never required.
     """
     return not no_auth and (configured or (runs_programs and over_tcp))
 
 
 def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
-    """Return the key stored in the folder `state`, or create one.
+    """Return the key stored in the folder `state`. If there is none, create one.
 
     If the folder cannot be written, the key is valid only for the lifetime of the process.
     """
@@ -48,7 +46,7 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the stored key; empty if it does not exist, or if other users could have read it."""
+    """Return the stored key. Empty if it does not exist, or if other users could have read it."""
     try:
         with path.open(encoding="ascii") as file:
             status = os.fstat(file.fileno())
@@ -61,7 +59,7 @@ def _read(path: Path) -> str:
 
 
 def _store(path: Path, key: str) -> str:
-    """Write the key and return the stored one, because another process may have been first."""
+    """Write the key and return it. If another process has stored a key first, return that key."""
     data = f"{key}\n".encode()
     try:
         private_files.write(path, data, replaces=False)

@@ -1,7 +1,8 @@
 """Origin and Host checks of HTTP requests, made before any key is checked.
 
-The threat is a web page in the user's own browser: `Origin` identifies the page that calls, `Host` reveals a
-name that was made to resolve to this machine (DNS rebinding). Source: spec 2025-11-25, transports, security.
+The threat is a web page in the user's own browser. `Origin` identifies the page that sends the request.
+`Host` reveals a host name that an attacker made resolve to this machine (DNS rebinding). Source: spec
+2025-11-25, transports, security.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def check_origin(
     bound: str = "127.0.0.1",
     port: int = 0,
 ) -> bool:
-    """Return True if a request with this Origin header may be served. Programs send none; `null` is rejected.
+    """Return True if a request with this Origin header may be served.
 
-    Only pages of this server and of allowed origins may call; another port of this machine is another origin.
+    None is accepted, because programs send no Origin. `null` is rejected. Only pages of this server and of
+    allowed origins may send requests. Another port of this machine is another origin.
     `host` is the Host header of the request, which `check_host` has accepted. `bound` and `port` are the
     address the server listens on; port 0 means a Unix socket.
     """
@@ -78,7 +80,7 @@ def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.
     if _is_local(authority.name) or _listed(authority, allowed):
         return True
     if is_loopback(bound) or not bound:
-        # 127.0.0.2 is reached by its number; no name may resolve to it.
+        # A request to a server on 127.0.0.2 must name this number, because a name may be rebound.
         return _is_address(authority.name) and authority.name == _bare(bound)
     return _is_address(authority.name) or authority.name in {_bare(bound), socket.gethostname().lower()}
 
@@ -123,6 +125,6 @@ def _is_address(name: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """Return a name in lower case; an IPv6 literal without brackets, in its shortest form."""
+    """Return a host name in lower case. An IPv6 literal has no brackets, and its shortest form."""
     name = name.lower().removeprefix("[").removesuffix("]")
     return ipaddress.ip_address(name).compressed if ":" in name and _is_address(name) else name

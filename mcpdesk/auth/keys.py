@@ -1,8 +1,8 @@
 """Keys that verify tokens. Each key is prepared once and allows only certain algorithms.
 
 A shared secret is used for HMAC only, and a public key is never used for HMAC. A token therefore cannot
-choose how it is verified. A `KeySource` loads the keys of one location, which may change while the server
-runs, and reloads them in time. Source: RFC 7517, 7518, RFC 8725 (3.1, 3.2).
+choose how it is verified. A `KeySource` loads keys from a file or URL, and reloads them, because they may
+change while the server runs. Source: RFC 7517, 7518, RFC 8725 (3.1, 3.2).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Key(Struct, frozen=True, eq=False):
 
 
 class KeySet:
-    """Keys of one location. `complaints` list rejected keys with reasons."""
+    """Keys of one source. `complaints` has a reason for each rejected key."""
 
     def __init__(self, keys: Iterable[Key], complaints: Sequence[str] = ()) -> None:
         self.keys = tuple(keys)
@@ -72,9 +72,9 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
 
 
 def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> KeySet:
-    """Return the keys of a JWK set. `with_secrets` accepts shared secrets, too; not for public locations.
+    """Return the keys of a JWK set. Unusable keys are left out. Raises: ValueError for an invalid set.
 
-    Unusable keys are left out. Raises: ValueError for an invalid JWK set.
+    With `with_secrets`, shared secrets are accepted, too. A public JWK set must not contain any.
     """
     try:
         members = orjson.loads(document)["keys"]
@@ -169,12 +169,12 @@ class RefreshPace(Struct, frozen=True):
     fresh_s: float
     """Maximum age of keys that are used without reloading."""
     pause_s: float
-    """Minimum time between two attempts for the same reason, which is the age of the keys or an unknown
+    """Minimum time between two loads for the same reason. The reasons are the age of the keys, and an unknown
     key."""
     trusted_s: float = float("inf")
     """Maximum time since the last successful load for which keys remain valid."""
     waits: bool = False
-    """True if a token waits while keys that are not fresh are reloaded."""
+    """True to verify a token only after keys that are not fresh were reloaded."""
 
 
 CONSTANT = RefreshPace(fresh_s=float("inf"), pause_s=float("inf"))
@@ -183,9 +183,9 @@ URL = RefreshPace(fresh_s=600.0, pause_s=30.0, trusted_s=86_400.0)
 
 
 class KeySource:
-    """Keys of one location, loaded by one request at a time.
+    """Keys of one location. Only one load runs at a time.
 
-    `told` receives error messages, each once until it changes.
+    `on_problem` receives error messages. A message that repeats the previous one is left out.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class KeySource:
         return self._keys if self._clock() - self._confirmed <= self._pace.fresh_s else None
 
     async def find(self, algorithm: str, identifier: str | None) -> Sequence[Check]:
-        """Return the checks for a token; an unknown key causes a reload. Raises: KeysMissing."""
+        """Return the checks for a token. Reload if the key is unknown. Raises: KeysMissing."""
         now = self._clock()
         if self._keys is None or now - self._confirmed > self._pace.fresh_s:
             refreshing = self._refresh(now)
@@ -232,10 +232,10 @@ class KeySource:
         return self._keys
 
     def _seek(self, came: float) -> asyncio.Task[None] | None:
-        """Reload because a token that came at `came` names an unknown key; None if it is too early to retry.
+        """Start to reload, because a token that arrived at time `came` names an unknown key.
 
-        Keys that were loaded before the token came may be outdated, even if they were loaded recently.
-        Constant keys are never reloaded.
+        Return None if it is too early to reload. Keys that were loaded before the token arrived may be
+        outdated, even if they were loaded recently. Constant keys are never reloaded.
         """
         has_answered = self._confirmed >= self._tried
         if has_answered and self._confirmed < came and came - self._sought > self._pace.pause_s:
@@ -244,7 +244,7 @@ class KeySource:
         return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
-        """Return the running or a new attempt; None if the last one was too recent."""
+        """Return the task of the running load, or of a new one. None if the last load was too recent."""
         if self._refresh_aio is not None:
             return self._refresh_aio
         if now - self._tried < self._pace.pause_s:

@@ -1,7 +1,6 @@
-"""The operator's credential, and the browsers that signed in with it.
+"""Credential of the operator, and sessions of browsers that signed in with it.
 
-Callers do not have this credential. With the key of a caller one can call tools, but neither answer questions
-nor see traffic.
+Callers have other keys, with which they can call tools, but can neither answer questions nor see traffic.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from mcpdesk.auth.principal import matches
 OPERATOR_HEADER = "X-Operator-Key"
 """Header in which a program sends the operator's key."""
 FOLDER = "operator"
-"""Folder in the state folder with one file per process, which contains the credential of that process."""
+"""Folder in the state folder. For each process, it has a file with the credential of that process."""
 CREDENTIAL_BYTES = 24
 SESSION_S = 24 * 3600.0
-"""Lifetime of a sign-in."""
+"""Lifetime of a browser session in seconds."""
 LINK_S = 600.0
-"""Lifetime of the word of a sign-in link."""
+"""Lifetime of a sign-in link in seconds."""
 MAX_SESSIONS = 200
-"""Sign-ins kept; the oldest are dropped first."""
+"""Maximum browser sessions. The oldest are dropped first."""
 MAX_LINKS = 50
 ATTEMPTS = 5
 """Number of times the file is created if other processes delete it."""
@@ -40,14 +39,14 @@ log = logging.getLogger(__name__)
 
 
 def _random_word(size: int) -> str:
-    """`size` random bytes in hexadecimal, as `secrets` makes them, without its import at every start."""
+    """Return `size` random bytes in hexadecimal. Importing `secrets` would delay each start."""
     return os.urandom(size).hex()
 
 
 class BrowserSession(Struct, frozen=True):
-    """One sign-in.
+    """Session of one browser.
 
-    Cookie and page key are both needed, because browsers send a cookie to every port of a host.
+    A request needs both the cookie and the page key, because browsers send a cookie to every port of a host.
     """
 
     cookie: str
@@ -61,23 +60,23 @@ class Operator:
     """Credential of one process. Thread-safe."""
 
     def __init__(self, configured: str = "", clock: Callable[[], float] = time.time) -> None:
-        """Create an operator; without a configured credential, a random one is generated."""
+        """Create an operator. If no credential is configured, a random one is generated."""
         self.is_configured = bool(configured)
         self.credential = configured or _random_word(CREDENTIAL_BYTES)
         self.file: Path | None = None
-        """Path of the credential's file, or None without one."""
+        """Path of the file with the credential, or None if it is not in a file."""
         self._clock = clock
         self._lock = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}
         self._links: dict[str, float] = {}
-        """Unused words of sign-in links, with their expiry."""
+        """Expiry of each unused sign-in link, by its word."""
 
     def matches(self, given: str | None) -> bool:
         """Return True if the given text is the credential, in constant time."""
         return matches(given, self.credential)
 
     def link_word(self) -> str:
-        """Return a word that signs in one browser, once, within `LINK_S`."""
+        """Return a one-time word for a link that signs in one browser. It expires after `LINK_S`."""
         word = _random_word(CREDENTIAL_BYTES)
         with self._lock:
             self._links[word] = self._clock() + LINK_S
@@ -98,7 +97,7 @@ class Operator:
         return session
 
     def find(self, cookie: str, page_key: str) -> BrowserSession | None:
-        """Return the session with this cookie and this page key; None if it does not exist or expired."""
+        """Return the session with this cookie and page key. None if it does not exist or has expired."""
         session = self._sessions.get(cookie)
         is_valid = session is not None and matches(page_key, session.page_key) and self.is_valid(session)
         return session if is_valid else None
@@ -108,7 +107,7 @@ class Operator:
         return self._clock()
 
     def is_valid(self, session: BrowserSession) -> bool:
-        """Return True if a session was neither ended nor expired."""
+        """Return True if a session has neither been signed out nor expired."""
         return session.cookie in self._sessions and self._clock() <= session.until
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
@@ -131,7 +130,7 @@ class Operator:
             self._sessions.pop(session.cookie, None)
 
     def revoke_all(self) -> int:
-        """End all sessions and void all unused links; return the number of sessions that were ended."""
+        """End all sessions, and invalidate all unused links. Return the number of sessions that ended."""
         with self._lock:
             ended = sum(self._clock() <= each.until for each in self._sessions.values())
             self._sessions.clear()
@@ -145,9 +144,9 @@ class Operator:
 
 @contextmanager
 def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
-    """Store a random credential in a file that only this user can read while the block runs.
+    """While the block runs, store a random credential in a file that only this user can read.
 
-    Yields the path of the file; None for a configured credential, or if the file cannot be written.
+    Yields the path of the file. None for a configured credential, or if the file cannot be written.
     """
     if operator.is_configured:
         yield None
@@ -170,9 +169,9 @@ def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
 
 
 def _created(path: Path, credential: str) -> int:
-    """Write and hold the file, and return its descriptor. Raises: OSError.
+    """Write the file, and mark it as in use by `private_files.hold`. Return its descriptor. Raises: OSError.
 
-    Another process that starts now may delete the file before it is held.
+    Another process that starts now may delete the file before it is marked. It is then created again.
     """
     for _ in range(ATTEMPTS):
         path.unlink(missing_ok=True)

@@ -27,15 +27,16 @@ class Principal(Struct, frozen=True):
     expires: float | None = None
     """Unix time in seconds at which the token expires."""
     refused: str = ""
-    """Reason why the caller's token is not valid, such as `it has expired`. Empty for a valid token, and
-    without a token.
+    """Reason why the caller's token is not valid, such as `it has expired`.
+
+    Empty for a valid token, and for a caller without a token.
     """
     identity: str = ""
-    """Identifies the caller as owner of sessions, tasks and states. Empty for an anonymous caller."""
+    """Identifies the caller as the owner of sessions, tasks and states. Empty for an anonymous caller."""
 
     @property
     def title(self) -> str:
-        """Display text: `key`, `token of ada`; empty for an anonymous caller."""
+        """Display text, such as `key` or `token of ada`. Empty for an anonymous caller."""
         return f"token of {self.name or '?'}" if self.kind == "token" else self.name
 
     def has_expired(self, now: float) -> bool:
@@ -49,9 +50,9 @@ KEY = Principal("key", "key")
 """Caller with the API key. All holders of the key are the same principal."""
 
 LOOK_S = 60.0
-"""Maximum seconds between two looks at the clock.
+"""Maximum seconds between two checks of the clock.
 
-One timer for the whole time would be wrong, because timers stop while the machine sleeps, and clocks are
+A single timer until the expiry could fire late, because timers stop while the machine sleeps, and clocks are
 adjusted.
 """
 

@@ -114,7 +114,7 @@ def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> f
 
 
 def _fingerprint(claims: Mapping[str, Any]) -> str:
-    """Return an identity for claims without one; it is stable for the lifetime of the token."""
+    """Return an identity for claims without a subject. It is the same for each use of the token."""
     try:
         return digest(claims)
     except TypeError:
@@ -141,9 +141,9 @@ class TokenTerms(Struct, frozen=True):
 
     algorithms: frozenset[str]
     issuer: str = ""
-    """Required issuer; empty to accept any."""
+    """Required issuer. Empty to accept any."""
     audiences: frozenset[str] = frozenset()
-    """Accepted audiences, of which the token must name one; empty to accept any."""
+    """Accepted audiences, of which the token must name one. Empty to accept any."""
     leeway_s: float = 0.0
     realm: str = ""
     """Namespace of the principals. With it, the same subject is a different principal at each server."""
@@ -152,8 +152,9 @@ class TokenTerms(Struct, frozen=True):
 
 
 class _Read(Struct, frozen=True):
-    """A token that was valid once: its parsed form, its period of validity, and the keys that may have signed
-    it.
+    """Cached result of verifying a token.
+
+    `checks` verify its signature with the keys that may have signed it. `keys` is the key set of that time.
     """
 
     token: Token
@@ -176,7 +177,7 @@ class Verifier:
     def recognize(self, text: str | None) -> Principal | None:
         """Return the principal of a token that was parsed before, after checking signature and time again.
 
-        None if the token is unknown or something about it has changed; `verify` finds the reason.
+        None if the token is unknown or not valid, or the keys must be reloaded. `verify` determines which.
         """
         read = self._read.get(text) if text is not None else None
         if read is None or read.keys is None or read.keys is not self._source.fresh():

@@ -7,16 +7,16 @@ from typing import Any
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 LARGE = 64 << 10
-"""An answer of at least so many bytes must be reserved in the budget of unread answers."""
+"""Size in bytes from which on an answer must be reserved in the budget of unread answers."""
 _DEPTH = 6
 """Maximum number of nesting levels examined. Texts of results are at most five deep."""
 
 
 def estimated_size(result: JSONObject) -> int:
-    """Return the number of characters of the texts in a result: nearly its size in bytes, without encoding
-    it.
+    """Return the number of characters in the texts of a result, which is close to its encoded size in bytes.
 
-    Other data and deeper data is not counted, because an answer is measured again when it is encoded.
+    Values other than texts, and texts below `_DEPTH`, are not counted. The answer is measured exactly when it
+    is encoded.
     """
     content = result.get("content")
     if type(content) is list and len(content) == 1 and "structuredContent" not in result:

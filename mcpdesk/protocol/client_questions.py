@@ -74,7 +74,7 @@ def declares_tasks(terms: Terms) -> bool:
 
 
 def declares(terms: Terms, needed: JSONObject) -> bool:
-    """Return True if the client declared the capability that a question needs, and its revision has it."""
+    """Return True if the client declared the capability `needed` by a question, and the revision has it."""
     return all(_declares(terms, name, frozenset(parts)) for name, parts in needed.items())
 
 
@@ -86,11 +86,11 @@ def _declares(terms: Terms, name: str, parts: frozenset[str]) -> bool:
     if name == "elicitation":
         if not terms.revision.has_elicitation:
             return False
-        # Without a mode it means forms. Revisions without modes allow forms whatever else is declared.
+        # An empty `elicitation` means forms. In revisions without modes, its members have no meaning.
         has = has & _MODES if terms.revision.has_elicitation_modes else frozenset()
         return parts <= (has or frozenset({"form"}))
     if name == "sampling" and parts and not terms.revision.has_sampling_tools:
-        # Contexts could be requested before a capability for them existed.
+        # In these revisions, `context` may be requested, although no capability for it exists.
         return "tools" not in parts
     return parts <= has
 
@@ -103,7 +103,7 @@ _KEPT: dict[str, frozenset[str]] = {
     "boolean": _NAMING,
     "array": _NAMING | {"minItems", "maxItems", "items"},
 }
-"""Keywords that a client knows, by type of a field; others are removed."""
+"""Schema keywords that clients support, by type of a field. Other keywords are removed."""
 _WORDS: dict[str, Callable[[Any], str]] = {
     "pattern": lambda pattern: f"Must match the pattern {pattern}.",
     "exclusiveMinimum": lambda bound: f"Must be more than {bound}.",
@@ -119,15 +119,14 @@ _HIDDEN: dict[str, tuple[frozenset[str], Callable[[Any], bool]]] = {
     "integer": (frozenset({"multipleOf"}), lambda value: _is_number(value)),
     "array": (frozenset({"uniqueItems"}), lambda value: value is True),
 }
-"""By type of a field: the constraints that forms cannot express, and a check of the value of such a
-constraint.
-"""
+"""Constraints that forms cannot express, by type of a field: keywords, and a check of a keyword's value."""
 _INCLUSIVE: dict[str, tuple[str, Callable[[float], int], Callable[[list[float]], float]]] = {
     "exclusiveMinimum": ("minimum", lambda bound: math.floor(bound) + 1, max),
     "exclusiveMaximum": ("maximum", lambda bound: math.ceil(bound) - 1, min),
 }
-"""By exclusive bound: the inclusive keyword that replaces it for integers, its value, and which of several is
-stricter.
+"""Replacement of each exclusive bound of an integer.
+
+The inclusive keyword, the function that converts the bound, and the function that returns the stricter bound.
 """
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 _WORD = re.compile(r"(?<=[a-z])([A-Z])")
@@ -140,7 +139,7 @@ _SECRET = re.compile(
 def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
     """Return the schema of a form as a revision expresses it. References into `$defs` are replaced.
 
-    Constraints that forms cannot express are in the descriptions of the fields; see `strict_schema`.
+    Constraints that forms cannot express are added to the descriptions of the fields. See `strict_schema`.
 
     Raises: ValueError that names the field that is not a primitive, asks for a secret, or cannot be expressed
     in the revision.
@@ -283,10 +282,10 @@ ACTIONS = ("accept", "decline", "cancel")
 
 
 def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozenset[str]) -> Any:
-    """Return action and content of a client's answer; the content has requested fields only.
+    """Return the action and the content of a client's answer. Fields that were not requested are left out.
 
-    `unfit` returns why the content does not match the schema, or an empty string; None if no content is
-    expected. Raises: ValueError for an invalid answer.
+    `unfit` returns the reason why the content does not match the schema, or an empty string. It is None if no
+    content is expected. Raises: ValueError for an invalid answer.
     """
     if not isinstance(result, dict) or result.get("action") not in ACTIONS:
         raise ValueError(f"an answer needs an action: {', '.join(ACTIONS)}")

@@ -15,7 +15,7 @@ def decode(data: bytes | memoryview) -> Any:
     """Parse one frame.
 
     Raises: RemoteProtocolError (-32700) if it is not UTF-8 JSON of at most 1,024 levels, or (-32600) if an
-    object repeats a key: another program that reads the frame may use the other value.
+    object repeats a key, because another program that reads the frame may use the other value.
     """
     try:
         message = orjson.loads(data)
@@ -23,7 +23,7 @@ def decode(data: bytes | memoryview) -> Any:
         raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}") from None
     try:
         plain = orjson.dumps(message)
-    except TypeError:  # more levels than the encoder writes
+    except TypeError:  # nested more deeply than the encoder allows
         plain = None
     # Most clients write JSON as our encoder does. An equal encoding cannot contain a repeated key.
     if plain != data and _may_repeat_keys(data, message, plain):
@@ -43,8 +43,8 @@ def repeats_key(data: bytes) -> bool:
 def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None) -> bool:
     """Return False if a frame certainly repeats no key.
 
-    A frame without repeated keys has one colon for each key, and the colons in the message's texts. `plain`,
-    our own encoding of the message, has just as many.
+    If no key is repeated, the number of colons in the frame is the number of keys plus the number of colons
+    in texts. `plain`, our own encoding of the message, has the same number.
     """
     raw = bytes(data)
     colons = _count_colons(message) if plain is None else plain.count(b":")
@@ -57,7 +57,7 @@ def has_escaped_colon(data: bytes) -> bool:
 
 
 def _count_colons(message: Any) -> int:
-    """Return the number of colons in the encoding of a value: one per key, and those in its texts."""
+    """Return the number of colons in the encoding of a value: one for each key, and the colons in texts."""
     count, values = 0, [message]
     while values:
         value = values.pop()
@@ -100,7 +100,7 @@ def encode(message: Any) -> bytes:
 
 
 def encode_part(value: Any) -> bytes:
-    """Serialise a value that is put into a frame at once, and so need not be copied.
+    """Serialise a value without the copy that `encode` makes. The caller must insert it into a frame at once.
 
     Raises: LocalProtocolError (-32603) for values that JSON cannot represent.
     """
@@ -169,7 +169,7 @@ def error_object(error: ProtocolError) -> JSONObject:
 
 
 def error_response(identifier: Id | None, error: ProtocolError) -> bytes:
-    """Serialise an error response, without `id` if that of the request could not be read."""
+    """Serialise an error response. `identifier` is None if the id of the request could not be read."""
     message: JSONObject = {"jsonrpc": "2.0"}
     if identifier is not None:
         message["id"] = identifier

@@ -1,8 +1,9 @@
 """Resumable streams: numbered events that are kept for a time and sent again after a reconnect.
 
 An event id is `<stream>:<number>`. Streams are numbered within their session. If several replicas serve a
-session, an id has a third part, with which any replica can continue the stream. If the stream answers a call,
-this part names the call: `<stream>:<number>:<call>`. Otherwise it has the client's position on the event bus.
+session, an id has a third part, the mark, with which any replica can continue the stream. If the stream
+answers a call, the mark names the call: `<stream>:<number>:<call>`. Otherwise it is the client's position on
+the event bus.
 Source: MCP basic/transports of 2025-11-25.
 """
 
@@ -19,17 +20,15 @@ from mcpdesk.protocol.jsonrpc import Id
 
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
-"""Maximum bytes of events kept per session for clients that reconnect; the oldest are dropped first."""
+"""Maximum bytes of events kept per session for clients that reconnect. The oldest are dropped first."""
 SHARES = 64
-"""Limit of all sessions together, as a multiple of `KEPT_BYTES`."""
+"""Maximum bytes of the events of all sessions together, as a multiple of `KEPT_BYTES`."""
 PRIMED = "2025-11-25"
 """Revision whose clients understand an event that has only an id."""
 LONGEST_MARK = 200
-"""Maximum length of the call's name in an event id; a call with a longer one is not named."""
+"""Maximum length of a call's mark. A call with a longer mark has none."""
 POSITION_MARK = "h"
-"""First character of the third part in ids of a stream that answers no call. Marks of calls begin with other
-characters.
-"""
+"""First character of a mark with a position on the event bus. Marks of calls begin with other characters."""
 _POSITION = re.compile(rf"{POSITION_MARK}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
 _ID = re.compile(r"(\d{1,9}):(\d{1,9})(?::([\w=-]{0,200}))?")
 
@@ -58,9 +57,9 @@ class BusPosition(NamedTuple):
     """Position of one replica on the event bus."""
 
     last: str
-    """Id of the latest event of other replicas, `<milliseconds>-<number>`."""
+    """Id of the latest event that the replica received, `<milliseconds>-<number>`."""
     sent: int
-    """Number of events that the replica itself had sent."""
+    """Number of events that the replica had sent itself."""
     replica: str
 
     @property
@@ -70,7 +69,7 @@ class BusPosition(NamedTuple):
 
 
 def parse_event_id(event_id: str) -> EventPosition | None:
-    """Parse an event id; None if it does not have our format."""
+    """Parse an event id. None if it does not have our format."""
     match = _ID.fullmatch(event_id)
     return EventPosition(int(match[1]), int(match[2]), match[3]) if match else None
 
@@ -81,7 +80,7 @@ def position_of(piece: bytes) -> EventPosition | None:
 
 
 def call_mark(identifier: Id | None) -> str:
-    """Return the id of a request as written in event ids; empty without an id, or if it is too long."""
+    """Return the mark of a call, which encodes its request id. Empty without an id, or if it is too long."""
     if isinstance(identifier, str):
         encoded = "s" + urlsafe_b64encode(identifier.encode("utf-8", "surrogatepass")).decode()
     else:
@@ -90,7 +89,7 @@ def call_mark(identifier: Id | None) -> str:
 
 
 def marked_call(mark: str) -> Id | None:
-    """Return the request id in the mark of an event id, or None without one."""
+    """Return the request id in the mark of a call, or None if the mark has none."""
     try:
         if mark.startswith("s"):
             return urlsafe_b64decode(mark[1:]).decode("utf-8", "surrogatepass")
@@ -128,12 +127,12 @@ class Resumable(Protocol[T]):
     def attach(self, live: T, disconnect: Callable[[], object], after: int | None) -> None:
         """Send events on this connection from now on, beginning after event `after`.
 
-        `disconnect` is called when the connection should end: the stream is complete, closed for now, or
-        carried by another connection.
+        `disconnect` is called when the connection should end, because the stream is complete, closed for now,
+        or carried by another connection.
         """
 
     def detach(self, live: T) -> None:
-        """Note that a connection has ended. Another one may already have replaced it."""
+        """Handle the end of a connection. Do nothing if another one has already replaced it."""
 
 
 class ResumableStream(Generic[C]):
@@ -167,7 +166,7 @@ class ResumableStream(Generic[C]):
         self.events: list[tuple[int, bytes]] = []
         self._store = store
         self._disconnect: Callable[[], object] | None = None
-        """Ends the connection that carries the stream, or None without one."""
+        """Ends the connection that carries the stream. None if no connection does."""
         self._mark = mark
         self._sent = 0
 
@@ -199,8 +198,8 @@ class ResumableStream(Generic[C]):
     ) -> None:
         """Send events on this connection, beginning after event `after`, or with those that were never sent.
 
-        `disconnect` is called when the connection should end: the stream is complete, closed for now, or
-        carried by another connection.
+        `disconnect` is called when the connection should end, because the stream is complete, closed for now,
+        or carried by another connection.
         """
         self.release()
         start = self._sent if after is None else after
@@ -222,18 +221,18 @@ class ResumableStream(Generic[C]):
         return numbered(self.number, number, mark, message)
 
     def detach(self, live: C) -> None:
-        """Note that a connection has ended. Another one may already have replaced it."""
+        """Handle the end of a connection. Do nothing if another one has already replaced it."""
         if self.live is live:
             self.live = self._disconnect = None
             self.archive()
 
     def archive(self) -> None:
-        """Write the kept events to the archive, where other replicas find them if this one has ended."""
+        """Write the kept events to the archive, from which other replicas can read them."""
         if self._store.archive is not None:
             self._store.archive(self)
 
     def release(self) -> None:
-        """End the connection; the stream stays open."""
+        """End the connection. The stream remains open."""
         disconnect, self.live, self._disconnect = self._disconnect, None, None
         if disconnect is not None:
             disconnect()
@@ -248,7 +247,7 @@ class ResumableStream(Generic[C]):
 
 
 class SharedEventBudget:
-    """Bytes of events that all sessions keep together. The store that was idle longest is trimmed first."""
+    """Limit of the bytes that all sessions keep. The store that was idle longest is trimmed first."""
 
     def __init__(self, most_bytes: int) -> None:
         self.size = 0
@@ -256,7 +255,7 @@ class SharedEventBudget:
         self._stores: OrderedDict[EventStore[Any], None] = OrderedDict()
 
     def put(self, store: EventStore[Any], size: int) -> None:
-        """Count another event of a store. Its newest event is kept whatever its size."""
+        """Count another event of a store. The newest event of this store is kept whatever its size."""
         self.size += size
         self._stores[store] = None
         self._stores.move_to_end(store)
@@ -283,7 +282,7 @@ class EventStore(Generic[C]):
     def __init__(
         self, most_bytes: int, most_events: int, event_budget: SharedEventBudget, first: int = 0
     ) -> None:
-        """`first` is the number of the first stream; lower ones belong to processes that have ended."""
+        """`first` is the number of the first stream. Lower numbers belong to processes that have ended."""
         self.primes = False
         self.archive: Callable[[ResumableStream[C]], object] | None = None
         """Schedules a write of a stream's events for other replicas, or None if no other replica serves
@@ -312,7 +311,7 @@ class EventStore(Generic[C]):
         return sum(stream.is_connected for stream in list(self._streams.values()))
 
     def open(self, mark: str | None = None) -> ResumableStream[C]:
-        """Open a new stream; `mark` identifies the call that it answers."""
+        """Open a new stream. `mark` identifies the call that the stream answers."""
         stream = ResumableStream[C](self, self._opened, mark)
         self._streams[self._opened] = stream
         self._opened += 1
@@ -335,7 +334,7 @@ class EventStore(Generic[C]):
         return [stream.number for stream in self._streams.values() if stream.archived >= 0]
 
     def leave(self) -> None:
-        """Archive all kept and future events, because this process ends and others continue the session."""
+        """Archive all kept and future events, because this process ends and another continues the session."""
         self.is_leaving = True
         for stream in list(self._streams.values()):
             if stream.events:

@@ -1,4 +1,4 @@
-"""Incremental framers for lines and event streams: bytes in any split go in, complete frames come out."""
+"""Incremental framers for lines and event streams. They take bytes of any length and return whole frames."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ DEFAULT_LIMIT = 16 << 20
 
 
 class LineFramer:
-    """Splits a byte stream into newline-delimited frames; blank lines are skipped.
+    """Splits a byte stream into newline-delimited frames. Blank lines are skipped.
 
-    The pieces of a line are joined once, at its newline.
+    The pieces of a line are joined only once, when its newline arrives.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT, *, keeps_indent: bool = False) -> None:
-        """With `keeps_indent`, leading space is part of a line, as in a text for people."""
+        """With `keeps_indent`, leading white space is not removed. Use it for texts that people read."""
         self.limit = limit
         self._strip = bytes.rstrip if keeps_indent else bytes.strip
         self.dropped = 0
@@ -103,7 +103,7 @@ class EventFramer:
         self.limit = limit
         """Maximum bytes of one event."""
         self.last_id = ""
-        """Id after which the stream can be resumed; empty if it sent none."""
+        """Id of the last event, with which the stream can be resumed. Empty if no event had an id."""
         self.retry_ms: int | None = None
         """Time to wait before resuming, or None if the stream did not set it."""
         self._pieces: list[bytes] = []
@@ -123,13 +123,13 @@ class EventFramer:
     def feed(self, data: bytes) -> list[Event]:
         """Add bytes and return the events they complete.
 
-        Raises: ValueError for an event of more than `limit` bytes; the stream cannot be parsed after that.
+        Raises: ValueError for an event of more than `limit` bytes. The stream cannot be parsed after that.
         """
         if not data:
             return []
         if self._skips_newline:
             data = data.removeprefix(b"\n")
-        # The second half of a pair that was split was removed above, so the next newline ends a line.
+        # If a piece ends with `\r`, a `\n` at the start of the next piece ends no further line.
         self._skips_newline = data.endswith(b"\r")
         *lines, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         events = []

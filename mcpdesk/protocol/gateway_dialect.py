@@ -1,7 +1,7 @@
-"""Gateway dialect: its method names, and how it represents tool results and jobs.
+"""Gateway dialect: method names, tool results and jobs of an older protocol.
 
-The dialect is an older protocol. Its results are MCP results with additional members, so clients of MCP and
-clients of the dialect can both read them.
+Results of the dialect are MCP results with additional members, so clients of MCP and clients of the dialect
+can both read them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REVISION = V2025_06_18
 DISCOVERY_VERSION = "0.1"
 EXECUTION_FAILED = -32000
 MESSAGE_LENGTH = 500
-"""Maximum characters of an error message; its data has the full text."""
+"""Maximum characters of an error message. The error's data has the full text."""
 SYNC, ASYNC = "sync", "async"
 STATUS_METHODS = frozenset({"statusReport", "status/report", "status.report"})
 PROGRESS = "notifications/progress"
@@ -98,8 +98,8 @@ def superset(body: JSONObject, structured: Any) -> JSONObject:
 def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
     """Return standard output, standard error and exit code of a result.
 
-    If the tool is not a program, its text counts as standard output, or as standard error if it failed. The
-    exit code is then 0, or None if it failed.
+    If the tool is not a program, its text is returned as standard output with the exit code 0. If such a tool
+    failed, its text is returned as standard error with the exit code None.
     """
     if is_program(structured):
         return _text(structured.get("stdout")), _text(structured.get("stderr")), structured["exit_code"]
@@ -154,12 +154,12 @@ def places(identifier: str) -> JSONObject:
 
 
 def stored_output(identifier: str) -> JSONObject:
-    """Return members for a result or error with truncated output, with the URL of the full output."""
+    """Return the members that a result or error with truncated output has in addition."""
     return {"truncated": True, "download": places(identifier)["download"]}
 
 
 def output_file(identifier: str) -> str:
-    """Return the URL of a job's output, as its events contain it."""
+    """Return the URL of a job's output in the form that the job's events use."""
     return f"/v1/jobs/{identifier}/download"
 
 

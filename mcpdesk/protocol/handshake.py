@@ -23,7 +23,7 @@ class Phase(Enum):
 
     NEW = "new"
     OPENED = "opened"
-    """`initialize` was answered; `notifications/initialized` is still missing."""
+    """`initialize` was answered, but `notifications/initialized` has not arrived yet."""
     READY = "ready"
 
 
@@ -98,7 +98,7 @@ class Session:
 
     @property
     def chosen_level(self) -> str:
-        """Log level that the client requested; empty if it requested none."""
+        """Log level that the client requested. Empty if it requested none."""
         level = self.terms.log_level
         return "" if level is None or level == DEFAULT_LOG_LEVEL else LOG_LEVELS[level]
 
@@ -131,7 +131,7 @@ class Session:
             self.initialized()
 
     def assume_revision(self, revision: Revision, client: str = "") -> None:
-        """Serve without a handshake, as HTTP allows: the version header names the revision."""
+        """Serve a client without a handshake, as HTTP allows. The revision is that of the version header."""
         self.terms = Terms(revision, client=client, log_level=DEFAULT_LOG_LEVEL)
 
     def set_level(self, level: str) -> None:

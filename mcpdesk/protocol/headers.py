@@ -2,8 +2,8 @@
 
 Source: MCP basic/transports/streamable-http, server/tools.
 
-`Mcp-Method` and `Mcp-Name` repeat what a request is about; `Mcp-Param-*` repeat the tool arguments that a
-schema marks with `x-mcp-header`.
+`Mcp-Method` repeats the method of a request, and `Mcp-Name` the name or URI in its parameters. `Mcp-Param-*`
+repeat the tool arguments that a schema marks with `x-mcp-header`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROUTING_HEADERS = ("mcp-protocol-version", "mcp-method", "mcp-name")
 
 
 def encode_value(value: str) -> str:
-    """Encode a header value: unchanged if it is plain, else Base64 between sentinels."""
+    """Encode a header value. A plain value is unchanged; any other is Base64 between sentinels."""
     plain = all(" " <= char <= "~" for char in value)
     padded = value != value.strip(" \t")
     lookalike = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
@@ -80,7 +80,7 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
 
 
 def routed(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers that match a request whose method or name was changed; their names in lower case."""
+    """Return `headers`, with lower-case names, adapted to a request whose method or name was changed."""
     fitting = {name.lower(): value for name, value in headers.items()}
     if "mcp-method" in fitting:
         fitting["mcp-method"] = message["method"]
@@ -122,11 +122,11 @@ _NUMBER = r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
 _VALUES = frozenset({"enum", "const", "default", "examples"})
 """Keywords that contain values, not schemas."""
 _NAMED = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
-"""Keywords that contain schemas by name; only those of `properties` can be mirrored."""
+"""Keywords that contain schemas by name, but whose schemas cannot be mirrored by headers."""
 
 
 class Mirrored(Struct, frozen=True):
-    """One argument that a header repeats: its path, and the header's name in lower case."""
+    """One argument that a header repeats: the argument's path, and the header's name in lower case."""
 
     path: tuple[str, ...]
     header: str
@@ -148,7 +148,7 @@ def mirrored(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
 def check_parameters(
     annotated: Iterable[Mirrored], arguments: Mapping[str, Any], headers: Mapping[str, str]
 ) -> None:
-    """Compare `Mcp-Param-*` headers with the arguments they repeat; other headers are ignored.
+    """Compare the `Mcp-Param-*` headers with the arguments that they repeat. Other headers are ignored.
 
     Raises: RemoteProtocolError (-32020, HTTP 400) that names the header.
     """

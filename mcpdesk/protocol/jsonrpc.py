@@ -14,7 +14,7 @@ LARGEST_ID = 2**63 - 1
 
 
 class ErrorCode(IntEnum):
-    """Error codes that we send. Source: MCP basic; the last three belong to the stateless era."""
+    """Error codes that we send. The last three belong to the stateless era. Source: MCP basic."""
 
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600
@@ -39,7 +39,7 @@ class MessageKind(Enum):
 
 
 def is_id(value: object) -> TypeGuard[Id]:
-    """Return True for a valid request id: a string or an integer; never a bool, a fraction or null."""
+    """Return True for a valid request id: a string or an integer, but not a bool, a fraction or null."""
     if isinstance(value, str):
         return True
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_ID
@@ -73,7 +73,7 @@ def classify(message: object) -> MessageKind:
 
 
 def readable_id(message: object) -> Id | None:
-    """Return the id to echo in an error about a possibly invalid message; None if it cannot be read."""
+    """Return the id to echo in an error about a possibly invalid message. None if it cannot be read."""
     identifier = message.get("id") if isinstance(message, dict) else None
     return identifier if is_id(identifier) else None
 
@@ -104,7 +104,10 @@ _STATELESS_STATUS: dict[int, int] = _HANDSHAKE_STATUS | {
 
 
 def http_status(error: ProtocolError, stateless: bool) -> int:
-    """Return the HTTP status of an error. Handler errors of the handshake era are sent with status 200."""
+    """Return the HTTP status of an error.
+
+    In the handshake era, errors about a method or its parameters and errors of handlers have the status 200.
+    """
     if isinstance(error, AnswerRefused):
         return 503
     table = _STATELESS_STATUS if stateless else _HANDSHAKE_STATUS

@@ -1,7 +1,7 @@
-"""Unguessable ids that contain the mark of a replica: the one that holds the object with this id.
+"""Unguessable ids that contain the mark of the replica which holds the object.
 
-The mark is in the middle, so that ids differ at both ends. Some objects have numbers instead. The first
-digits of such a number are a hash of the mark.
+The mark is in the middle, so that ids differ at both ends. Some objects have numbers instead of ids. The
+first digits of such a number are a hash of the mark.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from zlib import crc32
 
 MARK_LENGTH = 8
 NUMBERS = 100_000
-"""Maximum count of numbers per replica; further ones look like those of another replica."""
+"""Number of numbers reserved for one replica. Any further number looks like that of another replica."""
 BLOCKS = 900_000
 
 
 def marked(token: str, mark: str) -> str:
-    """Return a random token with a mark inserted; unchanged if the mark is empty."""
+    """Return a random token with a mark inserted. Unchanged if the mark is empty."""
     half = len(token) // 2
     return f"{token[:half]}{mark}{token[half:]}"
 

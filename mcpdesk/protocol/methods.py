@@ -1,4 +1,4 @@
-"""Table of methods: revisions, capability, routing, required parameters.
+"""Table of methods, with their revisions, capability, routing field and required parameters.
 
 Source: MCP basic/transports/streamable-http, schema.
 """
@@ -28,7 +28,7 @@ class Method(Struct, frozen=True):
     name: str
     revisions: frozenset[str]
     capability: str = ""
-    """Server capability that must be advertised; empty for none."""
+    """Capability that a server must declare to support the method. Empty for none."""
     routing_field: str = ""
     """Member of `params` that `Mcp-Name` repeats."""
     is_cacheable: bool = False
@@ -99,7 +99,10 @@ _CALLED = TOOL_CALLS | CALLS | {dotted for dotted, name in _DOTTED.items() if na
 
 
 def is_call(message: Mapping[str, Any]) -> bool:
-    """Return True if a request counts as a call: one of `CALLS`, and not a later round of one."""
+    """Return True if a request counts as a call: it has one of the methods in `CALLS`, and is no later round.
+
+    A later round has `inputResponses` or a `requestState`.
+    """
     if message["method"] not in _CALLED:
         return False
     params = message.get("params")
@@ -107,7 +110,10 @@ def is_call(message: Mapping[str, Any]) -> bool:
 
 
 def canonical(name: str) -> str:
-    """Return the specification's spelling of a method (`tools/list` for `tools.list`); handshake era only."""
+    """Return the specification's spelling of a method: `tools/list` for `tools.list`.
+
+    Other spellings are accepted in the handshake era only.
+    """
     return _ALIASES.get(name, name)
 
 

@@ -1,4 +1,4 @@
-"""Replies to a peer: the answer to a frame, and messages about a request that is being answered."""
+"""Types of the answer to a frame, and the interface for messages about a request that is being answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from mcpdesk.protocol.phases import Phases
 
 Reply: TypeAlias = tuple[int, bytes | None, Phases | None]
-"""HTTP status (ignored on pipes), body (None for no answer), and phases of the time taken, if known."""
+"""HTTP status (ignored on pipes), body (None for no answer), and durations of the phases, if known."""
 Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
 """An immediate reply, or a coroutine that returns it."""
 
@@ -20,7 +20,7 @@ class Outlet(Protocol):
 
     @property
     def may_send(self) -> bool:
-        """True if messages reach the peer. Some peers accept a single answer only."""
+        """True if messages reach the peer. False if the peer accepts only the answer."""
 
     @property
     def must_drain(self) -> bool:
@@ -42,10 +42,10 @@ class Outlet(Protocol):
         """Send a keep-alive without a message, if the transport supports it."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Close the connection of a stream that its client can resume; return False if that is impossible."""
+        """Close the connection of a stream that its client can resume. Return False if that is impossible."""
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Write half of an answer and break the connection; return False if only its owner can end it."""
+        """Write half of an answer and break the connection. Return False if that is impossible."""
 
 
 class NullOutlet:
@@ -58,20 +58,20 @@ class NullOutlet:
         """Drop the message."""
 
     async def drain(self) -> None:
-        """Return at once: nothing is queued."""
+        """Return at once, because nothing is queued."""
 
     async def reserve(self, size: int) -> None:
-        """Return at once: nothing is held for a peer."""
+        """Return at once, because no answers are held for a peer."""
 
     def keep_alive(self) -> None:
-        """Do nothing, without a connection."""
+        """Do nothing, because there is no connection."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Return False, without a stream to close."""
+        """Return False, because there is no stream."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Return False, without a connection to break."""
+        """Return False, because there is no connection."""
         return False
 
 

@@ -1,8 +1,8 @@
 """Matching of texts against the regular expressions of JSON Schemas, with a bound on time.
 
-Schemas come from servers, documents and authors, and texts from callers. Both may be hostile. Small patterns
-are matched in linear time against texts of any length. Larger patterns have a lower limit on the length of a
-text. A pattern with look-around or back references also has a limit on steps.
+Schemas come from servers, documents and authors, and texts come from callers. Both may be hostile. Small
+patterns are matched in linear time against texts of any length. The larger a pattern is, the shorter a text
+must be. For a pattern with look-around or back references, the number of steps is limited, too.
 
 jsonschema_rs is imported when the first pattern is compiled.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 MAX_BACKTRACKS = 10_000
-"""Maximum steps back in one text."""
+"""Maximum backtracking steps in one text."""
 MAX_BACKTRACKING_PATTERN = 1_000
 """Maximum characters of a pattern with look-around or back references."""
 MAX_PATTERN_BYTES = 4 << 20
@@ -30,7 +30,7 @@ MOST_COMPILED = 64
 MAX_COST = 1_200_000
 """Maximum cost of all texts of one value. One unit is about a microsecond, for the worst pattern and text."""
 TEXT_COST = 2
-"""Cost of a text besides that of its characters."""
+"""Cost of each text in addition to the cost of its characters."""
 
 
 class Tier(NamedTuple):

@@ -26,7 +26,7 @@ class RequestState(Struct, frozen=True):
     """Content of one token."""
 
     round: str
-    """Id of the parked handler that waits for the token. The handler may have ended."""
+    """Id of the parked (suspended) handler that waits for the token. The handler may have ended."""
     binding: str
     """Digest of the operation, and of the principal to which the token belongs."""
     expires: float
@@ -38,7 +38,7 @@ class RequestState(Struct, frozen=True):
 
 
 def digest(value: Any) -> str:
-    """Return a short fingerprint of a JSON value; the order of keys does not matter."""
+    """Return a short fingerprint of a JSON value. The order of keys does not matter."""
     import hashlib  # takes 0.3 ms, and most servers never need it
 
     return hashlib.sha256(orjson.dumps(value, option=_SORTED)).hexdigest()[:32]
@@ -60,7 +60,7 @@ def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> R
     """Return the state in a token.
 
     The token must have been sealed with one of the secrets for the operation `bound`, and not have expired at
-    `now`. Raises: RemoteProtocolError (-32602), the same for every fault.
+    `now`. Raises: RemoteProtocolError (-32602) with the same message for every fault.
     """
     import hmac
 
@@ -79,7 +79,7 @@ def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> R
 
 
 def round_of(token: object) -> str:
-    """Return the parked handler in a token, without verifying the token; empty if it has none."""
+    """Return the id of the parked handler in a token that is not verified. Empty for an invalid token."""
     packed = token.split(".")[1:2] if isinstance(token, str) else []
     try:
         return msgspec.json.decode(urlsafe_b64decode(packed[0]), type=RequestState).round if packed else ""

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr, replace
 
 
 class Era(Enum):
-    """Era of the protocol: decides when version and capabilities are agreed."""
+    """Era of the protocol, which determines when version and capabilities are agreed."""
 
     HANDSHAKE = "handshake"
     """Version and capabilities are agreed once, in `initialize`."""
@@ -25,7 +25,7 @@ Structured = Literal["none", "object", "any"]
 
 
 class Revision(Struct, frozen=True):
-    """One published revision. Names are opaque: compare for equality, order by position in `REVISIONS`."""
+    """One published revision. The order of revisions is their position in `REVISIONS`, not their name."""
 
     name: str
     era: Era
@@ -53,10 +53,10 @@ class Revision(Struct, frozen=True):
     has_boolean_schemas: bool = False
     """True if a property of a tool's schema may be `true` or `false` instead of an object."""
     has_core_tasks: bool = False
-    """Tasks as part of the protocol. In later revisions they are an extension."""
+    """True if tasks are part of the protocol itself. In later revisions they are an extension."""
 
     is_stateless: bool = False
-    """True if requests have no session. Stored, because it is read several times per request."""
+    """True if requests have no session. An attribute, because it is read several times per request."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "is_stateless", self.era is Era.STATELESS)
@@ -148,7 +148,7 @@ may have any additional members.
 
 
 def negotiate(offered: str) -> Revision:
-    """Return the revision for a handshake: the offered one if it is served, else our newest of that era.
+    """Return the revision for a handshake: the offered one if it is served, else `LATEST_HANDSHAKE`.
 
     Source: spec 2025-11-25, lifecycle.
     """

@@ -14,15 +14,15 @@ from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SERVER_KEY
 
 WRAPPED = "result"
-"""Member that contains output which is not an object; the SDKs use the same name."""
+"""Member that wraps a tool's output if the output is not an object. The SDKs use the same name."""
 LIST_TTL_MS = 0
-"""Lists may change whenever a file is saved: a client may cache them but should ask again."""
+"""Lifetime of a cached list. Zero, because a list may change whenever a file is saved."""
 
 
 def result(method: str, body: JSONObject, revision: Revision, server: JSONObject) -> JSONObject:
-    """Add the envelope members of the stateless era to a result; other eras have none.
+    """Add the envelope members of the stateless era to a result. In the handshake era, there are none.
 
-    `server` is our Implementation, already shaped.
+    `server` is our Implementation object, as `implementation` returns it.
     """
     if not revision.is_stateless:
         return body
@@ -35,7 +35,7 @@ def result(method: str, body: JSONObject, revision: Revision, server: JSONObject
 
 
 def item(kind: str, wire: JSONObject, revision: Revision) -> JSONObject:
-    """Return one listed item with the fields that a revision has; `kind` is the list's key in its result."""
+    """Return an item of a list with the fields that a revision has. `kind` is the key of the list."""
     return _SHAPERS[kind](wire, revision)
 
 
@@ -47,8 +47,8 @@ def implementation(wire: JSONObject, revision: Revision) -> JSONObject:
 def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None = None) -> JSONObject:
     """Return a CallToolResult with the content types and structured content that a revision allows.
 
-    `schema` is the tool's output schema. If structured content must be an object, any other output becomes
-    the member `result` of one, both in the schema and in the content.
+    `schema` is the tool's output schema. If structured content must be an object, any other output is wrapped
+    in an object with the member `result`, both in the schema and in the content.
     """
     shaped = dict(body)
     blocks = shaped["content"] = []
@@ -120,7 +120,10 @@ def _is_wrapped(schema: JSONObject | None, revision: Revision) -> bool:
 
 
 def _wrapped(schema: JSONObject) -> JSONObject:
-    """Return the schema of an object whose member `result` has the given schema. Definitions stay on top."""
+    """Return the schema of an object whose member `result` has the given schema.
+
+    Definitions stay at the top level.
+    """
     inner = {key: _moved(value) for key, value in schema.items() if key not in _ON_TOP}
     outer = {key: _moved(value) for key, value in schema.items() if key in _ON_TOP}
     return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **outer}

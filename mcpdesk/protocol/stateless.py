@@ -24,7 +24,7 @@ SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
 def is_stateless(message: object, version: str = "") -> bool:
     """Return True if a message is stateless by its metadata or by its `MCP-Protocol-Version` header.
 
-    A handshake is not, whatever its metadata. Source: MCP basic/versioning.
+    The metadata of an `initialize` request is ignored. Source: MCP basic/versioning.
     """
     named = BY_NAME.get(version)
     if named is not None and named.is_stateless:
@@ -50,10 +50,10 @@ class Admission:
         self._terms: Terms | None = None
         self._headers: Mapping[str, str] | None = None
         self._tool = ""
-        """Tool for whose calls `_headers` were checked, under the cached terms."""
+        """Tool of the call for which `_headers` were checked."""
 
     def admit(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
-        """Return the terms for a request; arguments and errors as for the function `admit`."""
+        """Return the terms for a request. The arguments and errors are those of the function `admit`."""
         meta = params.get("_meta")
         if self._terms is not None and meta == self._meta:
             if headers is not None:
@@ -80,7 +80,7 @@ class Admission:
 def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
     """Check the metadata of a request and return its terms.
 
-    `headers` (lower-case names) are compared with the body on HTTP; None on pipes. Raises:
+    On HTTP, `headers` with lower-case names are compared with the body. On pipes, `headers` is None. Raises:
     RemoteProtocolError with the code of the first violated rule.
     """
     meta = params.get("_meta")

@@ -1,7 +1,7 @@
 """JSON forms of tasks in two designs: the core of 2025-11-25 and the extension of 2026-07-28.
 
-Both describe the same task with different members and are never mixed: the revision decides. Source: MCP
-basic/utilities/tasks of 2025-11-25.
+Both designs describe the same task with different members. The revision determines which one is used. Source:
+MCP basic/utilities/tasks of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_TTL_MS = (1 << 53) - 1
 
 
 class TaskStatus(StrEnum):
-    """Status of a task; the last three are final."""
+    """Status of a task. The last three are final."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -61,7 +61,7 @@ _FOLLOWING: dict[TaskStatus, frozenset[TaskStatus]] = {
 
 
 class TaskView(Struct):
-    """Fields of a task that both designs have. Times are Unix seconds; `ttl_s` counts from `created`."""
+    """Fields of a task that both designs have. Times are Unix seconds. `ttl_s` counts from `created`."""
 
     id: str
     status: TaskStatus

@@ -22,7 +22,7 @@ _BAGGAGE_MEMBER = re.compile(
 
 
 class Trace(Struct, frozen=True):
-    """Trace context that a caller sent; well-formed or empty, but not trusted."""
+    """Trace context that a caller sent. Each member is well-formed or empty, but not trusted."""
 
     traceparent: str = ""
     tracestate: str = ""
@@ -30,12 +30,12 @@ class Trace(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """Trace id, 32 hexadecimal digits; empty without a trace."""
+        """Trace id of 32 hexadecimal digits. Empty without a trace."""
         return self.traceparent[3:35]
 
     @property
     def parent(self) -> str:
-        """Id of the caller's span, 16 hexadecimal digits; empty without a trace."""
+        """Id of the caller's span, of 16 hexadecimal digits. Empty without a trace."""
         return self.traceparent[36:52]
 
     @property
@@ -93,7 +93,7 @@ def _text(value: object) -> str:
 
 def _is_parent(text: str) -> bool:
     match = _PARENT.fullmatch(text)
-    # The first version ends with the flags; later ones may have more fields.
+    # In version 00 the flags are the last field. Later versions may have more fields.
     return match is not None and (match[1] != "00" or match[3] is None)
 
 

@@ -1,6 +1,6 @@
 """Checks of hints, annotations, icons and `_meta` that an author attaches to an item.
 
-They follow the checks of clients. Source: MCP basic, schema, server/tools.
+Clients make the same checks. Source: MCP basic, schema, server/tools.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def check_meta_keys(keys: Iterable[str]) -> None:
 def _is_reserved(prefix: str | None) -> bool:
     """Return True if a prefix is reserved for the protocol.
 
-    The second label of the prefix decides. In the first revision that has this rule, the last label but one
-    decided.
+    The second label of the prefix is compared, and the last label but one, which was compared in the first
+    revision that had this rule.
     """
     labels = (prefix or "").split(".")
     return len(labels) > 1 and (labels[1] in _PROTOCOL_LABELS or labels[-2] in _PROTOCOL_LABELS)

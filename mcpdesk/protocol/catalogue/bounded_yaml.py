@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9_:.]*")
 
 
 class YamlFault(ValueError):
-    """The document is not YAML or exceeds a limit. `line` counts from 1; 0 means unknown."""
+    """The document is not YAML or exceeds a limit. `line` counts from 1, and is 0 if unknown."""
 
     def __init__(self, problem: str, line: int = 0) -> None:
         super().__init__(problem)
@@ -29,8 +29,8 @@ class YamlFault(ValueError):
 def load_yaml(text: str, loader: Any, most: int, *, aliases: bool = True) -> Any:
     """Load one document with a safe loader class of PyYAML.
 
-    `most` is the maximum number of characters. Without `aliases`, aliases and anchors are rejected. Raises:
-    YamlFault.
+    `most` is the maximum number of characters. If `aliases` is False, aliases and anchors are rejected.
+    Raises: YamlFault.
     """
     import yaml
 
@@ -58,7 +58,7 @@ def _check(events: Any, may_alias: bool) -> None:
     import yaml
 
     sizes: dict[str, int | None] = {}
-    """Number of values below an anchor, by name; None while the anchor's value is open."""
+    """Number of values below each anchor, by name. None while the anchor's value is open."""
     open_nodes: list[tuple[str | None, int]] = []
     count = aliased = 0
     for event in events:

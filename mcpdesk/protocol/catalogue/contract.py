@@ -46,9 +46,9 @@ class ContractChange(Struct, frozen=True):
     """Description of the difference, worded to follow the name: `"id" is required now`."""
     verdict: ContractVerdict
     was: str = ""
-    """Earlier text, if a description has changed; empty otherwise."""
+    """Earlier text if a description has changed. Otherwise empty."""
     now: str = ""
-    """New text in that case."""
+    """New text if a description has changed. Otherwise empty."""
 
     @property
     def is_breaking(self) -> bool:
@@ -75,7 +75,7 @@ def contract_changes(before: Definitions, after: Definitions) -> list[ContractCh
 
 
 Told = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict, str, str]]
-"""Description and verdict of each difference; for a changed text also the earlier and the new text."""
+"""Description and verdict of each difference. For a changed text, also the earlier and the new text."""
 
 
 def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
@@ -104,7 +104,7 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
 
 
 def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple[str, str]:
-    """Return a text before and after; both empty if it has not changed."""
+    """Return the earlier and the new text of a member. Both are empty if the text has not changed."""
     was, now = (str(one.get(member) or "") for one in (old, new))
     return ("", "") if was == now else (was, now)
 
@@ -146,7 +146,7 @@ class _Comparison:
     def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any], is_result: bool = False) -> None:
         self._old, self._new, self._is_result = old, new, is_result
         self._followed: set[tuple[Any, Any]] = set()
-        """References that were followed; each pair of targets is compared once."""
+        """References that were followed. Each pair of targets is compared once."""
 
     def run(self) -> Told:
         """Yield all differences."""
@@ -272,7 +272,10 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
 
 
 def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
-    """Return the alternatives of a schema without descriptions; the schema itself if it has none."""
+    """Return the alternatives of a schema without descriptions. A schema without `anyOf` is one alternative.
+
+    An alternative with several types is split by type.
+    """
     given = schema.get(ANY_OF)
     each = [_resolved(root, one) for one in given] if isinstance(given, list) else [schema]
     bare = [_without(one, (*_WORDS, "default")) for one in each if isinstance(one, Mapping)]
@@ -286,9 +289,10 @@ def _kinds(schema: Mapping[str, Any]) -> list[Any]:
 def _besides_choices(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the parts of two schemas that are compared after their alternatives.
+    """Return the parts of two schemas that remain to be compared after their alternatives.
 
-    If only one of the schemas has `anyOf`, the other was compared whole, except for its default.
+    If only one of the schemas has `anyOf`, these are the defaults, because the other schema was compared as
+    an alternative.
     """
     if ANY_OF in old and ANY_OF in new:
         return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))
@@ -308,7 +312,7 @@ def _as_list(value: Any) -> list[Any] | None:
 
 
 def _holds(options: list[Any], one: Any) -> bool:
-    """Return True if an option is among others; every integer is a number."""
+    """Return True if `one` is among the options. `integer` is included in `number`."""
     return one in options or (one == "integer" and "number" in options)
 
 

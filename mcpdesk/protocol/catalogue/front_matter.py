@@ -28,7 +28,7 @@ class TextDocument(Struct, frozen=True):
 def read_document(text: str, location: str) -> TextDocument:
     """Split a text into front matter and body. A text that does not start with `---` has only a body.
 
-    Raises: RegistrationError with `place:line` for a block that is not a plain YAML mapping.
+    Raises: RegistrationError with `location:line` for a block that is not a plain YAML mapping.
     """
     import yaml
 
@@ -41,8 +41,8 @@ def read_document(text: str, location: str) -> TextDocument:
 def verbatim_fields(text: str, location: str) -> dict[str, Any]:
     """Return the front matter as JSON values, by the core schema of YAML 1.2.
 
-    In it, `yes` and `2026-01-31` are texts; only `true` and `false` are booleans. Raises: RegistrationError
-    with `place:line`, as `read_document`, and for a text without front matter.
+    In this schema, `yes` and `2026-01-31` are texts. Raises: RegistrationError with `location:line`, like
+    `read_document`, and also for a text without front matter.
     """
     block, _ = _split(text.removeprefix(BYTE_ORDER_MARK), location)
     if block is None:

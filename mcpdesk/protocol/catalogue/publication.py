@@ -28,7 +28,7 @@ BUNDLE_SCHEMA = (
 )
 CARD_TYPE = "application/mcp-server-card+json"
 LOCAL = "localhost"
-"""Namespace of a server whose author names none."""
+"""Namespace of a server without a public name, on a host without a domain."""
 ICON_TYPES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"})
 LONGEST_ICON = 255
 
@@ -40,7 +40,7 @@ class Publication(Struct, frozen=True):
     """Server name."""
     version: str
     public_name: str = ""
-    """Name in reverse-DNS form; empty if the author names none."""
+    """Name in reverse-DNS form. Empty if the author gives none."""
     title: str = ""
     description: str = ""
     website_url: str = ""
@@ -51,7 +51,10 @@ class Publication(Struct, frozen=True):
 def server_card(
     server: Publication, host: str, url: str, headers: Iterable[tuple[str, str]] = ()
 ) -> JSONObject:
-    """Return the card of a server at a URL, with the secret headers it needs and their purposes."""
+    """Return the card of a server at a URL.
+
+    `headers` has the name and purpose of each secret header that the server needs.
+    """
     needed = [
         {"name": name, "description": meaning, "isRequired": True, "isSecret": True}
         for name, meaning in headers
@@ -82,9 +85,10 @@ def catalog_entry(server: Publication, host: str, url: str) -> JSONObject:
 def registry_entry(
     server: Publication, bundle: str, digest: str, variables: Iterable[tuple[str, str]]
 ) -> JSONObject:
-    """Return `server.json` for a server as a bundle at a URL; `digest` is its hexadecimal SHA-256.
+    """Return `server.json` for a server that is published as a bundle.
 
-    `variables` are the environment variables it needs, with their purposes.
+    `bundle` is the URL of the bundle, and `digest` its hexadecimal SHA-256. `variables` has the name and
+    purpose of each environment variable that the server needs.
     """
     package: JSONObject = {
         "registryType": "mcpb",
@@ -116,7 +120,8 @@ def bundle_manifest(
 ) -> JSONObject:
     """Return the `manifest.json` of a bundle.
 
-    `tools` are names with descriptions; `start` is its `server` member.
+    `tools` has the name and description of each tool. `start` is the member `server` of the manifest, without
+    the environment variables.
     """
     asked = list(variables)
     config: JSONObject = start["mcp_config"]
@@ -154,7 +159,7 @@ def bundle_manifest(
 
 
 def download_url(server: Publication, file: str) -> str:
-    """Return the URL of a file in a release on GitHub or GitLab; empty for other repositories."""
+    """Return the URL of a file in a release on GitHub or GitLab. Empty for other repositories."""
     parts = urlsplit(server.repository.rstrip("/").removesuffix(".git"))
     places = {"github.com": "/releases/download/v{}", "gitlab.com": "/-/releases/v{}/downloads"}
     if parts.hostname not in places or parts.path.count("/") < 2:
@@ -181,7 +186,7 @@ def _described(server: Publication, host: str) -> JSONObject:
 
 
 def _public_name(server: Publication, host: str) -> str:
-    """Return the author's public name for the server, else one derived from the host."""
+    """Return the public name that the author gives, or else one derived from the host."""
     if server.public_name:
         return server.public_name
     is_domain = re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*", host) is not None

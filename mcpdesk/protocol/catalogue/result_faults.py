@@ -14,17 +14,17 @@ from typing import Any
 MOST_FAULTS = 20
 """Maximum number of faults listed per result."""
 LARGEST_CHECKED = 16 << 20
-"""Characters of base64 above which data is not decoded to check it."""
+"""Maximum characters of base64 data that is checked by decoding it."""
 _BINARY = ("image", "audio")
 _KNOWN = ("text", "resource", "resource_link", *_BINARY)
 SchemaCheck = Callable[[Any, Any], Iterable[str]]
-"""Takes schema and value, returns each violation with its position; nothing for an invalid schema."""
+"""Takes a schema and a value, and returns each violation with its position. Ignores an invalid schema."""
 
 
 def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> list[str]:
-    """Return the faults of a `tools/call` result, a sentence each.
+    """Return the faults of a `tools/call` result, each as a sentence.
 
-    `definition` is the tool's; empty if unknown.
+    `definition` is the definition of the tool. Empty if it is unknown.
     """
     return list(islice(_faults(result, definition, check), MOST_FAULTS))
 

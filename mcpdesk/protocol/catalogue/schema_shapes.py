@@ -1,7 +1,8 @@
-"""Normalized JSON Schemas: references followed, `allOf` merged, null split off, alternatives listed.
+"""Functions that normalize JSON Schemas: follow references, merge `allOf`, separate null, list alternatives.
 
-The form, the shell and `check` read schemas through these functions, so they agree on what a schema means.
-Schemas are untrusted: bad references and cycles give an empty shape, never an error.
+A normalized schema is called a shape. The form, the shell and `check` read schemas through these functions,
+so they agree on the meaning of a schema. Schemas are untrusted: bad references and cycles give an empty
+shape, never an error.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MOST_SHAPES = 64
 
 
 def resolve(schema: Any, root: Schema) -> Schema:
-    """Return the schema with references followed and `allOf` merged; empty if that is impossible."""
+    """Return the schema with references followed and `allOf` merged. Empty if that is impossible."""
     return _resolved(schema, root, 0, iter(range(_MOST_PARTS)))
 
 
@@ -44,9 +45,9 @@ def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Sc
 
 
 def merge(base: Schema, more: Schema) -> Schema:
-    """Return both schemas as one; where they disagree, `more` wins.
+    """Return both schemas merged into one. Properties and required names are united.
 
-    Properties and required names are united.
+    For any other keyword that both have, `more` has precedence.
     """
     merged = base | more
     members = base.get("properties"), more.get("properties")
@@ -73,7 +74,7 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
 
 
 def alternatives(shape: Schema, root: Schema) -> list[Schema]:
-    """Return the members of a union, each with the other rules of the union; empty if it is not a union."""
+    """Return the alternatives of a union, each merged with the other rules. Empty if it is not a union."""
     types = shape.get("type")
     if isinstance(types, list) and len(types) > 1:
         return [{**shape, "type": name} for name in types]
@@ -168,7 +169,7 @@ def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
 
 
 def named_types(shape: Schema) -> tuple[str, ...]:
-    """Return the JSON types in a shape; empty if it has none."""
+    """Return the JSON types in a shape. Empty if it has none."""
     named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else ())
     return (named,) if isinstance(named, str) else tuple(each for each in named if isinstance(each, str))
 
@@ -208,7 +209,7 @@ def is_of_type(value: Any, name: str) -> bool:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return True if two JSON values are equal; `true` is not 1."""
+    """Return True if two JSON values are equal. `true` is not equal to 1."""
     return one == other and isinstance(one, bool) is isinstance(other, bool)
 
 
@@ -236,4 +237,4 @@ _RULES: dict[str, tuple[Any, Any, Any]] = {
     "minItems": (list, len, lambda value, bound: value >= bound),
     "maxItems": (list, len, lambda value, bound: value <= bound),
 }
-"""Type of the checked values, measure, and comparison with the bound, by keyword."""
+"""For each keyword: the type of the values that it limits, how to measure a value, and the comparison."""

@@ -26,7 +26,7 @@ NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 NAMING = "1 to 64 small letters, digits and single hyphens between them"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 DYNAMIC = "dynamic"
-"""Replaces the list of files if their content is generated and cannot be verified."""
+"""Value of `resources`, instead of a list, for a skill whose files are generated and cannot be verified."""
 
 
 def digest_of(data: bytes) -> str:
@@ -35,7 +35,7 @@ def digest_of(data: bytes) -> str:
 
 
 def header_fault(name: str, fields: JSONObject) -> str:
-    """Return the reason why a skill of that name cannot be published with this front matter, or empty."""
+    """Return the reason why a skill of that name cannot have this front matter. Empty if it can."""
     if NAME.fullmatch(name) is None:
         return f"the name of a skill is {NAMING}, not {name[:80]!r}"
     for key in ("name", "description"):
@@ -78,7 +78,8 @@ def entry_fault(entry: JSONObject) -> str:
 def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) -> str:
     """Return the difference between a file and its entry, or an empty string.
 
-    `listed` is its item in `resources`; `fields` is the entry's front matter if the file is the SKILL.md.
+    `listed` is the file's item in `resources`. `fields` is the entry's front matter, or None if the file is
+    not the SKILL.md.
     """
     if len(data) != listed["size"]:
         return f"it has {len(data)} bytes and not {listed['size']}"
@@ -116,7 +117,7 @@ def _file_fault(listed: Any, root: str) -> str:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Return True if two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    """Return True if two JSON values are equal. 1 and 1.0 are equal, but 1 and true are not."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

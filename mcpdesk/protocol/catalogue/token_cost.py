@@ -8,21 +8,21 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 CHARACTERS_A_TOKEN: Final = 3.6
-"""Average characters of a token. More than four bytes per token count as more tokens."""
+"""Average characters of a token. A token is also assumed to have at most four bytes."""
 _BASE64: Final = ("data", "blob")
 """Members with the bytes of an image or a file, which a model does not read as text."""
 _decode = msgspec.json.Decoder().decode
 
 
 class Cost(NamedTuple):
-    """Size of a text for a model; `tokens` is an estimate."""
+    """Size of a text for a model. `tokens` is an estimate."""
 
     bytes: int
     tokens: int
 
 
 def cost_of(characters: int, size: int) -> Cost:
-    """Return the cost of a text with so many characters in so many bytes."""
+    """Return the cost of a text. `size` is its size in bytes."""
     return Cost(size, round(max(characters / CHARACTERS_A_TOKEN, size / 4)))
 
 
@@ -33,7 +33,7 @@ def definition_cost(definition: Any) -> Cost:
 
 
 def result_tokens(content: bytes) -> int:
-    """Return the tokens of a tool result's content, an encoded array, without images and files."""
+    """Return the tokens of a tool result's encoded `content`. Images and files are not counted."""
     left_out = _base64_characters(_decode(content)) if has_base64(content) else 0
     if content.isascii():
         return round((len(content) - left_out) / CHARACTERS_A_TOKEN)

@@ -1,9 +1,9 @@
-"""URI templates, levels 1 to 3: expanding them, and matching URIs against them. Source: RFC 6570.
+"""Expansion of URI templates of levels 1 to 3, and matching of URIs against them. Source: RFC 6570.
 
-Matching inverts expansion for non-empty values. It also accepts characters that expansion would encode, as
-long as they do not end the part that contains them. If there are several matches, earlier parts take as much
-as they can. Parts are matched from the last to the first, so that each part examines a character once per
-variable, whatever the template.
+Matching inverts expansion for non-empty values. In a value, it also accepts characters that expansion would
+encode, unless they end the value. If there are several matches, earlier parts of the template match as many
+characters as possible. Parts are matched from the last to the first, so that each part examines a character
+once per variable, whatever the template.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
 
 
 Ends: TypeAlias = list[int]
-"""For each position of a text, the last end of a part that begins there, so that all later parts match."""
+"""For each position of a text, the end of the longest match of a part that begins there.
+
+Only matches after which all later parts match count.
+"""
 NOWHERE = -1
-"""Value for a position at which the part cannot begin."""
+"""Value for a position at which the part does not match."""
 
 
 class Operator(Struct, frozen=True):
@@ -79,7 +82,7 @@ class UriTemplate:
         return f"UriTemplate({self.text!r})"
 
     def expand(self, values: Mapping[str, str]) -> str:
-        """Return the URI for these values; variables without one are omitted."""
+        """Return the URI for these values. Variables without a value are omitted."""
         return "".join(part if isinstance(part, str) else _expand(part, values) for part in self._parts)
 
     def match(self, uri: str) -> dict[str, str] | None:
@@ -102,7 +105,7 @@ class UriTemplate:
         return values if position == len(tail) else None
 
     def _fitted(self, tail: str) -> list[Ends]:
-        """Return the ends of each part after the head."""
+        """Return the `Ends` of each part after the literal text at the start."""
         here = [NOWHERE] * len(tail) + [len(tail)]
         fitted: list[Ends] = []
         for part in reversed(self._tail):
@@ -188,7 +191,7 @@ def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
 
 
 def _run(tail: str, stops: str, ends: Ends) -> Ends:
-    """Return the ends of one or more characters outside `stops`, followed by text with these `ends`."""
+    """Return the ends of one or more characters that are not in `stops`, followed by a part with `ends`."""
     positions = [NOWHERE] * len(ends)
     end = NOWHERE
     for position in range(len(tail) - 1, -1, -1):
@@ -202,7 +205,10 @@ def _run(tail: str, stops: str, ends: Ends) -> Ends:
 
 
 def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
-    """Return the ends of `text` followed by text with these `ends`; `otherwise` where it does not match."""
+    """Return the ends of `text` followed by a part with these `ends`.
+
+    Positions at which that does not match have their value in `otherwise`.
+    """
     positions = otherwise.copy()
     position = tail.find(text)
     while position >= 0:
@@ -214,7 +220,7 @@ def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
 
 
 def _read(expression: Expression, text: str) -> dict[str, str] | None:
-    """Return the values in an expression's text, or None if it does not match after all."""
+    """Return the values in the text of an expression, or None if the names of its variables do not match."""
     operator = expression.operator
     body = text[len(operator.first) :]
     if not body:

@@ -26,7 +26,7 @@ _ZERO_FIRST = r"(?![-+]?0[0-9])"
 def core_loader(*, keeps_zeros: bool = False) -> type[yaml.SafeLoader]:
     """Return a loader class for `yaml.load` that constructs only JSON values, in C if PyYAML supports it.
 
-    With `keeps_zeros`, `01067` is a text, as in documents with postal codes; otherwise it is 1067.
+    With `keeps_zeros`, a number with leading zeros is a text, because it may be a postal code like `01067`.
     """
     import yaml
 

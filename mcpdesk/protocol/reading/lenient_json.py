@@ -15,7 +15,7 @@ from mcpdesk.protocol.codec import sendable
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 MOST_VALUES = 1_000
-"""Maximum number of consecutive values; a longer text is not a frame of messages."""
+"""Maximum number of consecutive values. A text with more values is not a frame of messages."""
 MOST_DEPTH = 1_000
 """Maximum nesting, like that of the strict parser. Python 3.14 has no such limit of its own."""
 _NAME = 60
@@ -70,7 +70,7 @@ class Values(Struct):
 
 
 class _Reader:
-    """Decoder of the standard library that also records deviations which that decoder accepts."""
+    """Decoder of the standard library. Records the deviations from JSON that this decoder accepts."""
 
     def __init__(self) -> None:
         self.repeated: list[tuple[str, bool]] = []
@@ -215,7 +215,7 @@ def tokens(text: str, start: int) -> Iterator[re.Match[str]]:
 
 
 class _Repairs:
-    """Remarks on deviations from JSON: the first of each kind, and the first few numbers."""
+    """Collects remarks on the first deviation of each kind, and on the first few invalid numbers."""
 
     def __init__(self, offset: Callable[[int], int]) -> None:
         self._offset = offset
@@ -223,7 +223,7 @@ class _Repairs:
         self.remarks = list[Remark]()
 
     def add_remark(self, sort: str, words: str, position: int) -> None:
-        """Add a remark on a deviation; `words` has `{at}` for the offset."""
+        """Add a remark on the first deviation of a sort. `{at}` in `words` is replaced by the offset."""
         if sort not in self._sorts:
             self._sorts.add(sort)
             at = self._offset(position)
@@ -236,7 +236,7 @@ class _Repairs:
 
 
 def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[int], int]]:
-    """Return the text from `start` on as JSON, and a function from positions in it to those in the text."""
+    """Return the text from `start` on as JSON, and a function that maps positions in the JSON to the text."""
     pieces, marks = list[str](), list[tuple[int, int]]()
     written, name, previous = 0, "", ""
     for token in tokens(text, start):

@@ -17,7 +17,7 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.reading.text_encoding import decoded_text
 
 QUICK_BYTES = 64 << 10
-"""Size up to which a frame with any content is parsed within some 30 ms."""
+"""Maximum bytes of a frame that takes at most about 30 ms to parse, whatever its content."""
 _QUOTED = 60
 """Maximum characters in a remark that quotes text around a message."""
 _HEADER = re.compile(r"\s*(?:[A-Za-z-]{1,80}:[^\r\n{]{0,200}\r?\n){0,8}?content-length:[^{\[]{1,400}", re.I)
@@ -40,8 +40,8 @@ class ReadFrame(Struct, frozen=True):
     """Decoded message, a list if the frame has several, or None if it has none."""
     remarks: tuple[Remark, ...] = ()
     fault: Remark | None = None
-    """Reason why an intended message cannot be used; None if it can, or if the frame is not a message at
-    all."""
+    """Reason why a message cannot be used. None if it can be used, or if the frame was not meant as a
+    message."""
     id: Id | None = None
     """Apparent id of a faulty message."""
     is_response: bool = False
@@ -69,7 +69,7 @@ def read_frame(data: bytes, *, is_line: bool = False) -> ReadFrame:
 
 
 def read_strictly(data: bytes, *, is_line: bool = False) -> ReadFrame | None:
-    """Parse a frame that is JSON; None for any other frame."""
+    """Parse a frame that is JSON. None for any other frame."""
     try:
         message = codec.decode(data)
     except ProtocolError:
@@ -123,7 +123,7 @@ def strange_id(identifier: Any) -> Remark:
 
 
 def _shown(value: Any) -> str:
-    """Return the beginning of a value as JSON; for a list or an object only its type."""
+    """Return the beginning of a value as JSON. For a list or an object, return only its type."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     return json.dumps(value[:_QUOTED] if isinstance(value, str) else value)[:_QUOTED]
@@ -232,7 +232,10 @@ def _enveloped(value: Any, remarks: dict[str, Remark]) -> JSONObject | None:
 
 
 def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> ReadFrame:
-    """Return the frame of a message that cannot be parsed, with its apparent id; empty for other text."""
+    """Return the frame of a message that cannot be parsed, with its apparent id.
+
+    The frame is empty if the text was not meant as a message.
+    """
     is_batch = text.startswith("[", begin)
     members = _outer_members(text, max(begin, text.find("{", begin)) if is_batch else begin)
     is_meant = "jsonrpc" in members or (
@@ -247,7 +250,10 @@ def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> Re
 
 
 def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
-    """Return the keys of the outermost object, as far as they can be found, and a clear value of `id`."""
+    """Return the keys of the outermost object, as far as they can be recognized.
+
+    The value of `id` is a valid id, or None if it is unclear. The value of any other key is None.
+    """
     depth, key, members = 0, "", dict[str, Id | None]()
     is_key = is_repeated = False
     for token in tokens(text, begin):

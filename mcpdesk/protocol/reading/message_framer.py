@@ -1,7 +1,7 @@
-"""Splits the output of a program into frames: lines, and messages that are not one line each.
+"""Splits the output of a program into frames.
 
-Messages over several lines, with a Content-Length header, or in UTF-16 become one frame with their original
-bytes. Any other line is a frame of its own.
+A message that spans several lines, has a Content-Length header or is in UTF-16 becomes one frame with its
+original bytes. Any other line is a separate frame.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BEGINS = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|
 _HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
 _SIGN = re.compile(rb'[{}\[\]"]')
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
-"""A string up to its closing quotation mark, or up to the end of the data or a backslash there."""
+"""Rest of a string before its closing quotation mark, the end of the data, or a backslash at the end."""
 _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 
 
@@ -42,7 +42,7 @@ class _Balance:
         self.has_begun = False
 
     def end(self, piece: bytes) -> int:
-        """Return the position after the bracket in a further piece that closes the value, or -1."""
+        """Add a piece. Return the position in it after the bracket that closes the value, or -1."""
         data, before = self._rest + piece, len(self._rest)
         self._rest = b""
         position = 0
@@ -177,7 +177,7 @@ class MessageFramer:
         self._pieces.append(piece)
 
     def _joined(self, end: bytes) -> bytes:
-        """Return the line with this end; a line that is too long is replaced by a mark."""
+        """Return the held pieces and `end` as one line, or `_TOO_LONG` if the line is too long."""
         line = _TOO_LONG if self._is_skipping else b"".join((*self._pieces, end))
         self._pieces, self._held, self._is_skipping = [], 0, False
         return line
@@ -275,7 +275,7 @@ class MessageFramer:
 
 
 class MessageLines:
-    """Groups numbered lines: the lines of a message that is spread over several are one group."""
+    """Groups numbered lines, so that all lines of a message that spans several lines are one group."""
 
     def __init__(self, limit: int) -> None:
         """`limit` is the maximum size in bytes of a message of several lines."""
@@ -293,8 +293,8 @@ class MessageLines:
     def feed(self, number: int, line: bytes) -> list[LineGroup]:
         """Add the next line, with its newline, and return the groups that are complete now.
 
-        `line` is empty if its bytes are unknown. Lines of a message that does not end, or is too long, become
-        groups of their own.
+        `line` is empty if its bytes are unknown. If a message does not end, or is too long, each of its lines
+        becomes a separate group.
         """
         text, stripped = line.rstrip(b"\r\n"), line.strip()
         given_up = self.give_up() if self._lines and (not line or _is_message(stripped)) else []
@@ -320,7 +320,7 @@ class MessageLines:
 
 
 _TOO_LONG = b"\n"
-"""Replaces a line that is too long; no line contains a newline."""
+"""Replaces a line that is too long. It differs from every line, because lines contain no newline."""
 
 
 def _is_message(line: bytes) -> bool:

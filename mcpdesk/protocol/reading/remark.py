@@ -1,4 +1,4 @@
-"""Remarks: faults in messages of a server that did not keep us from reading them."""
+"""Remarks, which describe faults in the messages of a server."""
 
 from __future__ import annotations
 

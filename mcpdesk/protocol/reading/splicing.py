@@ -24,10 +24,10 @@ _key_at = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL).match
 
 
 def with_values(data: bytes, values: Mapping[Path, Id]) -> bytes | None:
-    """Return the message with other values at some paths.
+    """Return the message with the values at some paths replaced.
 
-    None if it is not a JSON object in UTF-8, or does not have exactly one value at each path. Strict JSON is
-    scanned once for each level of the paths, and not decoded.
+    None if the message is not a JSON object in UTF-8, or does not have exactly one value at each path. Strict
+    JSON is scanned once for each level of the paths, and not decoded.
     """
     if not values:
         return data
@@ -46,7 +46,7 @@ def with_values(data: bytes, values: Mapping[Path, Id]) -> bytes | None:
 
 
 def with_value(data: bytes, path: Path, value: Id) -> bytes | None:
-    """Return the message with another value at a path, as `with_values` does."""
+    """Return the message with the value at one path replaced. See `with_values`."""
     return with_values(data, {path: value})
 
 
@@ -93,9 +93,9 @@ def _blank_end(data: bytes, position: int) -> int:
 
 
 def _with_values_in_text(text: str, values: Mapping[Path, Id]) -> bytes:
-    """Return a message that is almost JSON, such as one with `NaN`, with other values. Decodes it.
+    """Replace values in a message that is almost JSON, such as one with `NaN`. Raises: ValueError.
 
-    Raises: ValueError.
+    Slower than `_spans`, because the message is decoded.
     """
     for path, value in values.items():
         start, end = _span(text, _skip(text, 0), path)

@@ -117,7 +117,7 @@ class EngineStreams:
         """Return a stream of another replica.
 
         `ask` requests that replica to write the stream to the engine. It is called repeatedly while no events
-        arrive. `is_held` returns False if no replica holds the session. The stream then ends with the message
+        arrive. `is_held` returns False once that replica has ended. The stream then ends with the message
         `lost`.
         """
         key = self._key(session, position.stream)
