@@ -66,7 +66,7 @@ class Inbox:
         self.audience_elsewhere = 0
         """Number of front ends of other replicas that could answer now."""
         self.mark = ""
-        """Id of this replica, which begins the origins of its questions. Empty if there are no replicas."""
+        """Id of this replica. Its questions' origins begin with it. Empty if there are no replicas."""
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
         """Questions that wait at other replicas, by their numbers in this inbox."""
@@ -115,7 +115,7 @@ class Inbox:
     ) -> tuple[int, asyncio.Future[Question]]:
         """Ask a person. The future receives the question in its final state and never fails.
 
-        Raises: ValueError without pages; HandlerError if `MAX_WAITING` questions are waiting already.
+        Raises: ValueError if there are no pages; HandlerError if `MAX_WAITING` questions are waiting already.
         """
         if not pages:
             raise ValueError("a question needs at least one page")
@@ -136,7 +136,7 @@ class Inbox:
         return number, waiting.future
 
     def add_ended(self, ended: Question) -> None:
-        """Add a question that has ended without this inbox, for example through the client."""
+        """Add a question that was asked and answered without this inbox, for example through the client."""
         numbered = replace(ended, id=next(self._numbers))
         self._ended.appendleft(numbered)
         self._changed(numbered)

@@ -404,7 +404,7 @@ _READERS: dict[str, Callable[[], _Reader]] = {"": _Plain, "json-lines": _JsonLin
 
 
 class Reports(Output):
-    """Output that calls `on_text` and `on_progress` on the thread that reads it.
+    """Output that calls `on_text` and `on_progress`, on the thread that adds output.
 
     `form` is the format of progress reports. `json-lines`: objects on separate lines (`{"progress": 3,
     "message": "reading"}`), which are removed from the text. `percent`: the last `NN%` of a line. If the

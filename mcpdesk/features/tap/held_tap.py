@@ -154,7 +154,7 @@ class HeldTap:
             self._begin(self._answered(numbers, message, data), numbers)
 
     async def _pass(self, numbers: Numbers) -> None:
-        """Pass lines on. As a task, this comes after the decisions about earlier lines."""
+        """Pass lines on. This runs as a task, so that decisions about earlier lines come first."""
         self._say_of(numbers, relay.PASS)
 
     def _say_of(self, numbers: Numbers, word: int, data: bytes = b"") -> None:

@@ -46,7 +46,7 @@ class TapLink(CaptureLink):
     """Link to the capture of a tap, and to its `TapDoor`, where messages are held."""
 
     def __init__(self, archive: Archive, door: socket, message: str = "") -> None:
-        """Create a link. `message` is the text of the first notice. Empty for none."""
+        """Create a link. `message` is the text of the first notice. Empty for no notice."""
         super().__init__(archive, message)
         self._door = door
         self._is_open = True

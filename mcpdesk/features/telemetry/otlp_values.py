@@ -378,7 +378,7 @@ def operation_attributes(record: CallRecord) -> Attributes:
 
 
 def call_attributes(record: CallRecord) -> Attributes:
-    """Return the attributes of a call's span: those for counting, its ids, and the time per phase."""
+    """Return the attributes of a call's span: the `operation_attributes`, ids, and the time per phase."""
     attributes = operation_attributes(record) | {"jsonrpc.request.id": str(record.id)[:LONGEST_ID]}
     if record.method == "resources/read" and record.target:
         attributes["mcp.resource.uri"] = record.target

@@ -38,7 +38,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     revision: str
     transport: str
     session: str
-    """Id of its HTTP session, which is sent only as a digest."""
+    """Id of the HTTP session of the request. Only its digest is sent."""
     span: CallSpan
     started: int
     ended: int
@@ -52,7 +52,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     is_cut_off: bool = False
     """True if the request ended without an answer, because its caller cancelled it or disconnected."""
     status: int = 0
-    """HTTP status, if an upstream server answered with nothing else."""
+    """HTTP status, if an upstream server sent no readable answer."""
     is_outgoing: bool = False
     """True for a request of the desk to an upstream server, False for one of a client."""
 

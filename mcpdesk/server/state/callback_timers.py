@@ -64,7 +64,7 @@ class CallbackTimers:
         self._schedule = Schedule(self._fire_due, clock)
         self._setters: dict[int, LogToSetter] = {}
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
-        """Logs to every client of the server; returns their names."""
+        """Function that logs data to every client of the server, and returns the clients' names."""
         self.fires = True
         """False if another process that uses the state fires due callbacks."""
         self._listeners: list[Listener] = []
@@ -145,7 +145,10 @@ class CallbackTimers:
         return callback is not None and callback.due is not None and await self._fire([callback])
 
     async def missed(self, peer: str) -> list[Callback]:
-        """Return callbacks that fired while neither their setter nor this peer was connected, once each."""
+        """Return callbacks that fired while neither their setter nor this peer was connected.
+
+        Each callback is returned only once.
+        """
         if not any(callback.fired for callback in self.snapshot):
             return []
         return await self._data.run(partial(kept.pop_missed, peer=peer))
