@@ -20,7 +20,7 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Authority(NamedTuple):
-    """`host[:port]` of a URL or a Host header; `port` is empty if it is omitted."""
+    """`host[:port]` of a URL or a Host header. `port` is empty if it is omitted."""
 
     name: str
     port: str
@@ -37,8 +37,8 @@ def check_origin(
 
     None is accepted, because programs send no Origin. `null` is rejected. Only pages of this server and of
     allowed origins may send requests. Another port of this machine is another origin.
-    `host` is the Host header of the request, which `check_host` has accepted. `bound` and `port` are the
-    address the server listens on; port 0 means a Unix socket.
+    `host` is the Host header of the request, which `check_host` has accepted. The server listens on the
+    address `bound` and on `port`, which is 0 for a Unix socket.
     """
     if origin is None or is_same_site(origin, host) or is_listed(origin, allowed):
         return True
@@ -71,8 +71,9 @@ def is_listed(origin: str, allowed: Iterable[str]) -> bool:
 def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.0.0.1") -> bool:
     """Return True if a request with this Host header may be served by a listener bound to `bound`.
 
-    `bound` is the address listened on; empty means a Unix socket. An entry of `allowed` without a port allows
-    every port. On addresses other than loopback an IP literal is safe, because rebinding needs a name.
+    `bound` is empty for a Unix socket. An entry of `allowed` without a port allows every port. If the
+    listener is not on loopback, a Host header with any IP address is accepted, because DNS rebinding needs a
+    host name.
     """
     authority = _authority(host or "")
     if authority is None:
@@ -92,7 +93,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _site(origin: str) -> tuple[str, Authority] | None:
-    """Return scheme and authority of an origin, without the default port; None if it is invalid."""
+    """Return the scheme and authority of an origin, without a default port. None if it is invalid."""
     scheme, _, rest = origin.lower().partition("://")
     authority = _authority(rest)
     if scheme not in _DEFAULT_PORTS or authority is None:

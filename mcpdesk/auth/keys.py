@@ -27,7 +27,7 @@ MOST_KEYS = 64
 _PUBLIC = ("kty", "crv", "n", "e", "x", "y", "k")
 
 Check = Callable[[bytes, bytes], bool]
-"""Takes signed bytes and a signature; returns True if the signature is valid."""
+"""Takes signed bytes and a signature. Returns True if the signature is valid."""
 
 
 class Key(Struct, frozen=True, eq=False):
@@ -156,7 +156,7 @@ def _algorithm(name: str) -> Any:
 
 
 Load = Callable[[], Awaitable[KeySet | None]]
-"""Loads the keys; returns None if they have not changed. Raises: OSError or ValueError with a reason."""
+"""Loads the keys. Returns None if they have not changed. Raises: OSError or ValueError with a reason."""
 
 
 class KeysMissing(Exception):
@@ -205,7 +205,7 @@ class KeySource:
         self._refresh_aio: asyncio.Task[None] | None = None
 
     def fresh(self) -> KeySet | None:
-        """Return the keys if they are fresh; None if `find` may have to reload them."""
+        """Return the keys if they are fresh. None if `find` may have to reload them."""
         return self._keys if self._clock() - self._confirmed <= self._pace.fresh_s else None
 
     async def find(self, algorithm: str, identifier: str | None) -> Sequence[Check]:

@@ -85,7 +85,7 @@ class Operator:
         return word
 
     def sign_in(self, given: str) -> BrowserSession | None:
-        """Sign in a browser with the credential or the word of a link; None for any other text."""
+        """Sign in a browser with the credential or the word of a link. Return None for any other text."""
         if not self.matches(given) and not self._use_link(given):
             return None
         until = self._clock() + SESSION_S

@@ -19,7 +19,7 @@ class Principal(Struct, frozen=True):
 
     kind: Literal["open", "key", "token"]
     name: str = ""
-    """Display name: the subject of a token, or `key`; empty for an anonymous caller."""
+    """Display name: the subject of a token, or `key`. Empty for an anonymous caller."""
     claims: Mapping[str, Any] | None = None
     """Claims of a verified token. `sub`, `address`, `addr` and `tokenId` are always strings."""
     scopes: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class Principal(Struct, frozen=True):
         return f"token of {self.name or '?'}" if self.kind == "token" else self.name
 
     def has_expired(self, now: float) -> bool:
-        """Return True if the token has expired since it was verified; `now` in Unix seconds."""
+        """Return True if the token has expired since it was verified. `now` is in Unix seconds."""
         return self.expires is not None and self.expires <= now
 
 

@@ -36,9 +36,9 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 LONGEST_LINE = 256 << 20
 LONGEST_LOG_LINE = 64 << 10
 LAST_LINES = 20
-"""Lines of stderr that are kept to explain why a program ended."""
+"""Number of the last lines of stderr that are kept to explain why a program ended."""
 SHOWN_TEXT = 80
-"""Characters of a stray line that a remark quotes."""
+"""Maximum characters that a remark quotes of a line that is not a message."""
 INCOMPLETE_S = 2.0
 """Time limit for the next line of a message that spans several lines."""
 LINGER_S = 0.5
@@ -46,11 +46,11 @@ LINGER_S = 0.5
 open.
 """
 MUTE_S = 2.0
-"""Time that a program has to exit after it closed its stdout."""
+"""Seconds to wait for the exit of a program after it closed its stdout."""
 EXIT_TIMEOUT_S = 2.0
-"""Time that a program has to end after its stdin is closed, and again after SIGTERM."""
+"""Seconds to wait for the exit of a program after its stdin was closed, and again after SIGTERM."""
 PROBE_S = 1.5
-"""Time limit for the answer to the first request. If none arrives in time, an older revision is tried."""
+"""Time limit for the answer to the first request. If no answer arrives, an older revision is tried."""
 
 
 class ProgramEnded(Unreachable):
@@ -149,7 +149,7 @@ class ChildProcess(ConnectedTransport):
 
 
 def stdout_remark(line: bytes) -> Remark:
-    """Remark for a program that prints text other than messages to stdout."""
+    """Return the remark for a program that prints text other than messages to stdout."""
     remark = f"the server printed text on stdout that is not a message: {excerpt(line)[:SHOWN_TEXT]!r}"
     return Remark(RemarkKind.STDOUT, f"{remark}; it must log to stderr")
 
@@ -169,8 +169,9 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._output = MessageFramer(LONGEST_LINE)
         self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
         self._incomplete_timer: asyncio.TimerHandle | None = None
+        """Timer after which an incomplete message is split into lines."""
         self._mute_timer: asyncio.TimerHandle | None = None
-        """Timer after which an incomplete message is given up."""
+        """Timer after which a program that has closed its stdout is ended."""
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -287,7 +288,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def _end_mute(self) -> None:
-        """End a program that has closed its stdout and still runs: it can answer nothing."""
+        """End a program that has closed its stdout but still runs, because it can no longer answer."""
         self._logged([b"mcpdesk ends this program, because it closed its standard output"])
         _signal_group(self.pid, signal.SIGTERM)
         kill = partial(_signal_group, self.pid, signal.SIGKILL)
@@ -321,9 +322,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
 
 def _refuse_nul(program: ProgramCommand) -> None:
-    """Raise ValueError for text with a null byte: C strings end there, so uvloop would run another
-    command.
-    """
+    """Raise ValueError for a null byte, because uvloop would cut the text there and run another command."""
     texts = (*program.argv, *program.environment, *program.environment.values(), str(program.folder or ""))
     if any("\0" in text for text in texts):
         raise ValueError("embedded null byte")

@@ -1,6 +1,7 @@
 """Reader of MCP clients' configuration files, in JSON with comments, TOML or YAML.
 
-A file has servers by name, each with a command or a URL. `configs.formats` has the table of formats.
+A file contains servers by name. Each server has a command or a URL. `configs.formats` has the table of
+formats.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ PROJECT_FILES = frozenset({".mcp.json", "mcp.json"})
 PROJECT_FOLDERS = frozenset(
     {".vscode", ".cursor", ".codex", ".gemini", ".zed", ".opencode", ".windsurf", ".continue"}
 )
-"""Folders in a project that hold one program's files."""
+"""Folders in a project that contain the files of one client."""
 _COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|,(?=\s*+[}\]])', re.DOTALL
 )
 """A string, a comment, or a comma that JSON does not allow.
 
-An unterminated one ends at the end of the file.
+An unterminated string or comment extends to the end of the file.
 """
 
 
@@ -60,9 +61,9 @@ class ConfigFile(Struct, frozen=True):
 
     @property
     def is_of_project(self) -> bool:
-        """True if the file belongs to a project, in whose folder its servers run.
+        """True if the file belongs to a project. Its servers then run in the folder of the project.
 
-        False for a client's own file.
+        False for a client's own configuration file.
         """
         folder = self.path.resolve().parent
         in_project = folder.name in PROJECT_FOLDERS and folder.parent != Path.home()
@@ -128,7 +129,7 @@ def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> Conf
 
 
 def _named_once(server: ConfiguredServer, used_names: set[str]) -> ConfiguredServer:
-    """Rename a server whose name is taken: append its project, or else a number."""
+    """Return the server with a name that is not used yet. Append its project or a number if necessary."""
     if server.name not in used_names:
         return server
     base = f"{server.name}@{Path(server.project).name}" if server.project else server.name
@@ -211,7 +212,7 @@ def from_yaml(text: str) -> Any:
 
 
 def without_comments(text: str) -> str:
-    """Replace comments and trailing commas of JSON text by blanks, so that positions do not change.
+    """Replace comments and trailing commas of JSON text by spaces, so that positions do not change.
 
     A byte order mark is replaced as well.
     """

@@ -1,6 +1,6 @@
 """Connection of a client to one server.
 
-The first request opens it, in the newest revision both sides support.
+The first request opens the connection, in the newest revision that both sides support.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 
 MOST_QUESTIONS = 100
-"""Limit of unanswered questions of one call."""
+"""Maximum unanswered questions of one call."""
 _LOG = logging.getLogger(__name__)
 
 AnswerQuestion: TypeAlias = Callable[[JSONObject, str], Awaitable[JSONObject]]
@@ -85,7 +85,7 @@ class ServerConnection:
 
         `questions` returns the handlers of questions.
 
-        `revision` is used without probing for a newer one. `agreement` is an agreement that is already known.
+        If `revision` is given, no newer one is tried. `agreement` is the result of an earlier negotiation.
         `log_level` requests log messages. `is_required_task` returns True for tools that only run as tasks.
         """
         self._transport = transport
@@ -101,15 +101,15 @@ class ServerConnection:
         self._opening = asyncio.Lock()
         self._is_attached = False
         self._is_unanswered = False
-        """True if the server may still answer the probe for the newest revision, or end because of it."""
+        """True if the probe for the newest revision was sent, but has no valid answer yet."""
         self._running: dict[int, ClientCall] = {}
         """Running calls, by the id of their current request, which is also their progress token."""
         self._unrelated = self._call("")
-        """Holds the questions that belong to no known call."""
+        """Placeholder call for questions that belong to no known call."""
         self._farewells = Farewells()
         self._listening: asyncio.Task[None] | None = None
         self._may_hear = asyncio.Event()
-        """Set once notifications can arrive, or the transport turned out to have no stream for them."""
+        """Set once notifications can arrive, or if the transport has no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
         """Called with the method and parameters of every notification."""
         self.remark_listeners: list[Callable[[Remark, Id | None], None]] = []
@@ -122,7 +122,7 @@ class ServerConnection:
 
     @property
     def silence(self) -> str:
-        """Description for a person of the bytes received instead of the latest answer, if known."""
+        """Description of the bytes received instead of the latest answer, for a person. Empty if unknown."""
         return self._transport.silence
 
     @property
@@ -190,7 +190,7 @@ class ServerConnection:
     async def list_all(self, method: str, key: str, faults: list[str] | None = None) -> list[JSONObject]:
         """Return the items of all pages of a list, such as `tools/list` and `tools`.
 
-        With `faults`, invalid items are omitted, and the reasons are added to it.
+        If `faults` is given, invalid items are omitted, and their faults are added to it.
         """
         await self.open()
         with self._naming_target():
@@ -203,12 +203,12 @@ class ServerConnection:
             self._listening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def listening(self) -> None:
-        """Listen, and wait until the stream is open, because servers may ask on it as soon as a call runs."""
+        """Listen, and wait until the stream is open, because servers may send questions of a call on it."""
         self.listen()
         await self._may_hear.wait()
 
     async def watch(self, uris: Sequence[str], begun: Callable[[], None]) -> None:
-        """Subscribe to notifications, also about these resources.
+        """Subscribe to notifications, including updates of these resources.
 
         Return when the server ends the subscription.
 
@@ -235,13 +235,14 @@ class ServerConnection:
 
     @property
     def log_level(self) -> str:
-        """Least severe level of requested log messages; empty if none are requested."""
+        """Least severe level of requested log messages. Empty if none are requested."""
         return self._log_level or ""
 
     async def set_log_level(self, level: str) -> None:
-        """Request log messages of this level and above; in the stateless era this is sent with each request.
+        """Request log messages of this level and above.
 
-        Raises: CallError if the server does not support it, or refuses.
+        In the stateless era, the level is sent with each later request. Raises: CallError if the server does
+        not support log messages, or rejects the level.
         """
         agreement = await self.open()
         if not agreement.sends_logs:
@@ -257,9 +258,9 @@ class ServerConnection:
             await self._transport.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
 
     def remark(self, remark: Remark, request: Id | None = None) -> None:
-        """Add a remark about a server message, or about the answer to a request.
+        """Report a remark about a server message to all listeners and to the transport, which records it.
 
-        The capture records it as well.
+        `request` is the id of the request that the message answers.
         """
         self._transport.remarked(remark, request)
         self._report_remarks((remark,), request)
@@ -302,7 +303,10 @@ class ServerConnection:
         self._flows.mirrors = self._transport.mirrors_arguments
 
     async def _agreed(self, earlier: Agreement | None) -> Agreement:
-        """Return the newest revision that both sides support. `earlier` applied before a reconnection."""
+        """Negotiate the newest revision that both sides support.
+
+        `earlier` is the agreement before a reconnection. Its revision is used again.
+        """
         if earlier is None and self._revision is None:
             agreement = await self._probed()
             if agreement is not None:
@@ -313,7 +317,7 @@ class ServerConnection:
         try:
             return await self._shaken(revision)
         except RpcError as error:
-            # A slow stateless server: it answered only after the probe had timed out.
+            # This is a slow stateless server, which did not answer before the probe timed out.
             agreement = None
             if error.code == ErrorCode.UNSUPPORTED_VERSION and self._revision is None:
                 agreement = discovered(await self._discover())
@@ -344,7 +348,7 @@ class ServerConnection:
                 raise
             return await self._shake_hands(other)
         except CallError:
-            # A program that started slowly ends when it reads the probe for the newest revision.
+            # A program that started slowly may end when it reads the probe for the newest revision.
             if not self._is_unanswered or self._transport.is_open:
                 raise
             self._is_unanswered = False
@@ -402,7 +406,7 @@ class ServerConnection:
         return agreement
 
     def _capabilities(self, has_changes: bool = False) -> JSONObject:
-        """Capabilities to declare. With `has_changes`, changed roots are announced."""
+        """Return the capabilities to declare. With `has_changes`, include announcements of changed roots."""
         declared: JSONObject = {}
         for method in self._questions():
             declared |= _CAPABILITIES[method]
@@ -518,7 +522,7 @@ class ServerConnection:
             return await self._questions()[method](params, call.subject)
 
     def _refusal(self, method: str, params: JSONObject) -> ProtocolError | None:
-        """Error with which a question must be refused, or None."""
+        """Return the error with which a question must be refused, or None."""
         if method not in self._questions():
             return ProtocolError(ErrorCode.METHOD_NOT_FOUND, f"This client does not answer {method[:80]}")
         fault = question_fault(method, params)
@@ -529,7 +533,7 @@ class ServerConnection:
         self._farewells.begin(lambda: self._respond(identifier, answer))
 
     def _receive(self, incoming: Incoming, call: ClientCall | None = None) -> None:
-        """Handle a request or notification of the server. `call` is the call it arrived with, if known."""
+        """Handle a request or notification of the server. `call` is the call that it belongs to, if known."""
         self._report_remarks(incoming.remarks, incoming.request)
         if (message := incoming.message) is None:
             return
@@ -634,7 +638,10 @@ class ServerConnection:
 
 
 def _kinds(message: JSONObject) -> tuple[str, ...]:
-    """Result types of a response. Tasks and questions are allowed only if the request declares them."""
+    """Return the allowed result types of the response to a request.
+
+    `task` and `input_required` are allowed only if the request declares the capability.
+    """
     meta = message["params"].get("_meta") or {}
     declared = meta.get(CAPABILITIES_KEY) or {}
     tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()

@@ -1,6 +1,7 @@
 """Requests that need several exchanges.
 
-Lists have pages. Calls may be answered with questions, become tasks, or need headers that repeat arguments.
+A list has several pages. A call may be answered with questions, become a task, or need a list of the tools to
+compute the headers that repeat arguments.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Send(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     capabilities: JSONObject = {}
     is_main: bool = False
-    """True for the caller's own request; False for one about it, such as polling its task."""
+    """True for the caller's own request. False for a related request, such as polling its task."""
 
 
 class CallObserver:
@@ -74,13 +75,13 @@ class ClientCall:
         observer: CallObserver | None = None,
         deadline: CallDeadline | None = None,
     ) -> None:
-        """The functions are those of its `ServerConnection`."""
+        """`exchange`, `send_later` and `answer` are methods of the `ServerConnection`."""
         self._exchange, self._send_later, self._answer = exchange, send_later, answer
         self.subject = subject
         self.observer = observer
         self.deadline = deadline
         self.group: asyncio.TaskGroup | None = None
-        """Task group for answering questions; None between two exchanges."""
+        """Task group of the running exchange, in which questions are answered. None between exchanges."""
         self.questions: dict[Id, asyncio.Task[None]] = {}
 
     @contextmanager
@@ -108,11 +109,12 @@ class ClientCall:
 
 
 class RequestFlows:
-    """Flows of one connection. `tools` are the tools of the latest list, by name."""
+    """Sends the requests of one connection. `tools` has the tools of the latest list, by name."""
 
     def __init__(self, is_required_task: Callable[[str], bool] | None = None) -> None:
-        """`is_required_task` returns True for tools that only run as tasks; None to learn it from the
-        server.
+        """`is_required_task` returns True for tools that only run as tasks.
+
+        If it is None, the tool definitions in the latest list are used.
         """
         self.tools: dict[str, JSONObject] = {}
         self.revision: Revision
@@ -131,7 +133,7 @@ class RequestFlows:
     ) -> list[JSONObject]:
         """Return the items of all pages. Raises: RpcError, InvalidAnswer.
 
-        With `faults`, invalid items are omitted, and the reasons are added to it.
+        If `faults` is given, invalid items are omitted, and their faults are added to it.
 
         Tools with invalid annotations for argument headers are omitted, as the protocol requires.
         """
@@ -165,8 +167,9 @@ class RequestFlows:
         return items
 
     async def _tool_call(self, call: ClientCall, params: JSONObject) -> ServerResponse:
-        """Call a tool, as a task if it requires that, which may only be known after it rejects a plain
-        call.
+        """Call a tool. If it only runs as a task, call it as a task.
+
+        This may become known only when the server rejects a plain call.
         """
         name = str(params.get("name"))
         if not self._is_required_task(name):
@@ -322,7 +325,7 @@ def _needs_extension(error: JSONObject) -> bool:
 
 
 def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Headers that repeat arguments according to the schema. Missing and null arguments have none."""
+    """Return the headers that repeat arguments as the schema requires. Missing and null ones have none."""
     values = {each.header: value_at(each.path, arguments) for each in mirrored(schema)}
     return {
         header: encode_value(str(value).lower() if isinstance(value, bool) else str(value))
@@ -332,13 +335,16 @@ def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) ->
 
 
 def without_known(fresh: list[JSONObject], items: list[JSONObject]) -> list[JSONObject]:
-    """Items of a page that are not in `items`. A server that ignores cursors repeats its first page."""
+    """Return the items of a page that are not in `items`.
+
+    A server that ignores cursors repeats its first page.
+    """
     known = {json.dumps(each, sort_keys=True) for each in items}
     return [each for each in fresh if json.dumps(each, sort_keys=True) not in known]
 
 
 def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:
-    """Tools whose header annotations are valid. The others are logged and omitted."""
+    """Return the tools whose header annotations are valid. Other tools are logged and omitted."""
     valid = []
     for tool in tools:
         try:

@@ -77,20 +77,20 @@ class MissingToken(NamedTuple):
     """Token that a server asks for in its challenge."""
 
     scopes: tuple[str, ...]
-    """Scopes it must have; empty if the server names none."""
+    """Scopes that the token must have. Empty if the server names none."""
     has_login: bool
     """True if the server names an authorization server."""
     is_insufficient: bool
-    """True if a valid token was sent that lacks the scopes."""
+    """True if the request had a valid token, which lacks the scopes."""
 
     @property
     def scope_words(self) -> str:
-        """Text such as ` with the scope wallet:send`, or empty without scopes."""
+        """Text such as ` with the scope wallet:send`. Empty without scopes."""
         return scope_words(self.scopes)
 
 
 def scope_words(scopes: tuple[str, ...]) -> str:
-    """Return a text such as ` with the scopes a b`, or an empty one without scopes."""
+    """Return a text such as ` with the scopes a b`. Empty without scopes."""
     if not scopes:
         return ""
     return f" with the scope{'s' if len(scopes) > 1 else ''} {excerpt(' '.join(scopes))}"
@@ -197,7 +197,7 @@ AT_DESK = {
     NO_PROTOCOL: "Check that it is an MCP server. V selects an older revision.",
     BAD_BYTES: "The server violates the protocol: Traffic (2) shows its bytes.",
 }
-"""Replacement at the desk for a hint that is meant for a shell."""
+"""Hints for a person at the desk, by the corresponding hint for a shell."""
 
 
 def desk_hint(error: CallError, *, is_first: bool = False) -> str:

@@ -66,12 +66,12 @@ CONNECT_S = 10.0
 RETRY_S = 1.0
 """Pause before a stream is resumed, if the server does not specify one."""
 MOST_FAILURES = 30
-"""Limit of consecutive failed attempts to resume the session's stream."""
+"""Maximum consecutive failed attempts to resume the session's stream."""
 MOST_RESUMPTIONS = 5
-"""Limit of consecutive failed attempts to resume the stream of one call."""
+"""Maximum consecutive failed attempts to resume the stream of one call."""
 MOST_REDIRECTS = 5
 MOST_REMARKS = 20
-"""Limit of remarks about a login on one reply."""
+"""Maximum remarks about a login in one reply."""
 MAX_BYTES = 16 << 20
 MAX_METADATA = 256 << 10
 """Largest authorization metadata document, in bytes."""
@@ -95,7 +95,7 @@ class HttpRequests:
         max_bytes: int = MAX_BYTES,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """`headers` are sent with every request. `mode` is a mode of the server.
+        """`headers` are sent with every request. `mode` is sent as a query parameter, unless it is empty.
 
         `authorizer` provides tokens.
 
@@ -116,7 +116,7 @@ class HttpRequests:
         self._remarks: tuple[Remark, ...] = ()
         """Remarks to add to the next reply."""
         self.reading: HttpAnswer | None = None
-        """Answer being read, or the last one read; None before the first one begins."""
+        """Answer that is being read, or the last one. None before the first answer begins."""
 
     async def close(self) -> None:
         """Close all connections and open no further ones."""
@@ -145,7 +145,7 @@ class HttpRequests:
             broke = error
         failures = 0
         while reply.message is None and framer.last_id and "id" in message:
-            # The connection was closed; resume the stream on a new one.
+            # The connection was closed, so the stream is resumed on a new one.
             await asyncio.sleep(_pause_s(framer))
             seen, framer = framer.last_id, _next_framer(framer)
             try:
@@ -232,7 +232,7 @@ class HttpRequests:
                 attempt += 1
 
     def _redirected(self, answer: aiohttp.ClientResponse, url: str) -> str:
-        """URL that an answer redirects to, or an empty string if there is none that may be followed."""
+        """Return the URL that an answer redirects to, or an empty string if no redirect may be followed."""
         there = redirect_target(answer.status, answer.headers.get("Location", ""), url)
         if there and not self._has_moved:
             self._has_moved = True
@@ -249,7 +249,7 @@ class HttpRequests:
         return self._session
 
     async def fetch(self, step: Fetch) -> Fetched:
-        """Send a request about authorization, to an address that the server may have named.
+        """Send a request about authorization. Its URL may come from the server's metadata.
 
         Raises: AuthorizationError for an address that is not allowed; HttpError if the answer is incomplete.
         """
@@ -290,7 +290,7 @@ class HttpRequests:
         await self._addresses.check_page(what, url)
 
     def remark(self, text: str) -> None:
-        """Add an error of the authorization server to the next reply, as a remark."""
+        """Add a remark about the authorization server to the next reply."""
         self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MOST_REMARKS]
 
     async def _fetched(self, session: aiohttp.ClientSession, step: Fetch) -> Fetched:
@@ -309,7 +309,7 @@ class HttpRequests:
                 return Fetched(answer.status, lower(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
-        """Return the server's challenge to a request without a token; empty if it sends none."""
+        """Return the server's challenge to a request without a token. Empty if it sends none."""
         from mcpdesk.client.oauth.discovery import challenge_in
         from mcpdesk.client.oauth.values import Challenge
 
@@ -324,7 +324,7 @@ class HttpRequests:
     async def _is_renewed(
         self, answer: aiohttp.ClientResponse, token: Mapping[str, str], attempt: int
     ) -> bool:
-        """Return True if a rejected request must be sent again with another token."""
+        """Return True if a rejected request must be sent again with new authorization headers."""
         if self._authorizer is None or answer.status not in REFUSED:
             return False
         challenges = answer.headers.getall("WWW-Authenticate", [])
@@ -425,13 +425,13 @@ class StreamableHttp(ClientTransport):
             self._session[VERSION] = named_revision(reply) or revision.name
 
     def older(self) -> HttpSse:
-        """Return the transport of the first revision for the same URL."""
+        """Return an HTTP+SSE transport of 2024-11-05 for the same URL."""
         return HttpSse(self._requests)
 
     async def listen(self, opened: Callable[[], None]) -> None:
-        """Receive events from the session's stream, resuming it as needed.
+        """Receive events from the session's stream, and resume the stream when it ends.
 
-        Return if the server offers none.
+        Return if the server offers no stream.
         """
         framer, failures = EventFramer(self._max_bytes), 0
 
@@ -480,7 +480,7 @@ class StreamableHttp(ClientTransport):
 
 
 class SseChannel:
-    """Connection of the transport of 2024-11-05: messages are posted, and all answers arrive on one stream.
+    """Connection of the HTTP+SSE transport. Messages are posted, and all answers arrive on one stream.
 
     Source: MCP basic/transports of 2024-11-05.
     """
@@ -494,7 +494,7 @@ class SseChannel:
     ) -> None:
         """`headers` are sent with every request.
 
-        `on_data` receives messages; a CallError from it ends the stream.
+        `on_data` receives messages. If it raises a CallError, the stream ends.
         """
         loop = asyncio.get_running_loop()
         self._requests, self._headers = requests, dict(headers)
@@ -545,7 +545,8 @@ class SseChannel:
     def _checked_post_url(self, data: bytes) -> str:
         """Return the URL for posts.
 
-        Raises: InvalidAnswer if it is invalid, or another server's, which must not receive keys and tokens.
+        Raises: InvalidAnswer if it is invalid, or if it belongs to another server, which must not receive
+        keys and tokens.
         """
         given = data.decode("utf-8", "replace").strip()
         try:
@@ -568,10 +569,10 @@ class SseChannel:
 
 
 class HttpSse(ClientTransport):
-    """Transport of 2024-11-05.
+    """HTTP+SSE transport of 2024-11-05.
 
-    A connection lasts as long as its stream. When the stream ends, pending requests fail; the next request
-    opens a new one.
+    A connection lasts as long as its stream. When the stream ends, pending requests fail, and the next
+    request opens a new stream.
     """
 
     def __init__(self, requests: HttpRequests) -> None:
@@ -634,7 +635,7 @@ class HttpSse(ClientTransport):
 def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.ClientSession:
     """Return a connection pool without cookies and proxies.
 
-    `new_socket` opens sockets; None for aiohttp's default.
+    `new_socket` opens sockets. None to open them in the default way of aiohttp.
     """
     import aiohttp
 
@@ -654,7 +655,7 @@ def _payload(
 
 
 def _next_framer(framer: EventFramer) -> EventFramer:
-    """Return a framer for the next connection of a stream. The server repeats an incomplete event."""
+    """Return a framer for the next connection of a stream, which begins again with any incomplete event."""
     fresh = EventFramer(framer.limit)
     fresh.last_id, fresh.retry_ms = framer.last_id, framer.retry_ms
     return fresh

@@ -1,4 +1,4 @@
-"""Transport to a server in this process: frames in memory, as over a pipe."""
+"""Transport to a server in this process, which exchanges frames in memory."""
 
 from __future__ import annotations
 

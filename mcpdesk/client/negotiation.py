@@ -35,12 +35,12 @@ class Agreement(Struct, frozen=True):
 
     @property
     def sends_logs(self) -> bool:
-        """True if the server may send log messages; also for a stateless server with unknown capabilities."""
+        """True if the server may send log messages, or is stateless and its capabilities are unknown."""
         return "logging" in self.capabilities or (self.revision.is_stateless and not self.capabilities)
 
 
 def is_contradiction(reply: ServerReply) -> bool:
-    """True if a server rejects the latest revision but lists it as supported.
+    """Return True if a server rejects the latest revision but lists it as supported.
 
     The request is then repeated once.
     """
@@ -69,9 +69,10 @@ def discovered(reply: ServerReply) -> Agreement | None:
 
 
 def shaken(result: JSONObject) -> tuple[Agreement, str]:
-    """Return the agreement from the result of `initialize`, and a description of its error, if any.
+    """Return the agreement from the result of `initialize`, and the fault of the result or an empty string.
 
-    An unknown revision is replaced by the newest earlier one, whose messages may be compatible.
+    An unknown revision is replaced by the newest known revision before it, because its messages may be
+    compatible.
     """
     version, fault = result.get("protocolVersion"), ""
     revision = BY_NAME.get(version) if isinstance(version, str) else None
@@ -99,7 +100,7 @@ def _result(reply: ServerReply) -> JSONObject:
 
 
 def _versions(reply: ServerReply, result: JSONObject) -> list[str]:
-    """Revisions that the server lists as supported."""
+    """Return the revisions that the server lists as supported."""
     named = result.get("supportedVersions")
     if not result:
         data = reply.message["error"].get("data")

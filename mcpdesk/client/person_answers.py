@@ -1,6 +1,6 @@
-"""Answers to servers' questions to the desk.
+"""Answers to questions that servers ask the desk.
 
-Forms, links and requests for a message wait in the inbox for a person. Roots are returned at once.
+A form, a link or a sampling request waits in the inbox for a person. Roots are returned at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PersonAnswers:
     def offered(self) -> Questions:
         """Return the handlers of the questions that can be answered now.
 
-        Without a person at a screen, only roots.
+        If no person is at a screen, this is only the handler for roots.
         """
         known: Questions = {"roots/list": self._list_roots}
         if not self._inbox.people:
@@ -101,7 +101,10 @@ class PersonAnswers:
 
 
 def form_pages(params: JSONObject) -> tuple[Page, ...]:
-    """Pages of a form: one for each field, or a confirmation if it has no fields. A link is one page."""
+    """Return the pages of a question: one for each field of a form, or one for a link.
+
+    A form without fields has one page, on which the person confirms.
+    """
     message: str = params["message"]
     if params.get("mode") == "url":
         return (Page(message, "link", own_words=False, is_required=False, link=params["url"]),)
@@ -146,7 +149,7 @@ def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page
 
 
 def _labels(field: JSONObject) -> dict[str, Any]:
-    """Values of a choice by label; empty for a field with free text."""
+    """Return the values of a choice by label. Empty for a field with free text."""
     if field["type"] == "boolean":
         return YES_NO
     source = field["items"] if field["type"] == "array" else field
@@ -224,7 +227,7 @@ def _value(field: JSONObject, answer: Answer) -> Any:
 
 
 def sampling_page(params: JSONObject) -> Page:
-    """Page with the messages, the system prompt and the preferences, and a field for the answer."""
+    """Return a page with the messages, the system prompt, the preferences, and a field for the answer."""
     return Page(
         "Write what the model would answer.", "sampling", detail="\n\n".join(_readable(params)), is_long=True
     )

@@ -1,7 +1,7 @@
 """Skills that a server publishes, and verification of their files against the listed digests.
 
-Nothing is read in advance: a file is verified when it is read. A digest proves that a file is the listed one,
-not that it can be trusted. Source: io.modelcontextprotocol/skills, integrity and verification.
+A file is verified when it is read, and never read in advance. A digest proves that a file is the listed one,
+not that the file can be trusted. Source: io.modelcontextprotocol/skills, integrity and verification.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class PublishedSkills:
         return isinstance(extensions, dict) and EXTENSION in extensions
 
     async def listed(self, faults: list[str] | None = None) -> list[JSONObject]:
-        """Return the entries of `skills/list`; empty for a server without the extension.
+        """Return the entries of `skills/list`. Empty for a server without the extension.
+
+        If `faults` is given, invalid entries are omitted, and their faults are added to it.
 
         Raises: CallError.
-
-        With `faults`, invalid entries are omitted, and the reasons are added to it.
         """
         if not await self.is_offered():
             return []
@@ -58,9 +58,9 @@ class PublishedSkills:
         return entries
 
     async def entry(self, uri: str) -> JSONObject:
-        """Return the entry of the skill whose SKILL.md has this URI. It need not be listed.
+        """Return the entry of the skill whose SKILL.md has this URI. The skill need not be listed.
 
-        Raises: RpcError if the server does not know it; InvalidAnswer for an invalid entry.
+        Raises: RpcError if the server does not know the skill; InvalidAnswer for an invalid entry.
         """
         entry: Any = (await self._result("skills/get", {"uri": uri})).get("skill")
         fault = entry_fault(entry) if isinstance(entry, dict) else "the result has no skill"
@@ -73,9 +73,10 @@ class PublishedSkills:
         return known
 
     async def verify(self, uri: str, result: JSONObject) -> None:
-        """Verify a file against its skill's entry, fetched again on a mismatch.
+        """Verify the content of a file against the entry of its skill.
 
-        Raises: InvalidAnswer if it differs.
+        If they differ, fetch the entry again and compare once more. Raises: InvalidAnswer if they still
+        differ.
         """
         if not self._fault(uri, result):
             return
@@ -86,7 +87,7 @@ class PublishedSkills:
             raise InvalidAnswer(f"{uri[:200]} does not match its skill: {fault}")
 
     def _around(self, uri: str) -> list[JSONObject]:
-        """Entries of the skills that contain a file; several if skills are nested."""
+        """Return the entries of all skills that contain a file. Skills may be nested."""
         known = self._entries.items()
         return [entry for main, entry in known if uri.startswith(main.removesuffix("SKILL.md"))]
 
@@ -109,7 +110,7 @@ class PublishedSkills:
 
 
 def _content(result: JSONObject) -> bytes | None:
-    """Bytes of the file in the result of `resources/read`, or None if the result is not exactly one file."""
+    """Return the bytes of the file in a `resources/read` result. None if it is not exactly one file."""
     contents: list[Any] = result.get("contents", [])
     if len(contents) != 1:
         return None

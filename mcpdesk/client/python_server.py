@@ -1,4 +1,4 @@
-"""Script that serves the server object of a Python file over stdio: `python THIS FILE [OBJECT]`.
+"""Script that serves the server object of a Python file over stdio: `python_server.py FILE [OBJECT]`.
 
 Supports any version of FastMCP and of the official SDK. Runs under any Python, so it imports only the
 standard library.
@@ -27,11 +27,10 @@ def main() -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Return the names that a file defines.
+    """Run a file and return its global variables.
 
-    It is not run as `__main__`, so that it does not start a server.
-
-    A file in a package is imported as a submodule, so that its relative imports work.
+    Its module name is not `__main__`, so that it does not start a server itself. A file in a package is
+    imported as a submodule, so that its relative imports work.
     """
     root, names = path.parent, [] if path.stem == "__init__" else [path.stem]
     while (root / "__init__.py").is_file() and root.name.isidentifier():

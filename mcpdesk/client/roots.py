@@ -15,10 +15,10 @@ def folder_roots(folders: Iterable[Path]) -> list[JSONObject]:
 
 
 class DeskRoots:
-    """Roots of the desk, chosen by a person.
+    """Roots of the desk, which a person can choose.
 
-    Until then, a hosted folder receives itself as its root and other servers receive none, because some
-    servers use roots instead of their command-line arguments.
+    Until a person has chosen roots, a hosted folder receives its own path as its root. Other servers receive
+    no roots, because some servers use roots instead of their command-line arguments.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class DeskRoots:
         return self._chosen or ()
 
     def offered(self, folders: Iterable[Path] = ()) -> list[JSONObject]:
-        """Roots in the form of `roots/list`. Defaults to `folders` until a person has chosen roots."""
+        """Return the roots in the form of `roots/list`: the chosen ones, or `folders` if none were chosen."""
         if self._chosen is None:
             return folder_roots(folders)
         return [{"uri": uri, "name": PurePosixPath(unquote(urlsplit(uri).path)).name} for uri in self._chosen]

@@ -23,7 +23,7 @@ COMMAND = "$ "
 """Prefix of a target that is a command, with its words quoted as in a shell."""
 RUNNER = Path(__file__).with_name("python_server.py")
 RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
-"""Words of commands that are not the name of a server."""
+"""Words in commands that do not name a server."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
@@ -41,7 +41,7 @@ class UrlTarget(Struct, frozen=True):
     url: str
     headers: Mapping[str, str] = {}
     kind: str = ""
-    """`http`, `sse` or `ws`; empty to detect it."""
+    """Transport: `http`, `sse` or `ws`. Empty to detect it."""
     account: str = ""
     """Account whose login is used, if a configuration file names one."""
     login: LoginOptions = NO_OPTIONS
@@ -101,9 +101,8 @@ def find_target(
 ) -> Target:
     """Resolve a text to a target.
 
-    `ask` returns inputs of a configuration file; `packages` are for a Python file.
-
-    `agree` is called with a configuration file before its content is used.
+    `ask` returns the value of an input that a configuration file declares. `agree` is called with a
+    configuration file before its content is used. `packages` are dependencies of a Python file.
 
     Raises: DeskUserError with the reason and the kinds of targets.
     """
@@ -138,9 +137,8 @@ def configured_targets(
 ) -> list[tuple[str, RemoteTarget]]:
     """Return all servers of a configuration file with their names.
 
-    A broken one does not affect the others.
-
-    `agree` is called with the file before its content is used.
+    A server that cannot be used becomes a `BrokenTarget`. `agree` is called with the file before its content
+    is used.
 
     Raises: DeskUserError for a file that cannot be read.
     """
@@ -245,7 +243,7 @@ def _python_for(path: Path) -> str:
 
 
 def _dependencies(path: Path) -> list[str]:
-    """Dependencies declared in the file's script block. Source: PEP 723."""
+    """Return the dependencies that a file's script block declares. Source: PEP 723."""
     try:
         match = _SCRIPT.search(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -261,8 +259,9 @@ def _dependencies(path: Path) -> list[str]:
 
 
 def _split(text: str) -> tuple[Path, str]:
-    """Split a text into a path and the name after its last colon, unless the whole text is an existing
-    path.
+    """Split a text into a path and the name after its last colon.
+
+    The text is not split if the whole text is an existing path.
     """
     path = Path(text).expanduser()
     before, colon, name = text.rpartition(":")

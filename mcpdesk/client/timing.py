@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from mcpdesk.errors import CallError, CallTimeout
 
 CLOSE_TIMEOUT_S = 2.0
-"""Time limit, in seconds, for ending a session and for messages without a reply."""
+"""Maximum seconds for ending a session, and for sending a message in the background."""
 
 
 class CallDeadline:
-    """Time limit of a call, which can be stopped while a question is answered."""
+    """Time limit of a call. Its clock can be stopped while a question is answered."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -77,7 +77,7 @@ class Farewells:
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-    """Run `work` with a time limit, ignoring failures."""
+    """Run `work` with a time limit. CallError and a timeout are ignored."""
     with suppress(CallError, TimeoutError):
         async with asyncio.timeout(seconds):
             await work()

@@ -19,24 +19,24 @@ from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import Revision
 
 EXCERPT = 300
-"""Length of an answer's excerpt in an error, in characters."""
+"""Maximum characters of an answer that an error quotes."""
 MOST_CHALLENGE = 8 << 10
-"""Limit of the `WWW-Authenticate` header in an error, in characters."""
+"""Maximum characters of a `WWW-Authenticate` header in an error."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
 GZIP = b"\x1f\x8b"
 """First bytes of gzip data."""
 SHOWN = 120
-"""Characters shown of a body that contains no answer."""
+"""Maximum characters shown of a body that contains no answer."""
 
 
 class Incoming(Struct, frozen=True):
     """A message from the server other than an awaited answer."""
 
     message: JSONObject | None
-    """A request, a notification or an unexpected response; None if the message is unusable."""
+    """A request, a notification or an unexpected response. None if the message is unusable."""
     frame: bytes = b""
-    """Original bytes of the message; empty if there are only remarks."""
+    """Original bytes of the message. Empty if there are only remarks."""
     remarks: tuple[Remark, ...] = ()
     """Faults of the message."""
     request: Id | None = None
@@ -44,9 +44,9 @@ class Incoming(Struct, frozen=True):
 
 
 Receive: TypeAlias = Callable[[Incoming], None]
-"""Handler of messages that the server sends by itself.
+"""Handler of messages that are not the awaited answer.
 
-Raises: CallError to end the exchange it arrived in.
+Raises: CallError to end the exchange in which the message arrived.
 """
 
 
@@ -63,9 +63,7 @@ def value_excerpt(value: Any) -> str:
 
 
 def without_query(url: str) -> str:
-    """Return a URL without its query and fragment, which may be secret, or an empty string if it is
-    invalid.
-    """
+    """Return a URL without its query and fragment, which may be secret. Empty for an invalid URL."""
     try:
         return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
     except ValueError:
@@ -84,7 +82,7 @@ def is_error(message: Any) -> bool:
 
 
 def named_revision(reply: ServerReply) -> str:
-    """Revision in the answer to a handshake, or an empty string if it is not valid in a header."""
+    """Return the revision in the answer to a handshake. Empty if it is missing or not valid in a header."""
     result = reply.message.get("result") if isinstance(reply.message, dict) else None
     named = result.get("protocolVersion") if isinstance(result, dict) else None
     is_fit = isinstance(named, str) and named.isascii() and named.isprintable() and len(named) <= 40
@@ -118,13 +116,14 @@ class ServerResponse(Struct, frozen=True):
 class ServerReply(Struct, frozen=True):
     """Unvalidated reply of a transport to a request.
 
-    `message` is the JSON-RPC response, or None. `body` are its bytes, or the data received instead.
+    `message` is the JSON-RPC response, or None. `body` has the bytes of the response, or the data received
+    instead of a response.
     """
 
     message: Any = None
     body: bytes = b""
     status: int = 200
-    """HTTP status; 200 for other transports."""
+    """HTTP status. 200 for other transports."""
     headers: Mapping[str, str] = {}
     """HTTP headers with lower-case names."""
     remarks: tuple[Remark, ...] = ()
@@ -138,8 +137,9 @@ class ServerReply(Struct, frozen=True):
     def response(self, identifier: Id, kinds: Collection[str] = ("complete",)) -> ServerResponse:
         """Return the validated response to the request `identifier`.
 
-        Raises: HttpError if the status does not allow a response, or an error status has none; InvalidAnswer
-        if the message is not a response to this request, or its result type is not in `kinds`.
+        Raises: HttpError if the request was rejected or redirected, or has an error status without a valid
+        error; InvalidAnswer if the message is not a response to this request, or its result type is not in
+        `kinds`.
         """
         if self.status in REFUSED or self.status in REDIRECTS:
             raise self.failure()
@@ -154,9 +154,9 @@ class ServerReply(Struct, frozen=True):
         return ServerResponse(self.message, self.body)
 
     def _is_to(self, identifier: Id) -> bool:
-        """True if the response has the id of the request, or null.
+        """Return True if the response has the id of the request, or null.
 
-        Some servers make up an id for HTTP errors.
+        Some servers send an unrelated id with HTTP errors.
         """
         return self.message.get("id") in (identifier, None)
 
@@ -218,12 +218,12 @@ class ClientTransport(ABC):
 
     @property
     def probe_s(self) -> float | None:
-        """Time limit for the first request before a handshake is tried, or None for no limit."""
+        """Maximum seconds to wait for the first response before a handshake is tried. None for no limit."""
         return None
 
     @property
     def silence(self) -> str:
-        """Description for a person of the bytes received instead of the latest answer, if known."""
+        """Description of the bytes received instead of the latest answer, for a person. Empty if unknown."""
         return ""
 
     @abstractmethod
@@ -234,9 +234,9 @@ class ClientTransport(ABC):
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: CallError if none arrives.
+        """Send a request and wait for its reply. Raises: CallError if no reply arrives.
 
-        `receive` handles earlier messages that belong to the request, if the transport can identify them.
+        `receive` handles other messages that belong to the request, if the transport can identify them.
         """
 
     @abstractmethod
@@ -260,16 +260,18 @@ class ClientTransport(ABC):
         return None
 
     async def listen(self, opened: Callable[[], None]) -> None:
-        """Receive messages that belong to no request until cancelled.
+        """Receive messages that belong to no request, until cancelled.
 
-        Return at once if no stream is needed for them.
-
-        `opened` is called once the stream has started.
+        `opened` is called once the stream has started. Return at once if the transport needs no separate
+        stream for these messages.
         """
         return
 
     async def until_ended(self) -> None:
-        """Wait until the connection ends, if it is a single channel. Raises: CallError with the reason."""
+        """Wait until the connection ends. Raises: CallError with the reason.
+
+        A transport without a single permanent connection raises HttpError at once.
+        """
         raise HttpError("the server has no stream for notifications, or ended it")
 
 

@@ -1,9 +1,9 @@
 """Trust in configuration files: a person agrees to the content of a file before it is first used.
 
-A client configuration has programs to start, variables to read and addresses to send them to, and the person
-who opens it did not write them. Agreement is stored by path and SHA-256 of the content in `trust.json` in the
-state folder. The path matters because the same text in another folder may start other programs, through
-relative paths.
+A client configuration names programs to start, variables to read, and URLs to which their values are sent.
+The person who opens the file may not have written it. Agreement is stored by path and SHA-256 of the content
+in `trust.json` in the state folder. The path matters, because a relative path in the same content names
+another program in another folder.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mcpdesk.recorder.masking import is_secret
 
 FILE = "trust.json"
 MOST_ENTRIES = 1000
-"""Limit of remembered contents; the oldest are dropped first."""
+"""Maximum entries in `trust.json`. The oldest are dropped first."""
 MOST_BYTES = 4 << 20
 LONGEST_LINE = 4000
-"""Characters shown of one command or URL."""
+"""Maximum characters shown of one command or URL."""
 MOST_LINES = 400
 _NO_ENVIRONMENT = ("input:", "workspaceFolder:", "workspaceFolderBasename:")
 
@@ -52,7 +52,7 @@ class TrustFile(Struct, frozen=True):
 
 
 class UntrustedFile(Struct, frozen=True):
-    """File that needs agreement, with the programs, addresses and variables that it would use."""
+    """File that needs agreement, with the programs, URLs and variables that it names."""
 
     path: str
     sha256: str

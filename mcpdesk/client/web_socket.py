@@ -26,7 +26,7 @@ SUBPROTOCOL = "mcp"
 LARGEST = 256 << 20
 """Largest message in bytes."""
 QUOTED = 80
-"""Characters of a frame that a remark quotes."""
+"""Maximum characters of a frame that a remark quotes."""
 HEARTBEAT_S = 30.0
 PROBE_S = 1.5
 
@@ -55,8 +55,8 @@ class SocketChannel:
         """Connect. Raises: HttpError if the server refuses or cannot be reached."""
         import aiohttp
 
-        # aiohttp would follow a redirect to another host with our key, and has no option to disable that
-        # here.
+        # aiohttp would follow a redirect to another host and send our key there. `ws_connect` has no option
+        # to disable redirects.
         trace = aiohttp.TraceConfig()
         trace.on_request_redirect.append(_refuse_redirect)
         session = aiohttp.ClientSession(headers={"User-Agent": "mcpdesk"}, trace_configs=[trace])
@@ -123,9 +123,7 @@ async def _refuse_redirect(
 
 
 class WebSocket(ConnectedTransport):
-    """Transport that connects with the first request, and reconnects with the next one after a
-    disconnection.
-    """
+    """Transport over a WebSocket. If the connection has ended, the next request opens a new one."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         """`headers` are sent with the opening request.

@@ -27,7 +27,7 @@ ROUTING_HEADERS = ("mcp-protocol-version", "mcp-method", "mcp-name")
 
 
 def encode_value(value: str) -> str:
-    """Encode a header value. A plain value is unchanged; any other is Base64 between sentinels."""
+    """Encode a header value. A plain value is unchanged. Any other becomes Base64 between sentinels."""
     plain = all(" " <= char <= "~" for char in value)
     padded = value != value.strip(" \t")
     lookalike = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)

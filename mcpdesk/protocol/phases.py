@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 DURATION_BOUNDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 )  # fmt: skip
-"""Upper bounds of the histogram buckets for durations, in seconds; the last bucket is unbounded."""
+"""Upper bounds of the histogram buckets for durations, in seconds. The last bucket is unbounded."""
 Microseconds = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 

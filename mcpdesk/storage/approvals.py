@@ -51,7 +51,7 @@ def policies(connection: Connection) -> dict[str, str]:
 
 
 def set_policy(connection: Connection, tool: str, policy: str | None) -> None:
-    """Store the policy of a tool; None deletes it. Policies of other tools are not changed."""
+    """Store the policy of a tool, or delete it if `policy` is None. Other tools are not changed."""
     chosen = policies(connection)
     chosen.pop(tool, None)
     if policy is not None:

@@ -66,7 +66,7 @@ def add(
 
 
 def make_free(connection: Connection, number: int) -> bool:
-    """Delete the callback with that id if it is finished; return True if the id is free now."""
+    """Delete the callback with that id if it is finished. Return True if the id is free now."""
     connection.execute("DELETE FROM callbacks WHERE id = ? AND due IS NULL", (number,))
     return one(connection, number) is None
 

@@ -69,7 +69,7 @@ MIGRATIONS = (
     UPDATE callbacks SET told = '{"": ' || fired || '}';
     """,
 )
-"""SQL scripts; `PRAGMA user_version` of a file is the number of applied scripts. Times are Unix seconds."""
+"""SQL scripts. `PRAGMA user_version` of a file is the number of applied scripts. Times are Unix seconds."""
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -218,7 +218,7 @@ class Database:
             _log_ahead(connection)
             if made.st_size <= CHECKED_BYTES:
                 _check(connection)
-            # In WAL mode a killed process loses no committed data; only a power failure may.
+            # In WAL mode, committed data is not lost if the process is killed, but may be in a power failure.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             self._migrate(connection)

@@ -35,7 +35,7 @@ def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> N
 
 
 def set_fact(connection: Connection, key: str, value: str | None) -> None:
-    """Set the value of a key; None deletes it."""
+    """Set the value of a key, or delete the key if `value` is None."""
     if value is None:
         connection.execute("DELETE FROM facts WHERE key = ?", (key,))
     else:

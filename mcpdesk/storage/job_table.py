@@ -111,7 +111,7 @@ class FileJobTable:
     """Records in the state file of a server."""
 
     def __init__(self, data: StateData, holder: str, is_running: Callable[[str], bool]) -> None:
-        """Create a table; `is_running` returns True if a holder is alive."""
+        """Create a table. `is_running` returns True if a holder is alive."""
         self._data, self._holder, self._is_running = data, holder, is_running
 
     async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:

@@ -93,7 +93,7 @@ def one(connection: Connection, number: int) -> Task | None:
 
 
 def named(connection: Connection, word: str, limit: int, *, is_open: bool = False) -> list[Task]:
-    """Return the newest tasks whose name contains a word, ignoring case; `is_open` excludes completed ones.
+    """Return the newest tasks whose name contains a word, ignoring case. `is_open` excludes completed ones.
 
     Return at most `limit` tasks with at most `MOST_CHARACTERS`. The newest task is returned in any case.
     """
@@ -102,7 +102,7 @@ def named(connection: Connection, word: str, limit: int, *, is_open: bool = Fals
 
 
 def count_named(connection: Connection, word: str, *, is_open: bool = False) -> int:
-    """Return the number of tasks that match; `named` returns the newest of them."""
+    """Return the number of tasks that match the word. `named` returns the newest of these tasks."""
     connection.create_function("folded", 1, str.casefold, deterministic=True)
     sql = f"SELECT count(*) FROM tasks {MATCHING}"
     (number,) = connection.execute(sql, (word.casefold(), is_open)).fetchone()

@@ -35,16 +35,16 @@ OWN_ANSWER_S = 2.0
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 Found = tuple[Any, bytes, tuple[Remark, ...]]
-"""A response or None, its bytes, and its faults."""
+"""A response or None, the bytes of the response, and the remarks on it."""
 
 
 def own_answer(
     read: ReadFrame, identifier: Id | None, has_batches: bool, receive: Receive | None, frame: bytes = b""
 ) -> tuple[JSONObject | None, tuple[Remark, ...]]:
-    """Return the response to a request in a frame, and its faults. Other messages are passed to `receive`.
+    """Return the response in a frame, and the remarks on it. Other messages are passed to `receive`.
 
-    A response with another id is also returned, because this answer can belong to nothing else. Its
-    validation fails later.
+    A response with another id than `identifier` is returned if there is no better one, because an HTTP answer
+    belongs to one request only. The validation of this response fails later.
     """
     remarks, answer_message = read.remarks, None
     follow = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
@@ -155,7 +155,7 @@ class HttpAnswer:
     async def _of_stream(self, answer: aiohttp.ClientResponse) -> Found:
         """Return the response among the events, or None if the stream ends without it.
 
-        A response to another request is returned if the right one does not follow soon.
+        A response with another id is returned if the right one does not follow within `OWN_ANSWER_S`.
         """
         other: Found = None, b"", ()
         head, has_events = bytearray(), False
@@ -239,8 +239,9 @@ def type_remark(given: str, due: str) -> Remark:
 
 
 async def refusal_text(answer: aiohttp.ClientResponse) -> str:
-    """Return the explanation at the start of a rejection's body as one line, or an empty string on a
-    timeout.
+    """Return the explanation in the body of a rejection as one line.
+
+    Empty if the body does not arrive in time.
     """
     import aiohttp
 
@@ -253,7 +254,7 @@ async def refusal_text(answer: aiohttp.ClientResponse) -> str:
 
 
 def lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """Headers of an answer with lower-case names. All challenges are joined into one value."""
+    """Return the headers of an answer with lower-case names. All challenges are joined into one value."""
     headers = {name.lower(): value for name, value in answer.headers.items()}
     if CHALLENGE in headers:
         headers[CHALLENGE] = ", ".join(answer.headers.getall(CHALLENGE))

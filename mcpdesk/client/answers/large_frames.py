@@ -1,6 +1,6 @@
-"""Parsing of large frames that are not valid JSON. It runs on a thread.
+"""Parsing of large frames that are not valid JSON, on a thread.
 
-Lenient parsing takes up to half a microsecond per byte and would delay other calls.
+On the event loop, lenient parsing would delay other calls. It takes up to half a microsecond per byte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mcpdesk.errors import CallError
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame, read_strictly
 
 OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
-"""Receives a frame, and its content if it was already read."""
+"""Receives a frame, and the parsed frame, or None if it was not parsed yet."""
 
 
 async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
@@ -26,9 +26,9 @@ async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
 
 
 def hand_on(on_frame: OnFrame, frame: bytes, read: ReadFrame | None) -> None:
-    """Pass on a frame. An unexpected failure is reported to the loop, because frames after it must not wait.
+    """Call `on_frame`. Raises: CallError from `on_frame`.
 
-    Raises: CallError from `on_frame`.
+    Any other exception is reported to the event loop, so that the frames after this one are still processed.
     """
     try:
         on_frame(frame, read)
@@ -39,26 +39,25 @@ def hand_on(on_frame: OnFrame, frame: bytes, read: ReadFrame | None) -> None:
 
 
 def report_failure(error: Exception) -> None:
-    """Report to the loop that a frame could not be passed on."""
+    """Report to the event loop that the handler of a frame failed."""
     text = "a frame could not be passed on"
     asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
 
 
 class FrameLane:
-    """Passes on the frames of a program in order, while a large one is read on a thread.
+    """Queue that keeps the frames of a program in order while a large frame is parsed on a thread.
 
-    Reading the program's output is paused in the meantime, so that at most one piece of output is queued
-    here.
+    In the meantime, the program's output is not read, so that at most one piece of output is queued.
     """
 
     def __init__(self, hand_on: OnFrame, pause: Callable[[bool], None]) -> None:
-        """`pause` pauses reading the output, or resumes it."""
+        """`hand_on` receives each frame. `pause(True)` pauses reading; `pause(False)` resumes it."""
         self._hand_on, self._pause = hand_on, pause
         self._waiting: deque[bytes] = deque()
         self._reading: asyncio.Task[None] | None = None
 
     def put(self, frame: bytes) -> None:
-        """Pass on a frame after the frames before it."""
+        """Pass a frame to `hand_on`, after all earlier frames."""
         if self._reading is not None:
             self._waiting.append(frame)
         elif len(frame) <= QUICK_BYTES:
@@ -84,7 +83,7 @@ class FrameLane:
                 read = await read_apart(frame, is_line=True)
                 try:
                     self._hand_on(frame, read)
-                except Exception as error:  # frames after it must not wait, nor overtake each other
+                except Exception as error:  # later frames must still be handled, in their order
                     report_failure(error)
         finally:
             self._reading = None

@@ -1,9 +1,9 @@
-"""Requests whose responses arrive on one shared channel, and handling of messages that answer none of them.
+"""Matching of responses to pending requests on one shared channel.
 
-A response belongs to the request with its id. An id of another type (`"1"` for `1`) is accepted with a
-remark. A response without a usable id may belong to any pending request, so all of them fail with that
-reason. If only the oldest failed, a server that answers out of order would leave the right request waiting
-for an answer that has already arrived.
+A response belongs to the request with the same id. An id of another type (`"1"` for `1`) is accepted with a
+remark. A response without a usable id may belong to any pending request, so all pending requests fail. If
+only the oldest failed, and the server answers out of order, the right request would wait for an answer that
+has already arrived.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mcpdesk.protocol.revisions import Revision
 NEVER_SENT = -1
 """Id that no request has."""
 MOST_ANSWERED = 1_000
-"""Limit of remembered ids of answered requests."""
+"""Maximum ids of answered requests that are remembered."""
 _members = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -71,11 +71,10 @@ class PendingReplies:
                 future.exception()  # marks it as retrieved, since sending may fail before the await
 
     def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
-        """Pass a frame to the request it answers, or else to `receive`.
+        """Pass a frame to the request that it answers, or else to `receive`.
 
-        Return False if it is not a message.
-
-        `read` is its content, if it was already read.
+        Return False if the frame is not a message. `read` is the parsed frame, or None if it was not parsed
+        yet.
         """
         read = read or read_frame(frame, is_line=self._is_pipe)
         if type(read.value) is dict:
@@ -149,9 +148,7 @@ class PendingReplies:
             self._refuse(fault, ReadFrame(None, remarks, fault, about, True), frame, receive)
 
     def _refuse(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
-        """Fail the request that an unusable message was meant to answer, or all requests that it may
-        answer.
-        """
+        """Fail the request that an unusable message answers, or all pending ones if its id is unknown."""
         key = self._key(read.id)
         if read.is_response and key is None and self._is_past(read.id):
             read = ReadFrame()
@@ -169,7 +166,7 @@ class PendingReplies:
             del self._answered[next(iter(self._answered))]
 
     def _key(self, identifier: Any) -> Id | None:
-        """Return the id of the pending request that an id refers to, possibly of another type, or None."""
+        """Return the id of the pending request that an id refers to, or None. The types may differ."""
         if (
             is_id(identifier)
             and (waiting := self._waiting.get(identifier)) is not None
@@ -183,7 +180,7 @@ class PendingReplies:
         return isinstance(identifier, int) and 0 < identifier <= self._latest
 
     def _in_question(self) -> list[Id]:
-        """Ids of the pending requests."""
+        """Return the ids of the pending requests."""
         return [key for key, waiting in self._waiting.items() if key != NEVER_SENT and not waiting.done()]
 
 

@@ -1,5 +1,6 @@
-"""Redirects that are safe to follow: to another path of the same origin, which may receive keys and
-tokens.
+"""Redirects that are safe to follow, because they lead to another path of the same origin.
+
+The same origin may receive the keys and tokens of the request.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def redirect_target(status: int, location: str, url: str) -> str:
-    """Return the URL to request instead of `url`, or an empty string if no redirect is to be followed."""
+    """Return the URL to request instead of `url`, or an empty string if no redirect may be followed."""
     if status not in REDIRECTS or not location:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Explanations of servers that reject a request, extracted from HTTP bodies of any form and from errors."""
+"""Extraction of a server's explanation from the HTTP body or the JSON-RPC error of a rejection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 
 MOST_READ = 64 << 10
-"""Bytes of a page that are searched for its title."""
+"""Maximum bytes of a body that are searched for an explanation."""
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
 _HEADING = re.compile(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
 _PAGE = re.compile(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)
@@ -70,7 +70,10 @@ def _member_words(value: Any, depth: int = 0) -> str:
 
 
 def is_lost_session(status: int, reason: str) -> bool:
-    """Return True if a rejection means an unknown session: status 404, or 400 with such an explanation."""
+    """Return True if a rejection means that the server does not know the session.
+
+    This is any status 404, and a status 400 whose `reason` mentions the session.
+    """
     return status == 404 or (status == 400 and _SESSION.search(reason) is not None)
 
 
@@ -80,17 +83,16 @@ def is_challenge(headers: Mapping[str, str]) -> bool:
 
 
 def newest_named(reason: str, tried: Revision) -> Revision | None:
-    """Return the newest handshake revision that a rejection mentions, except the one that was tried, or
-    None.
-    """
+    """Return the newest handshake revision that a rejection mentions, other than `tried`, or None."""
     named = set(_DATE.findall(reason)) - {tried.name}
     known = [each for each in BY_NAME.values() if each.name in named and not each.is_stateless]
     return max(known, key=lambda each: each.name, default=None)
 
 
 def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
-    """Return a response with its malformed error fixed, and the description of the fault, or an empty
-    string.
+    """Return a response with its malformed error fixed, and a description of the fault.
+
+    The description is empty if the response has no such fault.
     """
     if "error" not in message:
         return message, ""

@@ -16,7 +16,7 @@ from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at,
 
 Keys = dict[str, Any]
 SectionPath = tuple[str, ...]
-"""Keys from the root of a file to an object of servers; `*` matches any key."""
+"""Keys from the root of a file to an object of servers. `*` matches any key."""
 
 
 class Repeats(dict[str, Any]):

@@ -176,7 +176,7 @@ class Authorizer:
         if attempt >= MOST_LOGINS or not (status == 401 or is_step_up):
             return False
         if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
-            return True  # the token stays the same; the next proof has the server's nonce
+            return True  # the token stays the same, but the next proof has the server's nonce
         async with self._renewing:
             grant = await self._grant()
             fault: AuthorizationError | None = None
@@ -195,7 +195,7 @@ class Authorizer:
                     raise AuthorizationError(
                         f"the stored login is no longer valid: {fault.message}", fault.clause
                     )
-                return False  # the server's rejection is the error to show; nothing is registered
+                return False  # the caller reports the server's rejection, and no client is registered
             await self._store_grant(await self._log_in(challenge, grant, is_step_up, requests))
             return True
 

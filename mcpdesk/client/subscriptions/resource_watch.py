@@ -68,9 +68,9 @@ class ResourceWatch:
             last.cancel()
 
     async def _follow(self, uris: list[str]) -> None:
-        """Subscribe until the server refuses, or renewals fail too often; then watch nothing.
+        """Subscribe until the server refuses, or renewals fail too often. Then stop watching all resources.
 
-        A renewed subscription counts an update of each resource, because updates may have been missed.
+        A renewed subscription counts as an update of each resource, because updates may have been missed.
         """
         wanted = {"resourceSubscriptions": uris}
         subscription = Subscription(self._connection, wanted, self._count_missed, lambda reason: None)

@@ -10,12 +10,12 @@ from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 ACKNOWLEDGED_S = 1.0
-"""Longest time to wait for the acknowledgement of a subscription. Then work that needs it begins anyway."""
+"""Maximum seconds that work which needs the subscription waits for its acknowledgement."""
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
 LONGEST_PAUSE_S = 30.0
 MOST_FAILURES = 10
-"""If so many subscriptions in a row end at once, or without an acknowledgement, no further one is opened."""
+"""Maximum consecutive subscriptions that end at once, or without an acknowledgement, before giving up."""
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
@@ -37,8 +37,8 @@ class Subscription:
     ) -> None:
         """`wanted` is the filter of notifications.
 
-        `renewed` is called when notifications may have been missed, and `log` with the reason if the
-        subscription is given up.
+        `renewed` is called when notifications may have been missed. If the subscription is given up, `log` is
+        called with the reason.
         """
         self._connection = connection
         self._wanted = wanted
@@ -53,8 +53,8 @@ class Subscription:
     async def begun(self, limit_s: float = ACKNOWLEDGED_S) -> None:
         """Wait until the server acknowledged or refused the subscription, at most `limit_s`.
 
-        State that is read after that may change later, but each change is then reported. If the
-        acknowledgement comes later, `renewed` is called.
+        After an acknowledgement, every change of the server's state is reported by a notification. If the
+        acknowledgement arrives after the time limit, `renewed` is called.
         """
         try:
             async with asyncio.timeout(limit_s):

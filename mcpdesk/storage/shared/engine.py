@@ -48,7 +48,7 @@ MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
-"""Upper bounds of the histogram of command durations in seconds; the last range is unbounded."""
+"""Upper bounds of the histogram of command durations in seconds. The last range is unbounded."""
 PROBE_S: Final = 60
 """Seconds after which the key written by probes expires."""
 
@@ -91,7 +91,7 @@ class EngineStatus(Struct, frozen=True):
     refusal: EngineRefusal | None
     """None while the engine answers and accepts writes."""
     reason: str
-    """Reason in words; empty if `refusal` is None."""
+    """Reason in words. Empty if `refusal` is None."""
     since: float
     """Unix time of the latest change of `is_up` or `is_writable`. Another reason does not change it."""
 

@@ -2,7 +2,7 @@
 
 The state is an SQLite database of only some kilobytes. The engine stores it as one value with a version
 number. Work runs on a copy in memory. If the version in the engine is still the same afterwards, the changed
-copy is stored; otherwise the work runs again on the newer version. Functions written for the state file
+copy is stored. Otherwise the work runs again on the newer version. Functions written for the state file
 therefore work here too, each as one transaction among all replicas.
 """
 
@@ -67,7 +67,7 @@ class EngineDatabase:
         bus: EventBus | None = None,
         migrations: Sequence[str] = MIGRATIONS,
     ) -> None:
-        """Create the database. Changes are announced on the `bus`; see `CHANGED`."""
+        """Create the database. Each change is announced on the `bus` by an event of the kind `CHANGED`."""
         self._engine = engine
         self._key = engine.key("state", server)
         self._written_key = engine.key("state-writer", os.urandom(8).hex())

@@ -155,7 +155,7 @@ class EventBus:
         if listener is not None:
             try:
                 listener(_facts(fields))
-            except Exception:  # perhaps from another version; later events must still be handled
+            except Exception:  # the event may be from another version, and later ones must be handled
                 log.exception("an event of another replica cannot be handled")
 
 
