@@ -20,7 +20,7 @@ class Access(Struct, frozen=True, eq=False):
 
     requires_token: bool = False
     verifier: Verifier | None = None
-    """None if tokens are ignored."""
+    """Verifies tokens. None if tokens are ignored."""
     scopes: frozenset[str] = frozenset()
     """Scopes that every request with a token needs."""
     authorization_servers: tuple[str, ...] = ()

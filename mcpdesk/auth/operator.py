@@ -33,7 +33,7 @@ MAX_SESSIONS = 200
 """Maximum browser sessions. The oldest are dropped first."""
 MAX_LINKS = 50
 ATTEMPTS = 5
-"""Number of times the file is created if other processes delete it."""
+"""Maximum attempts to create the file, because other processes may delete it."""
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class BrowserSession(Struct, frozen=True):
 
     cookie: str
     page_key: str
-    """Kept by the page, and sent in a header or a path, never in a cookie."""
+    """Secret that the page sends in a header or a path, never in a cookie."""
     until: float
     """Expiry, Unix time in seconds."""
 

@@ -146,7 +146,7 @@ class TokenTerms(Struct, frozen=True):
     """Accepted audiences, of which the token must name one. Empty to accept any."""
     leeway_s: float = 0.0
     realm: str = ""
-    """Namespace of the principals. With it, the same subject is a different principal at each server."""
+    """Namespace of the principals, so that the same subject is a different principal at each server."""
     includes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Scopes that a broader scope implies."""
 

@@ -42,8 +42,8 @@ SHOWN_TEXT = 80
 INCOMPLETE_S = 2.0
 """Time limit for the next line of a message that spans several lines."""
 LINGER_S = 0.5
-"""Time for which output is still read after a program ended, because its own children may keep the pipe
-open.
+"""Seconds for which output is still read after a program has ended, even if its child processes keep the
+pipe open.
 """
 MUTE_S = 2.0
 """Seconds to wait for the exit of a program after it closed its stdout."""

@@ -32,7 +32,7 @@ MOST_PAGES = 10_000
 MOST_ITEMS = 100_000
 MOST_LIST_BYTES = 64 << 20
 PAUSE_S = 0.1
-"""Pause before a request is sent again if its result contains no questions."""
+"""Seconds to wait before a request is sent again, if its result asks for this without any questions."""
 SLOWEST_POLL_MS = 10_000
 TASKS: JSONObject = {"extensions": EXTENSION_CAPABILITY}
 """Capability declared with each request about a task of the extension."""

@@ -283,7 +283,7 @@ class HttpRequests:
             self._metadata_sessions.discard(session)
 
     async def check_page(self, what: str, url: str) -> None:
-        """Check the page that a browser is sent to.
+        """Check the URL of a page before a browser opens it.
 
         Raises: AuthorizationError for an address that is not allowed.
         """
@@ -351,7 +351,7 @@ class HttpRequests:
 
 
 class StreamableHttp(ClientTransport):
-    """Streamable HTTP: stateless requests, or a session. Source: MCP 2025-11-25, basic/transports."""
+    """Streamable HTTP transport, with or without a session. Source: MCP 2025-11-25, basic/transports."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ def _count_colons(message: Any) -> int:
 
 
 def _check_keys(data: bytes | memoryview) -> None:
-    """Raises: RemoteProtocolError (-32600) if an object repeats a key."""
+    """Check that no object repeats a key. Raises: RemoteProtocolError (-32600)."""
     from json import loads
 
     try:

@@ -288,8 +288,10 @@ class EventStore(Generic[C]):
         """Schedules a write of a stream's events for other replicas, or None if no other replica serves
         the session."""
         self.bus_position: Callable[[], BusPosition | None] = lambda: None
-        """Return the client's position on the event bus for streams that answer no call, or None if
-        unknown."""
+        """Returns the client's position on the event bus, or None if unknown.
+
+        The position is the mark of streams that answer no call.
+        """
         self.is_leaving = False
         """True if every event is archived, because this process is ending."""
         self._is_closed = False

@@ -14,7 +14,7 @@ COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_f
 KEPT = 200
 """Maximum finished callbacks that are kept."""
 SETTER = ""
-"""Key in the map of notified peers that represents the connection that created the callback."""
+"""Key for the connection that created the callback, in the map of notified peers."""
 MOST_NOTIFIED = 100
 """Maximum peers remembered for each callback."""
 

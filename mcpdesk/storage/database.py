@@ -143,7 +143,7 @@ class Database:
         """
         try:
             working = self._thread.submit(self._transact, work)
-        except RuntimeError:  # closed, on any thread
+        except RuntimeError:  # `close` was called, perhaps on another thread
             raise StorageError(f"{self.path} is closed: the server stops") from None
         return await asyncio.wrap_future(working)
 
@@ -249,7 +249,7 @@ class Database:
             return True
 
     def _forget(self) -> None:
-        """Close the file, so that it is opened again the next time."""
+        """Close the file, so that the next use opens it again."""
         self._close()
         self._connection = None
 
@@ -273,7 +273,7 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    """Raises: _Damaged for an inconsistent file."""
+    """Check the consistency of the file. Raises: _Damaged."""
     (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if result != "ok":
         raise _Damaged(str(result).replace("\n", " "))

@@ -111,7 +111,7 @@ class PendingReplies:
         waiting = self._in_question()
         if not waiting:
             receive(Incoming(message, frame, remarks))
-        for index, each in enumerate(waiting):  # the frame is recorded once
+        for index, each in enumerate(waiting):  # only the first has the frame, which is recorded once
             self._answer(each, ServerReply(message, b"" if index else frame, remarks=remarks))
 
     def fail(self, error: CallError) -> None:

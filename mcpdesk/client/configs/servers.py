@@ -32,7 +32,7 @@ class ConfiguredServer(Struct, frozen=True):
     kind: str = ""
     """Transport in the file: `http`, `sse` or `ws`. Empty to detect it."""
     account: str = ""
-    """Login to use if the user has several for one URL."""
+    """Name of the login to use if the user has several logins for one URL."""
     login: LoginOptions = NO_OPTIONS
     """Login options. Texts may contain variables. File names are relative to the project."""
     environment_file: str = ""

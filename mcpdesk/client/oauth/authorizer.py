@@ -43,7 +43,7 @@ class Requester(Protocol):
         """Send one request. Raises: AuthorizationError, HttpError."""
 
     async def check_page(self, what: str, url: str) -> None:
-        """Check the page that a browser is sent to.
+        """Check the URL of a page before a browser opens it.
 
         Raises: AuthorizationError if its address is not allowed.
         """
@@ -72,7 +72,7 @@ class GrantStore(Protocol):
         """Return this client's registration at an authorization server, or None."""
 
     def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
-        """Lock out other processes while a token is renewed. Raises: AuthorizationError."""
+        """Return a lock that only one process can hold, for renewing a token. Raises: AuthorizationError."""
 
     def check(self) -> None:
         """Check that tokens can be stored. Raises: AuthorizationError."""
@@ -103,7 +103,7 @@ class GrantsInMemory:
         return self._clients.get(issuer)
 
     def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
-        """Do nothing, because no other process uses these tokens."""
+        """Return a lock that does nothing, because no other process uses these tokens."""
         return nullcontext()
 
     def check(self) -> None:
@@ -131,7 +131,7 @@ class Authorizer:
         self._store = store
         self._visit = visit
         self._own: OAuthGrant | None = None
-        """Token obtained with a machine's credentials that does not replace another client's stored token."""
+        """Token of a machine, kept here if it must not replace another client's token in the store."""
         self._key = ProofKey()
         self._discovery: Discovery | None = None
         self._renewing = asyncio.Lock()
@@ -143,7 +143,7 @@ class Authorizer:
         """
         grant = await self._grant()
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
-            with suppress(AuthorizationError):  # the server's rejection then states the reason
+            with suppress(AuthorizationError):  # the server will reject the request and state the reason
                 async with self._renewing, self._store.renewal(self._url):
                     grant = await self._grant()
                     if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:

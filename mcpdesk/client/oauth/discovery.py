@@ -172,7 +172,9 @@ def _no_login(origin: str, scope: str) -> NoLogin:
 
 
 def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServer:
-    """Validate the metadata of an authorization server. `issuer` may differ from it by a trailing slash.
+    """Validate the metadata of an authorization server.
+
+    The issuer in the metadata may differ from `issuer` by a trailing slash.
 
     Raises: AuthorizationError for metadata of another issuer.
     """

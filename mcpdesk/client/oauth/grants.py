@@ -427,7 +427,7 @@ def _token(
         raise _refused(what, answer)
     given = _token_fields(what, answer)
     if "access_token" not in given and "error" in given:
-        raise _refused(what, answer)  # HTTP 200 with an error, as GitHub answers
+        raise _refused(what, answer)  # some servers, such as GitHub, send errors with status 200
     token, kind = given.get("access_token"), given.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
         raise AuthorizationError(f"{what} returned no access_token that fits in a header", "OAuth 2.1, 3.2.3")

@@ -115,7 +115,7 @@ class LoginOptions(Struct, frozen=True):
         )
 
     def filled_in(self, filled: Callable[[str], str], folder: Path) -> LoginOptions:
-        """Return the options with `filled` applied to each text. `folder` is prepended to relative paths."""
+        """Return the options with `filled` applied to each text. Relative file paths are below `folder`."""
         options = self
         for name in self.__struct_fields__:
             value = getattr(self, name)

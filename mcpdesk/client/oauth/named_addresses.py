@@ -46,7 +46,7 @@ CLAUSE = "MCP security best practices"
 
 
 class AddressRefused(OSError):
-    """The server is not allowed to name this address. No socket was opened."""
+    """Raised instead of opening a socket to an address that the server is not allowed to name."""
 
 
 def address_kind(address: str) -> str:

@@ -92,7 +92,7 @@ class StoredGrants:
 
     @asynccontextmanager
     async def renewal(self, server_url: str) -> AsyncIterator[None]:
-        """Lock out other processes while a token is renewed. Raises: AuthorizationError."""
+        """Keep other processes from renewing the token while the block runs. Raises: AuthorizationError."""
         number = sha256(f"{server_url}{self._account}".encode()).digest()[0] % LOCK_FILES
         path = self._lock_folder / f"renewal-{number}.lock"
         with ExitStack() as held:

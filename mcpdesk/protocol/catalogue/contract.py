@@ -20,7 +20,7 @@ DEEPEST = 12
 _LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _WORDS = ("title", "description", "examples", "$comment", "icons", "annotations", "_meta")
-"""Members that people and models read, and on which no call depends."""
+"""Members that only people and models read. No call depends on them."""
 ANY_OF = "anyOf"
 _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "additionalProperties", "default",
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip

@@ -1,1 +1,1 @@
-"""Reads messages of other programs' servers: strictly first, else leniently, with remarks on the faults."""
+"""Parsing of messages from third-party servers. Faulty messages are parsed leniently, with remarks."""

@@ -1,4 +1,4 @@
-"""Parses one frame of a server into messages, strictly first, else leniently."""
+"""Parses one frame of a server into messages, first strictly, and leniently if that fails."""
 
 from __future__ import annotations
 

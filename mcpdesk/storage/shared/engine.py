@@ -427,7 +427,7 @@ async def close(client: Client) -> None:
 
 
 async def disconnect_idle(client: Client) -> None:
-    """Close the connections of a client that carry no command now."""
+    """Close the connections of a client on which no command is running."""
     pool = getattr(client, "connection_pool", None)
     if pool is not None:
         with contextlib.suppress(OSError, *_redis_errors()):

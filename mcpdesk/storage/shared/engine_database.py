@@ -110,7 +110,7 @@ class EngineDatabase:
                 version, data = await self._engine.script(LOAD, [self._key], [self._version])
                 try:
                     working = loop.run_in_executor(self._thread, self._transact, version, data, work)
-                except RuntimeError:  # closed while the engine was queried, on any thread
+                except RuntimeError:  # `close` was called while the engine was queried
                     raise self._closed() from None
                 result, image = await working
                 if image is None:
