@@ -68,6 +68,21 @@ def test_no_file_is_large_or_generated() -> None:
     assert [name for name in tracked() if "__pycache__" in name or name.endswith((".pyc", ".egg-info"))] == []
 
 
+def test_the_gate_names_tests_that_exist() -> None:
+    words = re.findall(r"(?<=\s)tests/[\w/{},.]+", (ROOT / ".ci" / "run").read_text())
+    paths = [path for word in words for path in _alternatives(word)]
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def _alternatives(word: str) -> list[str]:
+    """Return the words that the shell makes of `a{b,c}`."""
+    group = re.search(r"\{([^}]*)\}", word)
+    if group is None:
+        return [word]
+    return [word[: group.start()] + each + word[group.end() :] for each in group[1].split(",")]
+
+
 @pytest.mark.process
 def test_workflows_run_what_is_there() -> None:
     """Commands of ours and groups of the gate in a workflow exist, and all groups are run."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -73,12 +73,11 @@ class Terminal:
         self.put_back()
 
 
-MakeApp: TypeAlias = "Callable[..., DeskApp]"
-"""Makes the app of the next screen.
+class MakeApp(Protocol):
+    """Makes the app of the next screen."""
 
-Its keyword arguments are `position` and `news`, which come from the last screen, and `begin`, which the app
-calls once it is painted.
-"""
+    def __call__(self, *, begin: Callable[[], None], position: ScreenPlace | None, news: str) -> DeskApp:
+        """`position` and `news` come from the last screen. The app calls `begin` once it is painted."""
 
 
 class ScreenRuns:

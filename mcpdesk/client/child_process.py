@@ -288,7 +288,10 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def _end_mute(self) -> None:
-        """End a program that has closed its stdout but still runs, because it can no longer answer."""
+        """End a program that has closed its stdout and still runs, because it can answer nothing.
+
+        uvloop reports the end of stdout only when the program exits, so it is not noticed there.
+        """
         self._logged([b"mcpdesk ends this program, because it closed its standard output"])
         _signal_group(self.pid, signal.SIGTERM)
         kill = partial(_signal_group, self.pid, signal.SIGKILL)

