@@ -37,7 +37,9 @@ class FeatureCommand(NamedTuple):
     group: str
     """Group of the help that lists the command: a key of `OWN_GROUPS` in `cli.main`."""
     before: str = ""
-    """Command of that group before which it is listed. It is listed last if that command is missing."""
+    """Name of the command before which this one is listed. If it is empty or not in the group, this one is
+    listed last.
+    """
     takes_any_server: bool = False
     """True if its server may be given as a command after `--`."""
 
@@ -48,7 +50,7 @@ class BuiltinTool(NamedTuple):
     module: str
     """Module that defines the tool, as a function with the tool's name."""
     libraries: Mapping[str, str] = MappingProxyType({})
-    """Libraries of the extra `tools` that the tool needs: modules with their packages."""
+    """Packages that the tool needs, by module name. The extra `tools` installs them."""
 
 
 class FolderSource(NamedTuple):
@@ -104,7 +106,9 @@ class Exporter(NamedTuple):
     """End of the file's name, after the time."""
     menu: MenuLine
     write: Callable[[Index, Sequence[int], Logged], Iterator[bytes]]
-    """Returns the content, from the exchanges with their parts, in ascending order."""
+    """Returns the file's content. The numbers are in ascending order and include the parts of each
+    exchange.
+    """
     requests: Callable[[Index, Iterable[int]], list[int]] | None = None
     """Returns the exchanges that the format supports, such as those over HTTP. None if it supports all."""
     menu_of_one: MenuLine | None = None
@@ -169,9 +173,9 @@ class Feature:
         return ()
 
     def agreed_definitions(self, folder: Path) -> Definitions | None:
-        """Return the definitions with which changes of a server folder are compared, or None.
+        """Return the agreed definitions of a server folder, with which its current ones are compared.
 
-        Called on any thread.
+        None if it has none. Called on any thread.
         """
         return None
 
@@ -202,7 +206,10 @@ class Feature:
         return ()
 
     def live_link(self, archive: Archive, first_notice: str) -> CaptureLink | None:
-        """Link to a capture that is being written, if it can do more than show it."""
+        """Return a link that can also control the process that writes the capture.
+
+        None if the capture can only be shown.
+        """
         return None
 
     def require_free_address(self, settings: Settings) -> None:

@@ -62,7 +62,8 @@ def diff_command(a: Path, b: Path, as_json: bool) -> int:
     """Compare the calls in the captures A and B: which are in one of them only, and which differ in their
     arguments, results, errors and durations.
 
-    Calls of the same method and name belong together, those with the same arguments first.
+    Calls with the same method and name are paired, first those with equal arguments, then the others in
+    order.
     """
     from mcpdesk.recorder.capture_diff import compare
 
@@ -115,7 +116,12 @@ def _short(value: Any) -> str:
 
 
 @click.command(name="prune", epilog=PRUNE_EXAMPLES, short_help="Remove old captures.")
-@click.option("--older-than", "age", metavar="AGE", help="Those not written to since, such as 12h, 7d or 4w.")
+@click.option(
+    "--older-than",
+    "age",
+    metavar="AGE",
+    help="Remove captures last written longer ago than AGE, such as 12h, 7d or 4w.",
+)
 @click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the N newest.")
 @click.option("--dry-run", is_flag=True, help="List the captures that would be removed, but keep them.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

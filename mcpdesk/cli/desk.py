@@ -84,8 +84,8 @@ THEME = click.option("--theme", metavar="NAME", help="Theme; by default the last
 def desk_command(
     targets: tuple[str, ...], theme: str | None, faults: Path | None, reach: Reach, **values: Any
 ) -> int:
-    """Open the desk on the TARGETs: server folders, which are also served to clients, programs and URLs.
-    Without a target it shows the bundled sample."""
+    """Open the desk on the TARGETs: server folders, programs and URLs. The folders are also served to
+    clients. Without a target it shows the bundled sample."""
     from mcpdesk import paths
 
     require_unix("The desk", "termios")
@@ -123,8 +123,8 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     """Show the capture FILE with all its parts on the traffic screen. Nothing is hosted or changed. A capture
     that is still being written is followed; for a running tap, `H` holds messages.
 
-    Without FILE: the capture of the running tap (`mcpdesk stdio -- COMMAND`) that was started last. If no
-    tap runs: a list of all captures. `mcpdesk settings` prints their folder.
+    Without FILE, show the capture of the newest running tap (`mcpdesk stdio -- COMMAND`). If no tap runs,
+    list all captures. `mcpdesk settings` prints their folder.
     """
     require_unix("`mcpdesk open`", "termios")
     if live:
@@ -322,7 +322,7 @@ If MCPDESK_STATE_DIR is set, only cores with the same state folder are found.
 @THEME
 def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str | None) -> int:
     """Open a screen on a running desk, `mcpdesk serve` or `mcpdesk stdio` of yours. Closing it does not end
-    the core. Several cores are shown on one screen, each line with the name of its core. For a tap
+    the core. Several cores are shown on one screen, where each line names its core. For a tap
     (`mcpdesk stdio -- COMMAND`) the screen shows and holds messages."""
     require_unix("`mcpdesk attach`", "termios and Unix sockets")
     if shared or (len(who) == 1 and "://" in who[0]):

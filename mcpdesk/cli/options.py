@@ -125,9 +125,9 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
 @setting_options
 def settings_command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> None:
     """Show every setting, its value and where that came from: a flag, the environment, the env file or
-    mcp.json of FOLDER, or the default. Below it, where captures and the rest are kept.
+    mcp.json of FOLDER, or the default. Then show where captures, keys and other files are stored.
 
-    A value that FOLDER gives and may not set is reported on stderr and does not count."""
+    A setting that a folder may not set is ignored and reported on stderr."""
     from mcpdesk.hosting.host_plan import effective_settings
 
     folder_path = server_folder(folder) if folder else None

@@ -158,7 +158,7 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--account",
         default="",
         metavar="NAME",
-        help="For a URL: which login to use. The options of `mcpdesk login` work here as well.",
+        help="For a URL: name of the login to use. The options of `mcpdesk login` work here as well.",
     )
     @click.option(
         "--revision", type=click.Choice([*BY_NAME]), default=None, help="Use this protocol revision."

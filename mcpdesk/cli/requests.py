@@ -178,9 +178,9 @@ LISTS: dict[str, tuple[str, str, str]] = {
 @reach_options
 def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
     """List the tools, resources, prompts and skills of TARGET, a server folder or the URL of a server, and
-    items of a folder that are left out.
+    items of a folder that are unavailable, with the reason.
 
-    A folder that the desk or `mcpdesk serve` hosts is asked there.
+    If the desk or `mcpdesk serve` hosts the folder, that process answers.
     """
     from mcpdesk.cli.command_client import client
 
@@ -300,7 +300,7 @@ def complete_command(
 ) -> None:
     """Print the values with which the server completes an argument of a prompt or a resource template.
 
-    The last argument is the one to complete; those before it are sent along as known.
+    The last argument is the one to complete; the values of the others are sent with it.
     """
     from mcpdesk.cli.command_client import client
 
@@ -437,10 +437,10 @@ def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
 @ALONE
 @reach_options
 def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool, reach: Reach) -> None:
-    """Print what TARGET notifies of: changed lists and resources, log messages, tasks.
+    """Print the notifications of TARGET: changed lists and resources, log messages, tasks.
 
-    A folder is read again whenever its files change, and the changes are printed. One that the desk or
-    `mcpdesk serve` hosts is followed there.
+    A folder is read again whenever its files change, and the changes are printed. If the desk or
+    `mcpdesk serve` hosts the folder, that process reports the changes.
     """
     from mcpdesk.cli.command_client import client
 

@@ -57,7 +57,7 @@ Examples:
   mcpdesk serve --mock capture.jsonl     a server that answers as recorded in a capture
   mcpdesk serve ~/servers/a --faults faults.txt       some responses are late or lost
 
-With --socket HTTP is served there instead of on TCP.
+With --socket, HTTP is served on that socket instead of on TCP.
 Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
 """
 STDIO_EXAMPLES = """\b

@@ -40,8 +40,8 @@ def transports_of(over: str, is_folder: bool) -> list[str]:
 
 
 @contextmanager
-def started_server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]]:
-    """Yield a server to connect to, and the descriptor for results.
+def started_server(transport_name: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]]:
+    """Yield the server to connect to, and the file descriptor to which results are written.
 
     Raises: DeskError if a folder cannot be hosted.
     """
@@ -49,12 +49,12 @@ def started_server(way: str, target: str, reach: Reach) -> Iterator[tuple[Openin
     from mcpdesk.testing.connected_server import ProgramLog, connected, hosted, isolated_host, stdio_target
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
-        if way in ("memory", "http"):
-            host = isolated_host(server_folder(target), Path(state), http=way == "http")
+        if transport_name in ("memory", "http"):
+            host = isolated_host(server_folder(target), Path(state), http=transport_name == "http")
             with capture_output(host, "wire") as claimed:
                 yield hosted(host, reach), claimed.stdout_fd
             return
-        if way == "stdio":
+        if transport_name == "stdio":
             server_target: RemoteTarget | FolderTarget = stdio_target(
                 server_folder(target), Path(state), reach.mode, reach.token
             )

@@ -68,7 +68,12 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
     "--cases", type=click.Path(path_type=Path), metavar="PATH", help="Case file, or folder with case files."
 )
 @click.option("--only", metavar="TEXT", default="", help="Only cases with this text in their name or file.")
-@click.option("--over", default="memory", metavar="A,B", help="For a folder: memory, stdio, http; several.")
+@click.option(
+    "--over",
+    default="memory",
+    metavar="A,B",
+    help="For a folder: one or more of memory, stdio and http, separated by commas.",
+)
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report.")
 @click.option("--watch", is_flag=True, help="Run again whenever a file changes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of lines.")

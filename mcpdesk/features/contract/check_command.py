@@ -46,7 +46,8 @@ Examples:
 
 Exit codes: 0 no errors, 1 errors, 2 the folder cannot be read or has no lock,
 3 cannot connect, 4 protocol error, 5 timed out.
-Warnings (a parameter without a description, a name or length that a client rejects) count with --strict.
+With --strict, warnings count as errors. A warning is, for example, a parameter without a description, or
+a name or length that a client rejects.
 """
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
@@ -104,18 +105,19 @@ def check_command(
 ) -> int:
     """Report every error in the lists of TARGET, any server, and problems for models and clients.
 
-    A folder is loaded as a server would load it, again even if a process hosts it, and errors have file
-    and line. For any other server the lists are read, and malformed parts are reported.
+    A folder is loaded as a server would load it, separately from any process that hosts it. Its errors have
+    file and line. For any other server the lists are read, and malformed parts are reported.
 
     Then every item is listed with its position and the size of its definition, which is what a model reads,
     with sums of all tools, of all items, and of the tools of each mode.
 
-    With --clients, known limits of clients are listed with source and date. A warning is something that
-    does not work with a client, a note something that it omits or asks.
+    With --clients, known limits of clients are listed with source and date. A warning means that something
+    does not work with the client. A note names a limitation, such as an unsupported feature or a question
+    before every call.
 
     With --lock, every difference from the lock file is breaking, compatible or wording; a breaking one is an
-    error. Only --update writes a lock, which names its server. The lock of a folder is in the folder; for any
-    other server use --lock FILE, whose name ends with .lock.json, or --lock=FILE.
+    error. Only --update writes a lock, which names its server. The lock of a folder is in the folder. For any
+    other server, name the file: `--lock FILE` if its name ends with .lock.json, otherwise `--lock=FILE`.
     """
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and (reach.mode or reach.token or reach.is_remote):

@@ -45,7 +45,12 @@ Exit codes: 0 all calls were answered, 1 some failed or p99 is above --max-p99, 
 @click.option(
     "--max-p99", type=click.FloatRange(0), metavar="MS", help="Fail if the 99th percentile is higher."
 )
-@click.option("--over", default="memory", metavar="A,B", help="For a folder: memory, stdio, http; several.")
+@click.option(
+    "--over",
+    default="memory",
+    metavar="A,B",
+    help="For a folder: one or more of memory, stdio and http, separated by commas.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reach_options
 def load_command(
@@ -61,9 +66,10 @@ def load_command(
 ) -> int:
     """Call TOOL of TARGET, any server, at a steady rate, and print the times.
 
-    Each time is counted from the moment its call was due, so that a server that falls behind is noticed. A
-    folder is hosted with its own fresh state, even if the desk hosts it. For a folder in memory or over HTTP
-    the phases of the calls are shown. The last run of the same call is shown for comparison.
+    The latency of a call is measured from the moment it was due, so it includes the delay of a server that
+    falls behind. A folder is hosted with its own fresh state, even if the desk hosts it. For a folder in
+    memory or over HTTP, the phases of the calls are shown. The last run of the same call is shown for
+    comparison.
     """
     from mcpdesk.features.load.load_run import LoadPlan, as_facts, mean_phases, run_load
 

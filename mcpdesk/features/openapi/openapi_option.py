@@ -79,7 +79,7 @@ OPENAPI_DOCUMENT = FolderSource(
             "document",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="With tools that call the service an OpenAPI document (3.0 or 3.1, JSON or YAML) describes.",
+            help="OpenAPI document (3.0 or 3.1, JSON or YAML) of the service that the tools call.",
         ),
         click.option("--tags", default="", metavar="TAGS", help="Only operations with these tags."),
         click.option("--operations", default="", metavar="IDS", help="Only operations with these ids."),

@@ -62,8 +62,8 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     """Put a tap in front of the programs that CLIENT starts as servers, or of the named ones.
 
     Its configuration file then starts `mcpdesk stdio -- COMMAND`, which forwards every byte and records it.
-    Nothing else in the file changes. Under `uvx` or `pipx run`, `uvx mcpdesk` or the installed
-    program is written into the file, because the environment of such a run is temporary.
+    Nothing else in the file changes. If you run this under `uvx` or `pipx run`, the file gets a command that
+    remains valid: an installed `mcpdesk` on PATH, otherwise `uvx mcpdesk` or `pipx run mcpdesk`.
 
     With --check no tap is added. Entries whose mcpdesk no longer exists, or is in a cache, are changed to the
     present one: for CLIENT, or for every known client.

@@ -35,8 +35,10 @@ INSTALL = "pip install 'mcpdesk[otel]'"
 
 
 class OtlpSender:
-    """Sends to one collector. Its thread uses all members except `put`, `measure` and the counts, which are
-    for the loop.
+    """Sends to one collector, on a thread of its own.
+
+    `put` and `measure` are called on the event loop. The counts are read there, too. `close` is called on a
+    worker thread. The sender's own thread uses the other members.
     """
 
     def __init__(self, endpoint: str, headers: str, journal: Journal) -> None:
@@ -73,7 +75,7 @@ class OtlpSender:
         self._stirred.set()
 
     def close(self) -> None:
-        """Send the remaining records, for at most `FLUSH_S`. Call it on another thread than the loop's."""
+        """Send the remaining records, for at most `FLUSH_S`. Blocks; call it on a worker thread."""
         self._is_closing = True
         self._stirred.set()
         if self._failing and self._collector is not None:

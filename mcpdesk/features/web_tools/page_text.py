@@ -36,7 +36,10 @@ class Readable:
 
 
 def markdown(page: str, url: str = "") -> Readable:
-    """Return the article as Markdown, with absolute links. Blocks for up to seconds; call it on a thread."""
+    """Return the article as Markdown, with absolute links.
+
+    Can block for several seconds; call it on a worker thread.
+    """
     import markdownify
 
     soup = _soup(page)
@@ -69,7 +72,9 @@ def title_of(page: str) -> str:
 
 
 def _absolute(soup: Any, url: str) -> bool:
-    """Make links absolute, relative to the page's base or its URL. Return True if any changed.
+    """Resolve links against the page's `<base>`, or against `url` if it has none.
+
+    Return True if any link changed.
 
     Embedded images lose their data, which is not readable text.
     """

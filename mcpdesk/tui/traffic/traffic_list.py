@@ -40,7 +40,7 @@ _CLOCK_S = 0.1
 """Seconds between two updates of the clocks of pending lines."""
 _SLICE_S = 0.005
 _AT_ONCE_S = 0.02
-"""Seconds of sorting within the handler of the key; the rest is done in a worker."""
+"""Seconds of sorting before the key press returns; a worker sorts the rest."""
 _PROGRESS_S = 0.1
 """Seconds between two displays of the progress of a search or sort."""
 _REST_S = 0.02
@@ -589,7 +589,10 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             await asyncio.sleep(0)
 
     def _show_sorted(self) -> None:
-        """Draw the progress of sorting, still at the end that the person went to."""
+        """Draw the progress of sorting.
+
+        If the person went to the first or last line, keep that end selected.
+        """
         before = self._line
         if self._pinned is not None and (lines := self.lines):
             self._line, self._top = lines[self._pinned], None
@@ -617,7 +620,10 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.view.release()
 
     def _rebuild(self, raw: bool, rest_s: float = 0.0) -> None:
-        """Create a view with another filter or form, after a delay."""
+        """Replace the view with one for the present filter, of frames or of exchanges.
+
+        Its lines are searched after `rest_s` seconds.
+        """
         chosen = self.selected
         self.view = View(self.index, self.node, raw=raw)
         if self.sorted is not None:

@@ -72,7 +72,7 @@ class SavePage(Dialog[None]):
     SavePage { align: center middle; }
     SavePage > .box { width: 120; height: 88%; }
     SavePage #contract { height: auto; max-height: 30%; scrollbar-size-vertical: 1; }
-    SavePage .told { color: $text-muted; margin-top: 1; }
+    SavePage .replay-status { color: $text-muted; margin-top: 1; }
     SavePage ReplayList { height: 1fr; min-height: 3; }
     SavePage #difference {
         height: 1fr; border-top: solid $foreground 20%; scrollbar-size-vertical: 1;
@@ -100,7 +100,7 @@ class SavePage(Dialog[None]):
             box.border_title = ""
             with VerticalScroll(id="contract"):
                 yield Static(markup=False)
-            yield Static(classes="told", markup=False)
+            yield Static(classes="replay-status", markup=False)
             yield ReplayList()
             yield VerticalScroll(id="difference")
 
@@ -128,7 +128,7 @@ class SavePage(Dialog[None]):
         self.query_one("#contract Static", Static).update(_contract(save))
         status = "not made" if replay is None else f"{replay.summary}{' …' if replay.is_running else ''}"
         problem = f" · {one_line(replay.problem)}" if replay is not None and replay.problem else ""
-        self.query_one(".told", Static).update(f"Calls of read-only tools: {status}{problem}")
+        self.query_one(".replay-status", Static).update(f"Calls of read-only tools: {status}{problem}")
         every = "on" if saves.at_every_save else "off"
         steps = "[ ] earlier, later · " if len(saves_of_server) > 1 else ""
         hints = f"{steps}r again · x stop · s at every save: {every} · esc close"
