@@ -62,10 +62,11 @@ def test_every_module_says_what_it_owns() -> None:
 
 
 @pytest.mark.process
-def test_no_file_is_large_or_generated() -> None:
+def test_no_file_is_large_generated_or_a_link() -> None:
     large = [name for name in tracked() if (ROOT / name).exists() and (ROOT / name).stat().st_size > 1 << 20]
     assert large == []
     assert [name for name in tracked() if "__pycache__" in name or name.endswith((".pyc", ".egg-info"))] == []
+    assert [name for name in tracked() if (ROOT / name).is_symlink()] == []
 
 
 def test_the_gate_names_tests_that_exist() -> None:
