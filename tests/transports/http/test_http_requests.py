@@ -239,7 +239,7 @@ def reading(wire: Wire) -> asyncio.Transport:
 async def test_a_client_that_reads_nothing_is_not_written_to_without_end() -> None:
     async with serving() as served, wired(served) as wire:
         reading(wire).pause_reading()
-        text, sent = "x" * 20_000, 0
+        text, sent = "x" * 60_000, 0
         async with within():
             while not wire.writer.transport.get_write_buffer_size() and sent < 10_000:
                 wire.post(text)
