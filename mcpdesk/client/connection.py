@@ -37,7 +37,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, 
 from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
-from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 
 MOST_QUESTIONS = 100
@@ -482,7 +482,7 @@ class ServerConnection:
             asked = given.get(CAPABILITIES_KEY) if isinstance(given, dict) else None
             more = asked if isinstance(asked, dict) else {}
             given = {**(given or {}), CAPABILITIES_KEY: self._capabilities() | step.capabilities | more}
-        if observer is not None:
+        if observer is not None and step.method != "subscriptions/listen":  # which has no progress
             meta["progressToken"] = identifier
         if meta:
             params = params | {"_meta": meta | (given or {})}
@@ -596,6 +596,8 @@ class ServerConnection:
                 data = params.get("data")
                 text = data if isinstance(data, str) else codec.encode(data).decode()
                 self._report_log(f"{params.get('level')}: {text}", call)
+            case "notifications/subscriptions/acknowledged":
+                self._acknowledged(params, call)
             case "notifications/elicitation/complete":
                 self._report_log("the step in the browser is complete", call)
 
@@ -612,6 +614,14 @@ class ServerConnection:
             return
         known = total if isinstance(total, int | float) else None
         call.observer.progressed(progress, known, str(params.get("message") or ""))
+
+    def _acknowledged(self, params: JSONObject, call: ClientCall | None) -> None:
+        """Report the acknowledgement of a subscription, found by its stream or its id."""
+        meta = params.get("_meta")
+        identifier = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
+        subscribed = call or (self._running.get(identifier) if isinstance(identifier, int) else None)
+        if subscribed is not None and subscribed.observer is not None:
+            subscribed.observer.acknowledged()
 
     def _report_log(self, text: str, call: ClientCall | None) -> None:
         """Report a message to its call, or to all running calls if the message does not identify one."""

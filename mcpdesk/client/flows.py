@@ -62,6 +62,9 @@ class CallObserver:
     def on_log(self, text: str) -> None:
         """A log message arrived for the request."""
 
+    def acknowledged(self) -> None:
+        """The server acknowledged the subscription that the request opens."""
+
 
 class ClientCall:
     """State of one of the caller's requests while it runs."""

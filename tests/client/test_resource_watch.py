@@ -11,9 +11,11 @@ from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
+from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from tests.client.test_flows import Script
 
 LISTEN = "subscriptions/listen"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 both_eras = pytest.mark.parametrize("revision", [LATEST, LATEST_HANDSHAKE], ids=str)
 
 
@@ -80,6 +82,20 @@ async def test_what_is_refused_is_watched_no_more(revision: Revision) -> None:
     sent.watch.add("b://")
     await turns()
     assert sent.watch.updates == {"b://": 0}
+    sent.watch.close()
+
+
+async def test_only_the_acknowledgement_of_its_own_subscription_counts() -> None:
+    sent = Sent(LATEST)
+    sent.watch.add("a://")
+    await turns()
+    own = sent.server.requests[0]["id"]
+    for identifier in (own, own + 1, str(own), None):
+        sent.server.say(ACKNOWLEDGED, {"_meta": {SUBSCRIPTION_KEY: identifier}})
+    sent.server.say(ACKNOWLEDGED, {})
+    assert sent.watch.updates == {"a://": 0}
+    sent.server.say(ACKNOWLEDGED, {"_meta": {SUBSCRIPTION_KEY: own}})
+    assert sent.watch.updates == {"a://": 1}
     sent.watch.close()
 
 

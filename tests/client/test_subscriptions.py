@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import orjson
@@ -186,6 +187,25 @@ async def test_watched_resources_count_an_update_when_their_subscription_is_rene
         watch.add("a://")
         await until(lambda: watch.updates == {"a://": 1})
         watch.close()
+        await connection.close()
+
+
+async def test_an_acknowledgement_belongs_to_one_subscription() -> None:
+    async def serve(served: ChangingServer, subscription: Served) -> None:
+        await subscription.acknowledge()
+        await asyncio.Event().wait()
+
+    renewals: list[int] = []
+    async with site_of(ChangingServer(serve)) as url:
+        connection = ServerConnection(StreamableHttp(url, {}), {"name": "t", "version": "1"})
+        following = []
+        for number in range(2):
+            subscription = Subscription(connection, {}, partial(renewals.append, number), lambda reason: None)
+            following.append(asyncio.create_task(subscription.follow()))
+            await subscription.begun()
+        assert renewals == []
+        for task in following:
+            task.cancel()
         await connection.close()
 
 

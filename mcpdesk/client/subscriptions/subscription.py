@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.flows import CallObserver
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
@@ -16,10 +17,9 @@ RENEW_S = 1.0
 LONGEST_PAUSE_S = 30.0
 MOST_FAILURES = 10
 """Maximum consecutive subscriptions that end at once, or without an acknowledgement, before giving up."""
-_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
-class Subscription:
+class Subscription(CallObserver):
     """Subscription of one connection, used on the connection's event loop.
 
     Proxies close idle streams, and servers restart, so an ended subscription is renewed.
@@ -67,7 +67,6 @@ class Subscription:
 
         Return when the server refuses it, the program ended, or renewals failed too often.
         """
-        self._connection.listeners.append(self._notified)
         try:
             while reason := await self._subscribe():
                 if self._failures == MOST_FAILURES:
@@ -76,7 +75,6 @@ class Subscription:
                 await asyncio.sleep(self._pause_s)
         finally:
             self._has_begun.set()
-            self._connection.listeners.remove(self._notified)
 
     async def _subscribe(self) -> str:
         """Return the reason why the subscription ended, or an empty string if it must not be renewed."""
@@ -84,7 +82,8 @@ class Subscription:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            response = await self._connection.request("subscriptions/listen", {"notifications": self._wanted})
+            params = {"notifications": self._wanted}
+            response = await self._connection.request("subscriptions/listen", params, observer=self)
             refusal = "" if response.error is None else str(response.error.get("message"))
             reason = "the server ended the subscription"
         except HttpError as error:
@@ -103,9 +102,8 @@ class Subscription:
     def _pause_s(self) -> float:
         return float(min(self._renew_s * 2 ** max(0, self._failures - 1), self._longest_pause_s))
 
-    def _notified(self, method: str, params: JSONObject) -> None:
-        if method != _ACKNOWLEDGED:
-            return
+    def acknowledged(self) -> None:
+        """Record that notifications arrive from now on."""
         self._is_acknowledged = True
         if self._has_begun.is_set():
             self._renewed()
