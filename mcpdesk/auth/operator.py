@@ -21,7 +21,7 @@ from mcpdesk import private_files
 from mcpdesk.auth.principal import matches
 
 OPERATOR_HEADER = "X-Operator-Key"
-"""Header in which a program sends the operator's key."""
+"""Header for the operator's key."""
 FOLDER = "operator"
 """Folder in the state folder. For each process, it has a file with the credential of that process."""
 CREDENTIAL_BYTES = 24

@@ -265,7 +265,7 @@ def _harmless(text: str) -> str:
 
 
 class StopRequests:
-    """Context manager in which external events ask the command to end, through `stop(reason)`.
+    """Context manager during which external events ask the command to end, through `stop(reason)`.
 
     The events are a signal, the loss of the terminal or client, and the end of the parent process. If the
     command does not end within `grace_s`, or a person interrupts it again, the process exits at once. A

@@ -84,7 +84,7 @@ class ClientCall:
         self.observer = observer
         self.deadline = deadline
         self.group: asyncio.TaskGroup | None = None
-        """Task group of the running exchange, in which questions are answered. None between exchanges."""
+        """Task group of the running exchange, where questions are answered. None between exchanges."""
         self.questions: dict[Id, asyncio.Task[None]] = {}
 
     @contextmanager

@@ -46,7 +46,7 @@ class Incoming(Struct, frozen=True):
 Receive: TypeAlias = Callable[[Incoming], None]
 """Handler of messages that are not the awaited answer.
 
-Raises: CallError to end the exchange in which the message arrived.
+Raises: CallError to end the exchange that the message arrived in.
 """
 
 

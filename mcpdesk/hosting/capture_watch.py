@@ -55,7 +55,7 @@ async def watch_capture(recording: Recording, journal: Journal) -> None:
 
 
 def masked(value: Any, schema: Any = None) -> Any:
-    """Return a copy of a value in which the parts that its schema marks as secret are masked."""
+    """Return a copy of a value where the parts that its schema marks as secret are masked."""
     from mcpdesk.recorder.masking import mask_declared  # only needed once a person sees a value
 
     return mask_declared(value, schema)

@@ -124,7 +124,7 @@ def _remote(facts: ServerAddress) -> dict[str, Any]:
 def _listed(
     root: str, make: Callable[[ServerAddress], dict[str, Any]], **more: str
 ) -> Callable[[ServerAddress], str]:
-    """Return a function that writes a JSON file in which `root` maps the server's name to its entry."""
+    """Return a function that writes a JSON file where `root` maps the server's name to its entry."""
     return lambda facts: json.dumps(
         {root: {facts.server: {**more, **make(facts)}}}, indent=2, ensure_ascii=False
     )

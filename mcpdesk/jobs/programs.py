@@ -77,7 +77,7 @@ class Program:
     read_by: dict[str, int] = field(default_factory=dict)
     """Number of bytes read, by recent readers."""
     traceparent: str = ""
-    """Trace span in which the program was started. Empty if calls are not traced."""
+    """Trace span where the program was started. Empty if calls are not traced."""
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a piece is read, so that two concurrent calls get different pieces."""
 

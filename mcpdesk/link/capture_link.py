@@ -19,7 +19,7 @@ FIRST_S = 0.05
 """Seconds that the capture is read before it is shown. A thread reads the remaining part."""
 _SLICE_S = 0.02
 _FIRST_S = 1.5
-"""Seconds after the first view in which reading pauses for longer, so that the screen can be drawn."""
+"""Seconds after the first view during which reading pauses for longer, so that the screen can be drawn."""
 _FIRST_REST_S = 0.04
 _REST_S = 0.002
 """Seconds between two slices of reading, in which the screen can be drawn."""

@@ -48,7 +48,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.version import __version__
 
 JOIN_S = 10.0
-"""Seconds in which a visitor must send `Join`."""
+"""Seconds that a visitor has to send `Join`."""
 LOOK_S = 0.04
 """Minimum number of seconds between two reads of the core. A request of the screen causes a read at once."""
 POLL_S = 0.2

@@ -21,9 +21,9 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 GREET_S = 2.0
-"""Seconds in which a core must send its `Welcome`."""
+"""Seconds that a core has to send its `Welcome`."""
 FIRST_S = 10.0
-"""Seconds in which a core must send its first state."""
+"""Seconds that a core has to send its first state."""
 SEARCH_S = 0.5
 """Seconds between two searches for another core after the previous one has ended."""
 _log = logging.getLogger(__name__)

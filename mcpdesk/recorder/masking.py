@@ -208,7 +208,7 @@ def mask_message(message: Any, schema: Any = None) -> Any:
 
 
 def mask_declared(value: Any, schema: Any = None) -> Any:
-    """Return a copy of a JSON value in which only values that `schema` marks as secret are masked.
+    """Return a copy of a JSON value where only values that `schema` marks as secret are masked.
 
     For questions about approval. The caller chooses names and texts, so masking them could hide what will
     run.

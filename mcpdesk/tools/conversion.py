@@ -52,7 +52,7 @@ class FileLimits(Struct, frozen=True):
     memory_bytes: int = 4 << 30
     """Maximum bytes of address space; libraries reserve more than they use. macOS has no such limit."""
     seconds: int = 30
-    """Maximum processor time, and maximum time in which the conversion must end."""
+    """Maximum processor time and maximum duration of the conversion."""
 
 
 LIMITS = FileLimits()

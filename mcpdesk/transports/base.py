@@ -38,7 +38,7 @@ class Rules(Struct, frozen=True):
     """Maximum size in bytes of all large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
-    """Seconds in which a request must arrive. A large body has more time."""
+    """Seconds that a request has to arrive. A large body has more time."""
     max_connections: int = 1_000
     max_sessions: int = 10_000
     resume_bytes: int = 1 << 20

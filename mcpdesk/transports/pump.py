@@ -39,7 +39,7 @@ FOLLOW_MS = 20
 UNREAD_LINES = 1 << 20
 """Maximum size in bytes of copied lines that are not parsed yet."""
 REPLAY_S = 2.0
-"""Seconds in which a desk must answer the replayed requests."""
+"""Seconds that a desk has to answer the replayed requests."""
 
 SESSION = os.urandom(8).hex()
 """Id of this client's session. Servers use it to find the state of the session."""

@@ -40,7 +40,7 @@ NICE = 10
 LINGER_S = 0.5
 """Seconds for which output is read after the program has ended. Its children may keep the output open."""
 EXIT_TIMEOUT_S = 2.0
-"""Seconds in which a program must end after its client has disconnected, and again after SIGTERM."""
+"""Seconds that a program has to end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
 """Seconds for which the relay waits for the capture when it ends."""
 PASSED_ON = (

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
 INSIST_S = 2.0
-"""Seconds in which a second Ctrl+C quits at once."""
+"""Seconds during which a second Ctrl+C quits at once."""
 LEAVE_S = 5.0
 """Seconds after which tasks are cancelled that keep the screen from closing."""
 NEWS_S = 20.0

@@ -70,7 +70,7 @@ MOST_BATCH = 1_000
 RETIRED_S = 10.0
 """Seconds for which calls on a replaced channel may continue."""
 RENEWED_S = 30.0
-"""Seconds in which a session must be set up on a new channel."""
+"""Seconds for setting up a session on a new channel."""
 LASTING = frozenset({"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"})
 """Methods whose effect lasts as long as the session."""
 SILENT_S = 5.0

@@ -56,7 +56,7 @@ def login_options(target: UrlTarget, reach: Reach) -> LoginOptions:
 
 
 class ClientPlace(NamedTuple):
-    """Folder in which a client stores its logins, and name of the header for its API key."""
+    """Folder where a client stores its logins, and name of the header for its API key."""
 
     state_dir: Path
     key_header: str

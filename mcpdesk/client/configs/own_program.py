@@ -1,6 +1,6 @@
 """Find, recognize and check the command with which a client's configuration starts this program.
 
-Configuration files outlive the Python environment in which this program runs. `uvx`, `pipx run` and
+Configuration files outlive the Python environment where this program runs. `uvx`, `pipx run` and
 `uv run --with` create such an environment in a cache, which may be cleaned at any time. Therefore a path
 inside a cached environment is never written to a configuration file.
 """

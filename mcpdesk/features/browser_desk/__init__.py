@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BrowserDeskFeature(Feature):
-    """Pages with a terminal, in which screens of the core run."""
+    """Pages with a terminal, where screens of the core run."""
 
     def require_free_address(self, settings: Settings) -> None:
         """Check the address of `web`."""

@@ -45,7 +45,7 @@ LARGEST_MESSAGE = 1 << 20
 """Maximum size in bytes of a message from a page, such as pasted text."""
 HEARTBEAT_S = 15.0
 CLOSE_S = 1.0
-"""Seconds in which a page must acknowledge that its screen has ended."""
+"""Seconds that a page has to acknowledge that its screen has ended."""
 END_S = 8.0
 """Seconds that closing all pages may take."""
 CHECK_S = 1.0

@@ -23,7 +23,7 @@ LARGEST = 16 << 20
 KEPT = 2_000
 """Number of bytes of stderr that are shown if the screen cannot start."""
 LEAVE_S = 2.0
-"""Seconds in which the screen must end."""
+"""Seconds that the screen has to end."""
 DRIVER = {
     "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
     "TEXTUAL_COLOR_SYSTEM": "truecolor",

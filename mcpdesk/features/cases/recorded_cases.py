@@ -129,7 +129,7 @@ def _words(text: str, known: Set[str]) -> Any:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    """Return the text of a result in the form in which `mcpdesk test` compares it."""
+    """Return the text of a result in the form that `mcpdesk test` compares."""
     blocks = result.get("content") or result.get("contents") or ()
     if messages := result.get("messages"):
         blocks = [each.get("content") for each in messages if isinstance(each, dict)]

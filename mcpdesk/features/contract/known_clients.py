@@ -91,7 +91,7 @@ class Offering(Struct, frozen=True):
 
 
 class Fact(NamedTuple):
-    """Item or value to which a claim applies."""
+    """Item or value that a claim applies to."""
 
     text: str
     item: OfferedItem | None = None

@@ -78,7 +78,7 @@ SLICE_S = 0.004
 EXACT = 1 << 53
 """Limit above which a browser cannot represent an integer exactly."""
 BREATH_S = 0.0005
-"""Seconds of the pause between two slices, in which the core can handle calls."""
+"""Seconds of the pause between two slices, during which the core can handle calls."""
 
 Json = dict[str, Any]
 

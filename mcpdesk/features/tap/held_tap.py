@@ -184,7 +184,7 @@ class HeldTap:
             del self._last[about]
 
     def _subject(self, message: JSONObject) -> Id | None:
-        """Return the id of the request to which a progress notification belongs."""
+        """Return the id of the request that a progress notification belongs to."""
         params = message.get("params")
         token = params.get("progressToken") if isinstance(params, dict) else None
         return self._tokens.get(token) if is_id(token) else None

@@ -37,7 +37,7 @@ class OutputPlace(Struct, frozen=True):
     output: Path
     """Folder of this call."""
     allowed: tuple[Path, ...] = ()
-    """Further folders in which clients may name paths."""
+    """Further folders where clients may name paths."""
     server: Path | None = None
     """The server folder."""
 

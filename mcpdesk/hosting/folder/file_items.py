@@ -47,7 +47,7 @@ class FileItems(Struct):
         self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
     def or_previous(self, previous: FileItems | None) -> FileItems:
-        """Return a copy in which each broken item is replaced by its previous version, if one exists.
+        """Return a copy where each broken item is replaced by its previous version, if one exists.
 
         An item that only lacks a precondition, such as a variable, has no replacement. Its previous version
         would lack the same precondition.

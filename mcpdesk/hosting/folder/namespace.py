@@ -166,7 +166,7 @@ class Namespace:
         return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
 
     def _folder_of(self, name: str, importer: str | None) -> Path | None:
-        """Return the folder in which an `import` finds the module.
+        """Return the folder where an `import` finds the module.
 
         None if it is not a module of this folder.
         """

@@ -140,7 +140,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 DEBOUNCE_MS = 200
-"""Milliseconds in which changes are collected into one report."""
+"""Milliseconds during which changes are collected into one report."""
 POLL_MS = 300
 STEP_MS = 100
 """Milliseconds between two reads of collected changes by the watcher's thread."""

@@ -27,7 +27,7 @@ WROTE = b"w"
 MOST_UNREAD = 4_096
 """Maximum unread bytes per peer. No more are sent, because one unread byte already makes the peer read."""
 GREET_S = 2.0
-"""Seconds in which a peer must send its process id."""
+"""Seconds that a peer has to send its process id."""
 CHUNK = 4_096
 
 

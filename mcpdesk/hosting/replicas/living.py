@@ -28,7 +28,7 @@ LEASE_S = 5.0
 """Seconds after which a replica counts as dead if it did not renew its lease."""
 RENEW_S = 1.0
 LENIENT_S = 3.0
-"""Seconds after an outage of the engine in which no replica counts as dead, because renewals may be late."""
+"""Seconds after an outage of the engine during which no replica counts as dead: renewals may be late."""
 FORGOTTEN_S = 3600.0
 """Seconds for which the registry keeps data of a replica that has ended."""
 REPLICA_CHANGED = "said"

@@ -36,7 +36,7 @@ from mcpdesk.storage.shared.event_bus import EventBus
 PAUSE_S = 0.5
 """Seconds between two attempts to write to the engine."""
 LEAVING_S = 2.0
-"""Seconds in which running work may finish when the inbox closes."""
+"""Seconds that running work has to finish when the inbox closes."""
 GRACE_S = 2.0
 """Seconds for which a question that the engine has lost is still shown. Its replica may write it again."""
 MOST_SHOWN = 2_000

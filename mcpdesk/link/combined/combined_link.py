@@ -69,7 +69,7 @@ LOOK_S = 1.0
 FIRST_S = 10.0
 """Seconds within which the first replica must send its state."""
 LENIENT_S = 6.0
-"""Seconds after an outage of the source in which a replica may be missing without counting as ended."""
+"""Seconds after an outage of the source during which a replica may be missing without counting as ended."""
 MOST_FORMER: Final = 8
 """Maximum number of ended replicas that are still shown."""
 _log = logging.getLogger(__name__)
@@ -546,7 +546,7 @@ class CombinedLink(Link):
     # Log
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """Return log lines of all replicas in the order in which they arrived."""
+        """Return log lines of all replicas in the order of their arrival."""
         return self.journal.lines(after)
 
     def notices(self, after: int = -1) -> list[Notice]:

@@ -37,7 +37,7 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway, shown
 from mcpdesk.version import __version__
 
 GREET_S = 5.0
-"""Seconds in which a replica must send its `Welcome`."""
+"""Seconds that a replica has to send its `Welcome`."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
 AGAIN_S = 1.0

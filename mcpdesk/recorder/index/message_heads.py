@@ -175,7 +175,7 @@ def _short(text: str) -> str:
 
 
 def _key(identifier: _Maybe) -> _Maybe:
-    """Return an id in the form in which it is stored."""
+    """Return the stored form of an id."""
     if isinstance(identifier, str):
         return _short(identifier)
     if isinstance(identifier, int) and not -_LARGEST_ID <= identifier < 2 * _LARGEST_ID:

@@ -28,7 +28,7 @@ _RATE_S = 600
 _NOTIFICATIONS = "notifications/"
 """Prefix of `HeldMark.how` for a held notification."""
 _REMARK_S = 60.0
-"""Seconds after the end of an exchange in which remarks can still be assigned to it."""
+"""Seconds after the end of an exchange during which remarks can still be assigned to it."""
 _REMARKED_ROWS = 10_000
 """Number of the newest rows that are searched for the exchange of a remark."""
 _MOST_EARLY = 1_000

@@ -51,7 +51,7 @@ MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
 """Maximum size in bytes of client data in parked operations. A dropped operation runs again later."""
 STATE_TTL_S = 3600.0
-"""Maximum number of seconds in which a client must return with answers."""
+"""Maximum number of seconds that a client has to return with answers."""
 TURNS = 3
 """Number of loop turns in which a handler can ask several questions at once."""
 SECRET_BYTES = 32

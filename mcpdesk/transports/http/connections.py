@@ -40,7 +40,7 @@ QUIET_S = 2.0
 BODY_BYTES_PER_S = 16 << 10
 """Number of bytes of a body that extend its deadline by one second."""
 UNREAD_S = 60.0
-"""Seconds in which a client must read some of its answers."""
+"""Seconds that a client has to read some of its answers."""
 PRESSED_UNREAD_S = 10.0
 """Value of `UNREAD_S` while other answers wait for memory."""
 LINGER_S = 10.0
@@ -131,7 +131,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def request_timeout_s(self) -> float:
-        """Seconds in which a request must arrive."""
+        """Seconds that a request has to arrive."""
         return self._pool.rules().request_timeout_s
 
     @property

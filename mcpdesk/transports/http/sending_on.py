@@ -30,7 +30,7 @@ NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
 RETRY_AFTER = {"Retry-After": "1"}
 """Headers that ask a client to try again after some seconds."""
 PROMPT_S = 2.0
-"""Seconds in which another replica must send a simple response."""
+"""Seconds that another replica has to send a simple response."""
 LISTEN = "subscriptions/listen"
 ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
 """Requests that the replica with the named task answers. A listener may name several tasks; the first

@@ -68,7 +68,7 @@ MINIMUM = (40, 10)
 CALM_S = 1.0
 """Seconds after a key press in which nothing opens automatically."""
 LEAD_S = 60.0
-"""Seconds in which a notice decides which section the activity screen shows."""
+"""Seconds during which a notice decides which section the activity screen shows."""
 HANDS_OFF_S = 0.4
 """Seconds after a question has closed in which typed keys are ignored. Each typed key extends them."""
 _log = logging.getLogger(__name__)

@@ -209,7 +209,7 @@ class HttpSession:
 
     @property
     def _absent_s(self) -> float:
-        """Seconds in which the client may still return."""
+        """Seconds that the client has to return."""
         return max([ABSENT_S, *(2 * outlet.retry_s for outlet in self.waiting)])
 
     def end_disconnected(self, now: float) -> None:
