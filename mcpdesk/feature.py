@@ -99,7 +99,7 @@ class MenuLine(NamedTuple):
 
 
 class Exporter(NamedTuple):
-    """Format in which the screen writes exchanges to a file."""
+    """Format for exchanges that the screen writes to a file."""
 
     name: str
     ending: str

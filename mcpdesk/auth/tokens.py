@@ -143,7 +143,7 @@ class TokenTerms(Struct, frozen=True):
     issuer: str = ""
     """Required issuer. Empty to accept any."""
     audiences: frozenset[str] = frozenset()
-    """Accepted audiences, of which the token must name one. Empty to accept any."""
+    """Accepted audiences. The token must name one of them. Empty to accept any."""
     leeway_s: float = 0.0
     realm: str = ""
     """Namespace of the principals, so that the same subject is a different principal at each server."""

@@ -218,7 +218,7 @@ class Client:
 
 
 def _compiled(schema: dict[str, Any]) -> Validator | None:
-    """Return a validator, or None for an unusable schema, in which case nothing is validated."""
+    """Return a validator, or None for an unusable schema. Then nothing is validated."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:

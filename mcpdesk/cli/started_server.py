@@ -41,7 +41,7 @@ def transports_of(over: str, is_folder: bool) -> list[str]:
 
 @contextmanager
 def started_server(transport_name: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]]:
-    """Yield the server to connect to, and the file descriptor to which results are written.
+    """Yield the server to connect to, and the file descriptor for results.
 
     Raises: DeskError if a folder cannot be hosted.
     """

@@ -53,7 +53,7 @@ class HostPlan(Struct, frozen=True):
     """True to send traces and metrics to the configured collector. False for a process that makes one call.
     """
     mode: str = ""
-    """Mode in which every folder is served. Empty to serve all tools."""
+    """Mode of every folder. Empty to serve all tools."""
     waits: bool = False
     """True to withhold a folder with an invalid `mcp.json` until it is fixed. If False, the core fails to
     start.

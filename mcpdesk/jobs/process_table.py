@@ -1,4 +1,4 @@
-"""Processes of this machine, and the job to which each belongs.
+"""Processes of this machine, each with its job.
 
 On Linux the processes are read from `/proc`, on other systems through psutil: `row`, `marks` and `newest` are
 bound to the functions of this platform.

@@ -22,7 +22,7 @@ _FIRST_S = 1.5
 """Seconds after the first view during which reading pauses for longer, so that the screen can be drawn."""
 _FIRST_REST_S = 0.04
 _REST_S = 0.002
-"""Seconds between two slices of reading, in which the screen can be drawn."""
+"""Seconds between two slices of reading, during which the screen can be drawn."""
 
 
 class CaptureLink(Link):

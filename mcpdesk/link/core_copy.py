@@ -163,7 +163,7 @@ class CopyRoom:
             self.frames.forget(epoch)
 
     def copy_of(self, number: int) -> CoreCopy | None:
-        """Return the copy to which the number of a connection, question or held message belongs."""
+        """Return the copy that the number of a connection, question or held message belongs to."""
         return self._copies.get(number >> EPOCH)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -235,7 +235,7 @@ class CoreCopy(Link):
     def __init__(self, core: Welcome, room: CopyRoom, replica: str = "") -> None:
         """Create an empty copy. `follow` fills it. `replica` is the replica name given to all its items."""
         self.core = core
-        """Metadata of the core to which the copy is or was last attached."""
+        """Metadata of the core that the copy is or was last attached to."""
         self.room = room
         self.journal = room.journal
         self.traffic = room.traffic

@@ -160,7 +160,7 @@ def _name(call: Call) -> str:
 
 
 def _filter(call: Call) -> tuple[str, ...]:
-    """Return the notifications and URIs to which a listen stream subscribes."""
+    """Return the notifications and URIs that a listen stream subscribes to."""
     wanted = call.params.get("notifications") or {}
     uris = wanted.get("resourceSubscriptions") or ()
     return (*(key for key, value in wanted.items() if value is True), *uris)

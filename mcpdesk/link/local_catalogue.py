@@ -66,7 +66,7 @@ class ServerCatalogue:
         return rules + sum(registry.version for _, registry in self._registries())
 
     def catalogue(self) -> Catalogue:
-        """Return items of all kinds in the order in which they are offered. Cached until they change."""
+        """Return items of all kinds in the order of the lists. Cached until they change."""
         version = self.version
         if self._catalogue is None or self._catalogue.version != version:
             items = [item for kind, registry in self._registries() for item in _items(kind, registry)]

@@ -38,7 +38,7 @@ class RunningCore(Struct, frozen=True):
 
 
 def running_cores(state: str | None = None) -> list[RunningCore]:
-    """Return the cores to which a screen can attach, oldest first.
+    """Return the cores that a screen can attach to, oldest first.
 
     `state` has the meaning it has in `rendezvous.meeting_point`. Raises: UntrustedFolder; OSError.
     """

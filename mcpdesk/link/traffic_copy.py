@@ -1,4 +1,4 @@
-"""Frames of cores in other processes. They get new numbers in the order in which they arrive."""
+"""Frames of cores in other processes. They get new numbers in their order of arrival."""
 
 from __future__ import annotations
 

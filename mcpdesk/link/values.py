@@ -72,7 +72,7 @@ class CatalogueItem:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All items of one server, tools first, in the order in which they are offered."""
+    """All items of one server, tools first, in the order of its lists."""
 
     server: str
     version: int
@@ -189,7 +189,7 @@ class ServerView:
     """Functions that are not offered because another file imports them."""
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
-    """Mode in which the server is served to all clients and the desk. Empty if it offers all tools."""
+    """Mode that all clients and the desk use. Empty if it offers all tools."""
     wants_token: bool = False
     """True if every request needs a bearer token."""
     token_scopes: tuple[str, ...] = ()
@@ -288,7 +288,7 @@ class ClientDetail:
     listens: tuple[tuple[str, ...], ...]
     """Filter of each listen stream: notifications and URIs."""
     subscribed: tuple[str, ...]
-    """URIs to which the client subscribed separately."""
+    """URIs that the client subscribed to separately."""
     hears_changes: bool
     """True if the client is notified of changed lists, because its session is open."""
     running: tuple[RunningCall, ...]

@@ -227,7 +227,7 @@ class ResumableStream(Generic[C]):
             self.archive()
 
     def archive(self) -> None:
-        """Write the kept events to the archive, from which other replicas can read them."""
+        """Write the kept events to the archive, where other replicas can read them."""
         if self._store.archive is not None:
             self._store.archive(self)
 

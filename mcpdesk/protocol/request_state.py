@@ -28,7 +28,7 @@ class RequestState(Struct, frozen=True):
     round: str
     """Id of the parked (suspended) handler that waits for the token. The handler may have ended."""
     binding: str
-    """Digest of the operation, and of the principal to which the token belongs."""
+    """Digest of the operation, and of the principal that the token belongs to."""
     expires: float
     """Unix time in seconds."""
     answers: dict[str, Any] = field(default_factory=dict)

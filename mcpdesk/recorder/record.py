@@ -107,7 +107,7 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
 
 
 Entry: TypeAlias = Frame | FrameRun
-"""Unit in which frames are stored."""
+"""Unit of storage for frames."""
 
 
 class ConnectionInfo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):

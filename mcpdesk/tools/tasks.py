@@ -1,4 +1,4 @@
-"""TaskManager: task lists that outlive the conversation in which they were created."""
+"""TaskManager: task lists that outlive their conversation."""
 
 from __future__ import annotations
 

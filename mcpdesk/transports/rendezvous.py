@@ -107,7 +107,7 @@ def attach_point(state: str) -> str:
 
 
 def attach_points(state: str | None = None) -> list[str]:
-    """Return the sockets of all cores of this user to which a screen can attach.
+    """Return the sockets of all cores of this user that a screen can attach to.
 
     If a state folder is chosen, only cores that use it are returned. Raises: UntrustedFolder; OSError.
     """

@@ -22,7 +22,7 @@ WAITING_SHARE = 4
 memory.
 """
 PRESSED_S = 10.0
-"""Seconds after a refusal in which clients that read nothing are disconnected sooner."""
+"""Seconds after a refusal during which clients that read nothing are disconnected sooner."""
 
 
 class Sender(Protocol):
@@ -56,9 +56,7 @@ class UnreadAnswers:
         """Number of bytes reserved on pipes for answers that are not written yet."""
         self._pressed_until = 0.0
         self._senders: dict[Sender, tuple[int, float]] = {}
-        """By sender, the unread bytes at the latest check, and the time since which its peer has read
-        nothing.
-        """
+        """Unread bytes at the latest check, and the time when the peer last read, by sender."""
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
         """Answers that wait for memory, oldest first: size, and function that reserves it."""
 

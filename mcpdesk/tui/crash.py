@@ -26,7 +26,7 @@ class ScreenPlace:
     screen: str = ""
     """Name of a pane. Empty means the first one."""
     panes: Mapping[str, object] = field(default_factory=dict)
-    """State from which each visited pane restores its position, by name of the screen."""
+    """State that each visited pane restores its position from, by name of the screen."""
     opened: frozenset[int] = frozenset()
     """Questions that were already opened. They do not open automatically again."""
 

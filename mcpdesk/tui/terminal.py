@@ -145,7 +145,7 @@ LONGEST_HANDS_OFF = 3
 
 
 class HandsOff:
-    """Period in which keys have no effect, because the person typed them for the previous screen.
+    """Period during which keys have no effect, because the person typed them for the previous screen.
 
     Each key extends the period, up to `LONGEST_HANDS_OFF`, so that the person can notice the new screen.
     """

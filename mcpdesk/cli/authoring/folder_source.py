@@ -1,4 +1,4 @@
-"""Sources from which `mcpdesk new` makes server folders: the sample, and those of features."""
+"""Sources of server folders for `mcpdesk new`: the sample, and those of features."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Repeats(dict[str, Any]):
 
 
 class ConfigFormat(Struct, frozen=True):
-    """Format in which one kind of client stores its servers."""
+    """Storage format for the servers of one kind of client."""
 
     clients: str
     paths: tuple[SectionPath, ...]
@@ -237,4 +237,4 @@ FORMATS = (
         marks=frozenset({"type", "cmd", "uri"}),
     ),
 )
-"""Supported formats, in the order in which `sections` reads them. A file may be JSON, TOML or YAML."""
+"""Supported formats, in the order of reading by `sections`. A file may be JSON, TOML or YAML."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml", ".json")
 SERVER_PARTS = ("mcp.json", "tools", "resources", "prompts")
-"""Files and folders of which a server folder has at least one."""
+"""Files and folders that mark a server folder. It has at least one of them."""
 SNAPSHOTS = "snapshots"
 """Folder of the snapshots, next to the test."""
 

@@ -26,7 +26,7 @@ FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sam
 LARGEST = 1 << 20
 """Maximum size in bytes of a Python file that is searched for uses of client features."""
 DEEPEST = 12
-"""Maximum depth to which schemas are searched."""
+"""Maximum depth of the search in schemas."""
 
 
 class Rule(Struct, frozen=True):
@@ -289,7 +289,7 @@ CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
     "unsaid_hint": _unsaid_hint,
     "lacks": _lacks,
 }
-"""Checks by name. Each yields the items to which a claim applies."""
+"""Checks by name. Each yields the items that a claim applies to."""
 
 
 def _input(tool: OfferedItem) -> Mapping[str, Any]:

@@ -273,7 +273,7 @@ def _offer(server: str, offer: Offer) -> Iterator[Finding]:
 
 
 def _malformed(offer: Offer) -> Iterator[str]:
-    """Yield the ways in which a definition violates the protocol."""
+    """Yield each violation of the protocol in a definition."""
     definition = offer.definition
     for key in ("inputSchema", "outputSchema"):
         if key in definition:

@@ -47,7 +47,7 @@ class DashboardPage:
         self.filter_text = ""
         self.job = ""
         self.job_end = -1
-        """Position in the job's output up to which the page has received it."""
+        """End of the part of the job's output that the page has received."""
         self.knows_core = False
         self.knows_lines = False
         """True if the page has received all lines, so that it only needs changes."""

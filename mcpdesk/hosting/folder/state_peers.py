@@ -48,7 +48,7 @@ class StatePeers:
         self._peers: dict[asyncio.StreamWriter, int] = {}
         """Connections, each with the process id of the peer."""
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-        """Tasks, each with the connection from which it reads."""
+        """Tasks, each with the connection that it reads from."""
 
     @property
     def pids(self) -> set[int]:

@@ -247,7 +247,7 @@ class Holds:
         return self._pass_later(connection, plain, message, about, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Return the message by which the filter decides about a notification or reply of a client.
+        """Return the message that the filter is applied to, for a notification or reply of a client.
 
         For a reply, this is the question. None if the message must not be held.
         """

@@ -45,7 +45,7 @@ HELD: dict[HeldDirections, tuple[Moment, ...]] = {
     "answers": (ANSWER, NOTIFICATION, QUESTION),
     "both": (REQUEST, ANSWER, NOTIFICATION, QUESTION, REPLY),
 }
-"""Kinds of messages to which a rule for holding is applied, by the value of `directions`."""
+"""Kinds of messages that a rule for holding applies to, by the value of `directions`."""
 
 
 def check_matches(node: Node, moments: Sequence[Moment]) -> None:

@@ -32,7 +32,7 @@ LOOK_S = 1.0
 """Seconds that one scrape may spend on counting frames. The next scrape counts the remaining frames."""
 SLICE_S = 0.004
 BREATH_S = 0.0005
-"""Seconds between two slices of counting, in which the core can handle calls."""
+"""Seconds between two slices of counting, during which the core can handle calls."""
 Labels = dict[str, str]
 
 

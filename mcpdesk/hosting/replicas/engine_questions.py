@@ -55,7 +55,7 @@ Another replica can end it only while the lease of the asking replica is valid.
 
 
 class Ending(StrEnum):
-    """Who ended a question."""
+    """Party that ended a question."""
 
     OWN = "own"
     """A person at the replica that asked."""

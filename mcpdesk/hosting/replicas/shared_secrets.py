@@ -12,7 +12,7 @@ SECRET_BYTES = 32
 ROTATE_S = 24 * 3600.0
 """Seconds for which a secret is used to sign."""
 VALID_S = 2 * ROTATE_S
-"""Seconds after its creation in which a secret is accepted."""
+"""Seconds after its creation during which a secret is accepted."""
 SETTLE_S = 10.0
 """Seconds before a new secret is used to sign. In this time every replica reads it."""
 READ_S = 2.0

@@ -1,4 +1,4 @@
-"""How a desk reaches replicas through the engine.
+"""Connections of a desk to replicas through the engine.
 
 The engine is the Redis-compatible store that all replicas share.
 """

@@ -12,7 +12,7 @@ from mcpdesk.link.core_copy import Wire
 
 @dataclass(frozen=True)
 class FoundReplica:
-    """Core to which a desk can connect."""
+    """Core that a desk can connect to."""
 
     key: str
     """Identifier of the core. It is never used for another core."""

@@ -1,4 +1,4 @@
-"""Capture file, to which lines are only appended. It is split into parts of limited size.
+"""Append-only capture file. It is split into parts of limited size.
 
 Callers queue lines, one caller at a time. A single thread writes the queue to disk. Bytes that the disk
 refuses stay in the queue. The next attempt continues with exactly the next byte, so no line is damaged.

@@ -42,7 +42,7 @@ class CaptureEncoder:
     def __init__(self, store: Store, group_bytes: int) -> None:
         """Create an encoder that encodes frames of up to `group_bytes` bytes together."""
         self.file: CaptureFile | None = None
-        """File to which the lines are written, or None."""
+        """Destination file of the lines, or None."""
         self.frames = 0
         """Number of encoded frames."""
         self.bytes = 0

@@ -60,7 +60,7 @@ If the disk refuses them, later frames stay unencoded, so that they can be dropp
 """
 _PAUSE_S = 0.0025
 _PACED_S = 0.05
-"""Seconds of a turn in which the writer pauses between segments."""
+"""Seconds of a turn during which the writer pauses between segments."""
 _END_S = 5.0
 """Maximum number of seconds that `close` waits for the disk."""
 _STUCK_S = 2.0

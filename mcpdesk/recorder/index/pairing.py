@@ -262,7 +262,7 @@ class Pairing:
         self.first_frame = max(self.first_frame, frame)
 
     def rows_of(self, frame: int) -> tuple[int, ...]:
-        """Return the rows to which a frame belongs."""
+        """Return the rows that a frame belongs to."""
         if not self.first_frame <= frame < len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
             return ()
         rows, base = self._batches.get(frame) or (row,), self.table.base

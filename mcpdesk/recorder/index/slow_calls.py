@@ -11,7 +11,7 @@ _ENOUGH: Final = 20
 _USUAL: Final = 0.9
 """Fraction of the calls that have a normal duration."""
 _STEPS: Final = 4
-"""Number of histogram steps in which the duration doubles."""
+"""Number of histogram steps per doubling of the duration."""
 _SHORTEST_S: Final = 1e-6
 _LEAST_S: Final = 0.01
 """Duration in seconds below which no call counts as slow."""

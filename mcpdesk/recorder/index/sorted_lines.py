@@ -45,7 +45,7 @@ SORTABLE = {
     "id": False,
     "revision": False,
 }
-"""Columns by which lines can be sorted. True if the largest value comes first."""
+"""Columns that lines can be sorted by. True if the largest value comes first."""
 _OF_CONNECTIONS = frozenset({"peer", "server", "revision"})
 """Columns whose values belong to connections. They may become known late."""
 

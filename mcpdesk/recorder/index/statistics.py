@@ -205,7 +205,7 @@ _read_list = msgspec.json.Decoder(_Listed).decode
 
 
 class Subject(StrEnum):
-    """Criterion by which statistics are grouped."""
+    """Criterion for grouping statistics."""
 
     TOOL = "tool"
     CLIENT = "client"

@@ -347,7 +347,7 @@ class Index:
         return self.marks_of(self.exchange(row)) if self._marks_under(table.connection[row], key) else []
 
     def rows_marked(self, mark: HeldMark, stop: int) -> list[int]:
-        """Return the rows before `stop` to which a mark may belong."""
+        """Return the rows before `stop` that a mark may belong to."""
         table = self.table
         start = bisect_left(
             table.started, mark.at - mark.held - _CLOSE_S, lo=table.base, hi=max(stop, table.base)
@@ -426,7 +426,7 @@ class Index:
                 early.append(mark)
 
     def _row_remarked(self, one: RecordedRemark) -> int:
-        """Return the latest row to which a remark may belong, or -1."""
+        """Return the latest row that a remark may belong to, or -1."""
         table = self.table
         start, is_silence = (
             max(table.base, len(table) - _REMARKED_ROWS),

@@ -53,7 +53,7 @@ MOST_PARKED_BYTES = 64 << 20
 STATE_TTL_S = 3600.0
 """Maximum number of seconds that a client has to return with answers."""
 TURNS = 3
-"""Number of loop turns in which a handler can ask several questions at once."""
+"""Number of loop turns during which a handler can ask several questions at once."""
 SECRET_BYTES = 32
 
 

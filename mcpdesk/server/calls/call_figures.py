@@ -22,7 +22,7 @@ KEPT = 64
 
 
 class OutcomeKind(IntEnum):
-    """How a tool call ended."""
+    """Outcome of a tool call."""
 
     OK = 0
     TOOL_ERROR = 1

@@ -20,7 +20,7 @@ FREE_ROUNDS = 8
 
 
 class CallStarts:
-    """Starts calls in the order in which they arrive. Use it on one loop."""
+    """Starts calls in their order of arrival. Use it on one loop."""
 
     def __init__(self, woke: Callable[[], float] = lambda: float("-inf")) -> None:
         """`woke` returns the monotonic time when the current turn of the loop began, if it is known."""

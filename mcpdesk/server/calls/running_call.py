@@ -81,7 +81,7 @@ class Waits(Struct):
     persons: int = 0
     """Number of questions that a person has not answered."""
     since: float = 0.0
-    """Monotonic time up to which the seconds are counted."""
+    """Monotonic time of the latest count of the seconds."""
 
     def change(self, by: int, *, is_client: bool) -> None:
         """Record that a question was asked (`by` is 1) or answered (-1)."""

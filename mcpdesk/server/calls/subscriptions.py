@@ -44,7 +44,7 @@ class Subscriber(Struct, eq=False):
     wanted: frozenset[str] = frozenset(key for key, _ in LIST_CHANGED.values())
     listen_id: Id | None = None
     mode: str = ""
-    """Mode in which the receiver uses the server."""
+    """Mode of the server that the receiver uses."""
     peer: Callable[[], str] | None = None
     """Function that returns the name of the client of an open session. None for listen streams."""
     log_level: Callable[[], int | None] | None = None

@@ -37,7 +37,7 @@ class OfferListing:
         self._pages: dict[tuple[str, str, str | None, frozenset[str] | bool], tuple[int, bytes]] = {}
         self.identities: dict[str, JSONObject] = {}
         self._initial: dict[str, tuple[tuple[object, ...], bytes]] = {}
-        """Encoded result of `initialize` by revision, with the values from which it was built."""
+        """Encoded result of `initialize` by revision, with the values that it was built from."""
         self._tasks_of = -1
         """Version of the tools for which `_has_task_tool` was computed."""
         self._has_task_tool = False

@@ -67,7 +67,7 @@ class Unavailable(Struct, frozen=True):
 
 
 class Registry(Generic[T]):
-    """Items of one kind, in the order in which they are offered. `key` returns the unique name of an item.
+    """Items of one kind, in the order of clients' lists. `key` returns the unique name of an item.
 
     `version` increases with every change. `changed` has the names of items that were added or altered by the
     last change. The first load does not count as a change.

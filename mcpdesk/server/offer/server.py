@@ -37,13 +37,13 @@ class Limits(Struct, frozen=True):
     jobs_at_once: int = 16
     """Maximum number of asynchronous calls that run at the same time. Others are queued."""
     output_dirs: tuple[Path, ...] = (Path("/tmp"),)
-    """Folders from which files of such calls may be downloaded, in addition to the server's own folder."""
+    """Folders that clients may download files of such calls from, in addition to the server's own folder."""
     in_flight: int = 1024
     """Maximum number of running requests on one connection or session."""
     large_bytes: int = 256 << 20
     """Maximum total size in bytes of the large requests that run at one time on pipes and sockets."""
     subscriptions: int = 1000
-    """Maximum number of resources to which a connection, session or listen stream may subscribe."""
+    """Maximum number of resource subscriptions of a connection, session or listen stream."""
 
 
 class RequestView(Struct, frozen=True):

@@ -317,7 +317,7 @@ def _objects(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def _used(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Return the definitions to which a schema refers, directly or indirectly, in their order."""
+    """Return the definitions that a schema refers to, directly or indirectly, in their order."""
     wanted: set[str] = set()
     waiting: list[Any] = [schema]
     while waiting:

@@ -70,7 +70,7 @@ class ToolOptions(Struct, frozen=True):
     outputs_keep_bytes: int = 1 << 30
     """Maximum disk space in bytes for the outputs of programs."""
     ask_order: str = "desk-first"
-    """Order in which AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
+    """Order of the parties that AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
     model: str = ""
     """Model that sampling requests ask for, if the tool has no preference."""
 

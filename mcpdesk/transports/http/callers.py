@@ -233,7 +233,7 @@ def unreadable(data: bytes) -> bytes:
 
 
 def origin_of(request: web.BaseRequest) -> str:
-    """Return the scheme and authority to which a request was sent."""
+    """Return the scheme and authority of a request's URL."""
     return f"{request.scheme}://{request.headers.get('Host', 'localhost').lower()}"
 
 

@@ -58,7 +58,7 @@ class SseRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Open a connection. The first event has the URL to which the client posts.
+        """Open a connection. The first event has the URL for the client's posts.
 
         The connection ends with the stream, or when the token expires with which it was opened.
         """

@@ -1,4 +1,4 @@
-"""Styles of the tones in which states are shown."""
+"""Styles for the tones of states."""
 
 from __future__ import annotations
 

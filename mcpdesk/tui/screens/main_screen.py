@@ -66,11 +66,11 @@ PANES: Panes = {
 MINIMUM = (40, 10)
 """Minimum number of columns and rows. In a smaller terminal only a message is shown."""
 CALM_S = 1.0
-"""Seconds after a key press in which nothing opens automatically."""
+"""Seconds after a key press during which nothing opens automatically."""
 LEAD_S = 60.0
 """Seconds during which a notice decides which section the activity screen shows."""
 HANDS_OFF_S = 0.4
-"""Seconds after a question has closed in which typed keys are ignored. Each typed key extends them."""
+"""Seconds after a question has closed during which typed keys are ignored. Each typed key extends them."""
 _log = logging.getLogger(__name__)
 
 

@@ -1,4 +1,4 @@
-"""Columns of the traffic, their widths, and the order in which they shrink."""
+"""Columns of the traffic, their widths, and their order of shrinking."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _GIVE_WAY = (
     ("status", 2, "status"),
     ("took", 0, ""),
 )
-"""Columns in the order in which they shrink, with their new width (0: hidden) and new title."""
+"""Columns in their order of shrinking, with their new width (0: hidden) and new title."""
 
 
 def columns_for(

@@ -186,7 +186,7 @@ class Section(FilterPane, Generic[Row]):
         self.count = ""
         """Text after the title on the tab."""
         self.now = 0.0
-        """Unix time in seconds to which the ages in the rows refer."""
+        """Unix time in seconds that the ages in the rows refer to."""
         self._version: object = None
         self._shown: Hashable = None
         """Key of the row whose details are shown."""

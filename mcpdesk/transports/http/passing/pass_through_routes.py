@@ -75,7 +75,7 @@ MOST_UNCLAIMED = 1_000
 MOST_UNCLAIMED_BYTES = 4 << 20
 """Maximum size in bytes of these messages."""
 KEPT_STEP = 1 << 20
-"""Number of bytes by which the memory for the beginning of an answer grows."""
+"""Step in bytes of the memory for the beginning of an answer."""
 
 
 class Seen:
