@@ -11,7 +11,6 @@ import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Self, cast
 
@@ -171,6 +170,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._incomplete_timer: asyncio.TimerHandle | None = None
         """Timer after which an incomplete message is split into lines."""
         self._mute_timer: asyncio.TimerHandle | None = None
+        self._is_ending = False
         """Timer after which a program that has closed its stdout is ended."""
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
@@ -223,6 +223,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     async def end(self) -> None:
         """End the program, first by closing its stdin, then with signals to its process group."""
+        self._is_ending = True
         if stdin := self._transport.get_pipe_transport(STDIN):
             stdin.close()
         for number in (None, signal.SIGTERM, signal.SIGKILL):
@@ -292,10 +293,15 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
         uvloop reports the end of stdout only when the program exits, so it is not noticed there.
         """
+        if self._is_ending or self._transport.get_returncode() is not None:
+            return
         self._logged([b"mcpdesk ends this program, because it closed its standard output"])
         _signal_group(self.pid, signal.SIGTERM)
-        kill = partial(_signal_group, self.pid, signal.SIGKILL)
-        self._mute_timer = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, kill)
+        self._mute_timer = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, self._kill_mute)
+
+    def _kill_mute(self) -> None:
+        if self._transport.get_returncode() is None:  # else another group may have the number
+            _signal_group(self.pid, signal.SIGKILL)
 
     def _give_up(self) -> None:
         self._incomplete_timer = None

@@ -186,6 +186,18 @@ async def test_a_program_that_cannot_be_used_is_named_with_the_reason(
 
 
 @pytest.mark.process
+async def test_a_program_may_close_its_stdout_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "MUTE_S", 0.05)
+    heard = Heard()
+    ending = ANSWERING.replace("TOOLS", LIST).replace("UNKNOWN", REFUSE)
+    ending += "import os, time; sys.stdout.flush(); os.close(1); time.sleep(0.3); os._exit(0)"
+    async with _started(_python(ending), heard) as connection:
+        assert await _tools(connection) == []
+    assert [ended.code for ended in heard.ended] == [0]
+    assert heard.log == []
+
+
+@pytest.mark.process
 async def test_a_call_fails_when_the_program_ends_under_it_and_the_next_one_starts_it_again(
     tmp_path: Path,
 ) -> None:

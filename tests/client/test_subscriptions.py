@@ -31,7 +31,8 @@ from tests.upstream.test_upstream import names, upstream
 class Served:
     """The server's side of one subscription."""
 
-    def __init__(self, request: web.Request, message: Any) -> None:
+    def __init__(self, served: ChangingServer, request: web.Request, message: Any) -> None:
+        self.served = served
         self.stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         self._request = request
         self._id = message["id"]
@@ -42,6 +43,11 @@ class Served:
 
     async def complete(self) -> None:
         await self._send({"id": self._id, "result": {"resultType": "complete"}})
+
+    async def limit(self) -> None:
+        """Cut the stream; the next request to subscribe is answered with 429."""
+        self.served.is_limited = True
+        await self.cut()
 
     async def cut(self) -> None:
         assert self._request.transport is not None
@@ -58,6 +64,7 @@ class ChangingServer:
         self.tools = ["one"]
         self.subscriptions = 0
         self.was_listed = False
+        self.is_limited = False
         self.next_step = asyncio.Event()
         self._serve = serve
 
@@ -71,9 +78,12 @@ class ChangingServer:
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]
                 result = {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}
                 return _response(message, result)
+            case "subscriptions/listen" if self.is_limited:
+                self.is_limited = False
+                return web.Response(status=429)
             case "subscriptions/listen":
                 self.subscriptions += 1
-                subscription = Served(request, message)
+                subscription = Served(self, request, message)
                 await subscription.stream.prepare(request)
                 await self._serve(self, subscription)
                 return subscription.stream
@@ -133,7 +143,7 @@ async def test_lists_are_read_after_the_acknowledgement() -> None:
         assert was_listed_before == [False]
 
 
-@pytest.mark.parametrize("end", [Served.complete, Served.cut])
+@pytest.mark.parametrize("end", [Served.complete, Served.cut, Served.limit])
 async def test_an_ended_subscription_is_renewed_and_the_lists_are_read_again(
     end: Callable[[Served], Awaitable[None]],
 ) -> None:

@@ -15,6 +15,8 @@ ACKNOWLEDGED_S = 1.0
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
 LONGEST_PAUSE_S = 30.0
+TEMPORARY = (408, 425, 429)
+"""Client error statuses after which a later attempt may succeed. Source: RFC 9110, RFC 8470, RFC 6585."""
 MOST_FAILURES = 10
 """Maximum consecutive subscriptions that end at once, or without an acknowledgement, before giving up."""
 
@@ -87,7 +89,8 @@ class Subscription(CallObserver):
             refusal = "" if response.error is None else str(response.error.get("message"))
             reason = "the server ended the subscription"
         except HttpError as error:
-            refusal = error.message if 400 <= error.status < 500 else ""
+            is_refused = 400 <= error.status < 500 and error.status not in TEMPORARY
+            refusal = error.message if is_refused else ""
             reason = error.message
         except CallError as error:
             refusal = reason = error.message
