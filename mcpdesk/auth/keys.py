@@ -202,7 +202,7 @@ class KeySource:
         self._keys: KeySet | None = None
         self._confirmed = self._tried = self._sought = float("-inf")
         self._trouble = ""
-        self._refresh_aio: asyncio.Task[None] | None = None
+        self._refresh_task: asyncio.Task[None] | None = None
 
     def fresh(self) -> KeySet | None:
         """Return the keys if they are fresh. None if `find` may have to reload them."""
@@ -223,8 +223,8 @@ class KeySource:
 
     def close(self) -> None:
         """Stop loading keys."""
-        if self._refresh_aio is not None:
-            self._refresh_aio.cancel()
+        if self._refresh_task is not None:
+            self._refresh_task.cancel()
 
     def _trusted(self, now: float) -> KeySet:
         if self._keys is None or now - self._confirmed > self._pace.trusted_s:
@@ -245,13 +245,13 @@ class KeySource:
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
         """Return the task of the running load, or of a new one. None if the last load was too recent."""
-        if self._refresh_aio is not None:
-            return self._refresh_aio
+        if self._refresh_task is not None:
+            return self._refresh_task
         if now - self._tried < self._pace.pause_s:
             return None
         self._tried = now
-        self._refresh_aio = asyncio.get_running_loop().create_task(self._renew())
-        return self._refresh_aio
+        self._refresh_task = asyncio.get_running_loop().create_task(self._renew())
+        return self._refresh_task
 
     async def _renew(self) -> None:
         try:
@@ -264,7 +264,7 @@ class KeySource:
             if keys is not None:
                 self._report("; ".join(keys.complaints))
         finally:
-            self._refresh_aio = None
+            self._refresh_task = None
 
     def _report(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:

@@ -100,21 +100,21 @@ def loop_factory(host: Host | None = None) -> LoopFactory | None:
     return factory
 
 
-def _complete(loop: asyncio.AbstractEventLoop, task_aio: asyncio.Task[T]) -> T:
+def _complete(loop: asyncio.AbstractEventLoop, task: asyncio.Task[T]) -> T:
     while True:
         try:
-            return loop.run_until_complete(task_aio)
+            return loop.run_until_complete(task)
         except (SystemExit, KeyboardInterrupt) as error:
-            if task_aio.done():
+            if task.done():
                 raise
             _log.error("a task in the background raised %r", error, exc_info=error)
 
 
 async def _end_leftovers() -> None:
     left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task_aio in left:
-        task_aio.cancel()
+    for task in left:
+        task.cancel()
     if left:
         _, pending = await asyncio.wait(left, timeout=LEFTOVERS_S)
-        for task_aio in pending:
-            _log.warning("abandoned, because it does not end: %s", task_aio)
+        for task in pending:
+            _log.warning("abandoned, because it does not end: %s", task)

@@ -58,9 +58,9 @@ class PipeOpener:
         `token` is a bearer token of the peer. If `request` has an environment, its `MCPDESK_TOKEN` is used.
         """
         server, peer = request.server or "", request.peer
-        full_endpoint = self._endpoint(server, "")
-        if full_endpoint is not None and full_endpoint.server.withheld:
-            raise TransportError(full_endpoint.server.withheld)
+        default_endpoint = self._endpoint(server, "")
+        if default_endpoint is not None and default_endpoint.server.withheld:
+            raise TransportError(default_endpoint.server.withheld)
         if (endpoint := self._endpoint(server, request.mode)) is None:
             raise TransportError(f"no server is called {request.server!r}")
         environment = request.environment

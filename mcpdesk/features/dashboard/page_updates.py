@@ -194,11 +194,11 @@ class PageUpdates:
         is_behind = False
         for text in watched:
             lines = await self._lines(text)
-            news, is_reset = await self.on_thread(lambda lines: (lines.look(), lines.everything()), lines)
-            is_behind = is_behind or bool(is_reset["behind"]) or is_reset["done"] < 1
+            news, every_line = await self.on_thread(lambda lines: (lines.look(), lines.everything()), lines)
+            is_behind = is_behind or bool(every_line["behind"]) or every_line["done"] < 1
             pages = [page for page in self.pages.values() if page.filter_text == text and page.keeps_up()]
             new = [page for page in pages if not page.knows_lines]
-            everything = encode({"filter": text, "all": True, **is_reset}) if new else b""
+            everything = encode({"filter": text, "all": True, **every_line}) if new else b""
             changes = encode({"filter": text, **news}) if news is not None else b""
             for page in pages:
                 data = changes if page.knows_lines else everything

@@ -73,9 +73,9 @@ def next_part(path: Path, number: int) -> tuple[Path, int] | None:
         return further, number + 1
     parts = [(*part_of(each), each) for each in path.parent.glob(f"{escape(path.stem)}.*{path.suffix}")]
     later = [
-        (each_number, each) for first, each_number, each in parts if first == path and each_number > number
+        (part_number, each) for first, part_number, each in parts if first == path and part_number > number
     ]
-    return next(((each, each_number) for each_number, each in sorted(later)), None)
+    return next(((each, part_number) for part_number, each in sorted(later)), None)
 
 
 def existing_part(path: Path) -> Path:

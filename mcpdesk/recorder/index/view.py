@@ -525,11 +525,11 @@ def _by_code(column: ColumnValues[int], fits: Callable[[int], bool]) -> Keep:
     """Match rows by their value in a column. Each different value is tested once."""
 
     def keep(rows: Rows) -> Rows:
-        codes_of = [column[row] for row in rows]
-        fitting = {code for code in set(codes_of) if fits(code)}
+        codes = [column[row] for row in rows]
+        fitting = {code for code in set(codes) if fits(code)}
         if not fitting:
             return []
-        return [row for row, code in zip(rows, codes_of, strict=True) if code in fitting]
+        return [row for row, code in zip(rows, codes, strict=True) if code in fitting]
 
     return keep
 

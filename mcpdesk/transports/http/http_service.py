@@ -251,13 +251,13 @@ class HttpService:
 
     async def _shared(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
         """Answer a request of a page. Headers allow a listed origin to read the answer."""
-        page_headers_text = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
-        if page_headers_text and is_question(request):
+        shared_headers = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
+        if shared_headers and is_question(request):
             answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
         else:
             answer = await self._handle(request, head)
         if not answer.prepared:
-            answer.headers.update(page_headers_text)
+            answer.headers.update(shared_headers)
         return answer
 
     async def _handle(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:

@@ -109,9 +109,9 @@ async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) ->
     Without this, unread data would be copied.
     """
     for piece in pieces:
-        endpoint_path = memoryview(piece)
+        view = memoryview(piece)
         for start in range(0, len(piece), PIECE):
-            await response.write(endpoint_path[start : start + PIECE])
+            await response.write(view[start : start + PIECE])
 
 
 def plain_error(

@@ -67,11 +67,11 @@ class MaskedFrames:
         """Bytes of an incomplete frame head."""
         self._left = 0
         """Bytes of the current frame that have not arrived."""
-        self._closing_aio: asyncio.Task[None] | None = None
+        self._closing_task: asyncio.Task[None] | None = None
 
     def accepted(self, data: bytes) -> bytes:
         """Return received data up to the first unmasked frame. Nothing after that frame is accepted."""
-        if self._closing_aio is not None:
+        if self._closing_task is not None:
             return b""
         position = 0
         while position < len(data):
@@ -84,7 +84,7 @@ class MaskedFrames:
             position += _head_size(self._head) - len(self._head)
             self._head += data[start:position]
             if len(self._head) == FIXED_PART and not self._head[1] & MASK:
-                self._closing_aio = asyncio.create_task(
+                self._closing_task = asyncio.create_task(
                     dismiss(self._socket, self._connection, UNMASKED, WSCloseCode.PROTOCOL_ERROR)
                 )
                 return data[:start]
