@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -21,13 +22,25 @@ UPGRADE = (
 )
 TEXT, BINARY, CLOSE, PING, CONTINUED = 0x81, 0x82, 0x88, 0x89, 0x80
 BEGIN, MIDDLE = 0x01, 0x00
+RECEIVE_BYTES = 64 << 10
+"""Bytes that the system takes for a client of `connected_socket`. It would let this grow to many MiB on some machines."""
+
+
+def connected_socket(host: str, port: int) -> socket.socket:
+    """A connected socket for which the system takes few bytes before they are read."""
+    made = socket.socket(socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+    made.connect((host, port))
+    made.setblocking(False)
+    return made
 
 
 @asynccontextmanager
 async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A raw connection."""
     parts = urlsplit(served.url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 16)
+    sock = connected_socket(str(parts.hostname), int(parts.port or 0))
+    reader, writer = await asyncio.open_connection(sock=sock, limit=1 << 16)
     try:
         yield reader, writer
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,7 +21,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections
 from mcpdesk.transports.unread_answers import UNREAD
 from tests.support.patience import WITHIN_S, until, within
-from tests.support.rude import TEXT, UPGRADE, frame, posted, turn
+from tests.support.rude import TEXT, UPGRADE, connected_socket, frame, posted, turn
 from tests.support.served import Peer
 from tests.support.site import Served, serving
 
@@ -72,8 +71,7 @@ async def unread(
     place, opened = urlsplit(served.url), []
     try:
         for number in range(count):
-            sock = socket.create_connection((place.hostname, place.port))
-            sock.setblocking(False)
+            sock = connected_socket(str(place.hostname), int(place.port or 0))
             reader, writer = await asyncio.open_connection(sock=sock, limit=64 << 10)
             opened.append((reader, writer))
             if upgrade:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.gateway import gateway
 from tests.support.patience import until, within
+from tests.support.rude import connected_socket
 from tests.support.wire import Wire
 
 SIZE = 8 << 20
@@ -63,8 +63,7 @@ async def unread(base: str, count: int, request: bytes, size: int) -> AsyncItera
     try:
         async with within():
             for number in range(count):
-                sock = socket.create_connection((place.hostname, place.port))
-                sock.setblocking(False)
+                sock = connected_socket(str(place.hostname), int(place.port or 0))
                 _, writer = await asyncio.open_connection(sock=sock, limit=64 << 10)
                 writers.append(writer)
                 writer.write(request)

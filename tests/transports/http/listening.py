@@ -10,6 +10,7 @@ from aiohttp import web
 
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.connections import HttpConnections
+from tests.support.rude import connected_socket
 
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
@@ -23,7 +24,7 @@ async def listening(
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
 
     async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        reader, writer = await asyncio.open_connection(sock=connected_socket(*server.sockets[0].getsockname()))
         writers.append(writer)
         return reader, writer
 

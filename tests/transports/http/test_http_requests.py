@@ -17,6 +17,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from tests.support.patience import within
+from tests.support.rude import connected_socket
 from tests.support.site import Served, serving
 from tests.transports.http.listening import listening
 
@@ -74,7 +75,7 @@ def head(*headers: str, version: str = "1.1") -> bytes:
 @asynccontextmanager
 async def wired(served: Served) -> AsyncIterator[Wire]:
     place = urlsplit(served.url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    reader, writer = await asyncio.open_connection(sock=connected_socket(str(place.hostname), int(place.port or 0)))
     try:
         yield Wire(reader, writer)
     finally:
