@@ -23,7 +23,7 @@ UPGRADE = (
 TEXT, BINARY, CLOSE, PING, CONTINUED = 0x81, 0x82, 0x88, 0x89, 0x80
 BEGIN, MIDDLE = 0x01, 0x00
 RECEIVE_BYTES = 64 << 10
-"""Bytes that the system takes for a client of `connected_socket`. It would let this grow to many MiB on some machines."""
+"""Bytes that the system takes for a `connected_socket`. By itself it may let this grow to many MiB."""
 
 
 def connected_socket(host: str, port: int) -> socket.socket:

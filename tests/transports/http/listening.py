@@ -24,7 +24,9 @@ async def listening(
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
 
     async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection(sock=connected_socket(*server.sockets[0].getsockname()))
+        reader, writer = await asyncio.open_connection(
+            sock=connected_socket(*server.sockets[0].getsockname())
+        )
         writers.append(writer)
         return reader, writer
 

@@ -75,7 +75,9 @@ def head(*headers: str, version: str = "1.1") -> bytes:
 @asynccontextmanager
 async def wired(served: Served) -> AsyncIterator[Wire]:
     place = urlsplit(served.url)
-    reader, writer = await asyncio.open_connection(sock=connected_socket(str(place.hostname), int(place.port or 0)))
+    reader, writer = await asyncio.open_connection(
+        sock=connected_socket(str(place.hostname), int(place.port or 0))
+    )
     try:
         yield Wire(reader, writer)
     finally:
