@@ -76,6 +76,7 @@ SLOW = (
     "Check that it is an MCP server and does not wait for input. "
     "MCPDESK_CONNECT_TIMEOUT_S allows more time, which a first `npx` or `uvx` may need."
 )
+BRIEF = "--timeout allows more time, up to MCPDESK_CONNECT_TIMEOUT_S."
 TALKS = "It prints other text on stdout: a server must log to stderr, and use stdout for messages only."
 PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
@@ -97,7 +98,7 @@ def client(
     stderr.
 
     With `watches`, log messages are requested, and a folder is reloaded when its files change. `connect_s`
-    overrides the setting's time limit for connecting. With `lists`, the declared capabilities do not depend
+    shortens the setting's time limit for connecting. With `lists`, the declared capabilities do not depend
     on whether a person can be asked, because servers may adapt their lists to them.
 
     Raises: DeskError if the server cannot be hosted, started or reached.
@@ -229,15 +230,25 @@ class CommandClient:
             lambda method, params: self._notifications.put(Notification(time.time(), method, params))
         )
 
-    def notifications(self, uris: Sequence[str], begun: Callable[[], None]) -> Iterator[Notification]:
+    def notifications(self, uris: Sequence[str]) -> Iterator[Notification]:
         """Subscribe to all notifications, including updates of the given resources.
 
-        Yield all notifications since `collect_notifications` until the subscription ends.
+        Yield all notifications since `collect_notifications` until the subscription ends and cannot be
+        renewed. Messages on stderr report its start, its interruptions and renewals.
 
-        `begun` is called on another thread once notifications can arrive. Raises: DeskError like `request`.
+        Raises: DeskError like `request`.
         """
+        from mcpdesk.client.subscriptions.all_notifications import follow_notifications
+
+        following = follow_notifications(
+            self._connection,
+            uris,
+            lambda: print_message("watching; ctrl+c ends it"),
+            lambda reason: print_message(f"the subscription ended, and is renewed: {clean(reason)}"),
+            lambda: print_message("watching again; notifications may have been missed"),
+        )
         queue = self._notifications
-        future = asyncio.run_coroutine_threadsafe(self._connection.watch(uris, begun), self._loop)
+        future = asyncio.run_coroutine_threadsafe(following, self._loop)
         try:
             while not (future.done() and queue.empty()):
                 if self._questions is not None:
@@ -401,7 +412,7 @@ def _connected(
             made = CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
             if watches:
                 made.collect_notifications()
-            _open(connection, loop, connect_s or settings.connect_timeout_s, lines)
+            _open(connection, loop, connect_s, settings.connect_timeout_s, lines)
             yield made
         finally:
             with suppress(TimeoutError):  # the result of the command matters, or its error
@@ -414,9 +425,14 @@ async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
 
 
 def _open(
-    connection: ServerConnection, loop: asyncio.AbstractEventLoop, limit_s: float, lines: ProgramLines
+    connection: ServerConnection,
+    loop: asyncio.AbstractEventLoop,
+    given_s: float | None,
+    setting_s: float,
+    lines: ProgramLines,
 ) -> None:
     """Connect. Raises: DeskUserError if the server cannot be reached, or does not answer in time."""
+    limit_s = setting_s if given_s is None else min(given_s, setting_s)
     opening = asyncio.run_coroutine_threadsafe(connection.open(), loop)
     is_connected = False
     try:
@@ -426,7 +442,8 @@ def _open(
         raise with_hint(error, is_first=True) from None
     except TimeoutError:
         message = f"{connection.target}: no answer to initialize within {limit_s:g} s."
-        raise DeskUserError(message, TALKS if lines.count else SLOW, CANNOT_CONNECT) from None
+        slow = SLOW if limit_s == setting_s else BRIEF
+        raise DeskUserError(message, TALKS if lines.count else slow, CANNOT_CONNECT) from None
     finally:
         opening.cancel()
         lines.settle(is_connected)

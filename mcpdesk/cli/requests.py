@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,10 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.printing import (
     CANNOT_CONNECT,
     OK,
+    PROTOCOL_ERROR,
     TOOL_ERROR,
     aligned,
+    exit_code,
     print_bytes,
     print_json,
     print_line,
@@ -48,7 +49,7 @@ from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
-    from mcpdesk.cli.command_client import Notification
+    from mcpdesk.cli.command_client import CommandClient, Notification
 
 CALL_EXAMPLES = """\b
 Examples:
@@ -86,7 +87,7 @@ Examples:
   mcpdesk watch https://example.com/mcp --resource file:///notes.md --json
   mcpdesk watch --era stateless -- npx -y some-server
 
-ctrl+c or SIGTERM ends it, with exit code 0. If the server ends it or disconnects: 3.
+ctrl+c or SIGTERM ends it, with exit code 0. If the server ends, or cannot be reached again: 3.
 """
 
 TARGET = click.argument("target", shell_complete=completion.folder)
@@ -135,11 +136,8 @@ def call_command(
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     given, texts = parse_arguments(arguments, whole)
-    tools = list[dict[str, Any]]()
-    with client(target, reach, is_alone=alone) as server:
-        with suppress(DeskError) if not texts else nullcontext():  # without texts, the list is optional
-            tools = server.request_all("tools/list", "tools", timeout_s)
-        definition = next((each for each in tools if each.get("name") == tool), {})
+    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
+        definition = _definition(server, tool, timeout_s, is_needed=bool(texts))
         given = fitted(given, texts, definition.get("inputSchema") or {})
         result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
         for fault in result_faults(result, definition, schema_failures):
@@ -154,6 +152,27 @@ def call_command(
     if wants_older_revision(result_text(result)):
         print_message(f"  {ASK_OLDER}")
     return TOOL_ERROR
+
+
+def _definition(server: CommandClient, tool: str, timeout_s: float, is_needed: bool) -> dict[str, Any]:
+    """Return the definition of a tool, or an empty one if it is not listed.
+
+    If it is needed to convert arguments, but the list is invalid or refused, a message says that they are
+    sent as text. Raises: DeskError if it is needed, and the server cannot be asked.
+    """
+    faults = list[str]()
+    tools = list[dict[str, Any]]()
+    try:
+        tools = server.request_all("tools/list", "tools", timeout_s, faults)
+    except DeskError as error:
+        if is_needed and exit_code(error) != PROTOCOL_ERROR:
+            raise
+        faults.append(str(error))
+    definition = next((each for each in tools if each.get("name") == tool), {})
+    if is_needed and faults and not definition:
+        message = "warning: arguments written as KEY=VALUE are sent as text, because tools/list failed"
+        print_message(f"{message}: {clean(faults[0], newlines=False)}")
+    return definition
 
 
 def with_remarks(result: dict[str, Any], remarks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -185,7 +204,7 @@ def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reac
     from mcpdesk.cli.command_client import client
 
     faults: list[str] = []
-    with client(target, reach, lists=True, is_alone=alone) as server:
+    with client(target, reach, connect_s=timeout_s, lists=True, is_alone=alone) as server:
         items = {
             key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
         }
@@ -225,7 +244,7 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
     """
     from mcpdesk.cli.command_client import client
 
-    with client(target, reach, is_alone=alone) as server:
+    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         for fault in server.verify_skill(uri, timeout_s):
             print_message(f"mcpdesk: malformed: {fault}")
         result = server.request("resources/read", {"uri": uri}, timeout_s)
@@ -269,7 +288,7 @@ def prompt_command(
     given, texts = parse_arguments(arguments)
     for key in given.keys() - texts:
         raise DeskUserError(f"{key}: the arguments of a prompt must be text.", f"Write {key}=value.")
-    with client(target, reach, is_alone=alone) as server:
+    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
         remarks = server.remarks()
     if as_json:
@@ -311,7 +330,7 @@ def complete_command(
         "ref": {"type": "ref/resource", "uri": name} if is_template else {"type": "ref/prompt", "name": name},
         "argument": {"name": key, "value": beginning},
     }
-    with client(target, reach, is_alone=alone) as server:
+    with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         context = {"context": {"arguments": known}} if known else {}
         result = server.request("completion/complete", params | context, timeout_s)
         remarks = server.remarks()
@@ -441,13 +460,16 @@ def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool
 
     A folder is read again whenever its files change, and the changes are printed. If the desk or
     `mcpdesk serve` hosts the folder, that process reports the changes.
+
+    A subscription that ends is renewed, for example after a restart of the server. Messages on stderr report
+    it.
     """
     from mcpdesk.cli.command_client import client
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with client(target, reach, watches=True, is_alone=alone) as server:
-            for each in server.notifications(uris, lambda: print_message("watching; ctrl+c ends it")):
+            for each in server.notifications(uris):
                 print_line(notification_line(each, as_json), server.output_fd)
     except KeyboardInterrupt:
         return

@@ -207,25 +207,8 @@ class ServerConnection:
         self.listen()
         await self._may_hear.wait()
 
-    async def watch(self, uris: Sequence[str], begun: Callable[[], None]) -> None:
-        """Subscribe to notifications, including updates of these resources.
-
-        Return when the server ends the subscription.
-
-        `begun` is called once notifications can arrive. Raises: CallError if the server refuses, or the
-        connection ends.
-        """
-        agreement = await self.open()
-        if agreement.revision.is_stateless:
-            begun()
-            await self.result(
-                "subscriptions/listen", {"notifications": {**LISTS, "resourceSubscriptions": uris}}
-            )
-            return
-        await self.listening()
-        for uri in uris:
-            await self.result("resources/subscribe", {"uri": uri})
-        begun()
+    async def until_deaf(self) -> None:
+        """Wait until no notification can arrive any more. Raises: CallError if disconnected."""
         with self._naming_target():
             if self._listening is not None:
                 await self._listening

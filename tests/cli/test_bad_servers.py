@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mcpdesk.cli.command_client import TALKS
+from mcpdesk.cli.command_client import BRIEF, TALKS
 from mcpdesk.client import hints
 from tests.support.odd_server import PROGRAM
 from tests.support.patience import WITHIN_S
@@ -175,6 +175,12 @@ def test_programs(argv: list[str], code: int, told: str, hint: str, mcpdesk: Run
         path.write_text(ANSWERING.replace("HABIT", HABITS[argv[0]]))
         argv = [sys.executable, str(path)]
     check(mcpdesk, ["--", *argv], code, told, hint)
+
+
+def test_the_timeout_of_a_command_also_limits_the_connection(mcpdesk: Run) -> None:
+    done = mcpdesk("list", "--timeout", "0.5", "--", sys.executable, str(PROGRAM), "silent")
+    assert done.returncode == 3
+    assert "no answer to initialize within 0.5 s" in done.stderr and BRIEF in done.stderr
 
 
 @pytest.mark.parametrize("path", ANSWERS)

@@ -187,7 +187,7 @@ def test_every_command_reaches_a_server_as_it_does_a_folder(
         (["greet"], 1, "name: is required"),
         (["refuse"], 1, "not today"),
         (["nothing"], 4, "Unknown tool: nothing"),
-        (["wait", "seconds:=20", "--timeout", "0.5"], 5, "no answer within 0.5 s"),
+        (["wait", "seconds:=20", "--timeout", "3"], 5, "no answer within 3 s"),
         (["greet", "--mode", "wild"], 4, "wild"),
     ],
 )
@@ -227,12 +227,14 @@ def test_guarded_server_opens_with_the_key_of_the_environment(
 
 
 @contextmanager
-def lying(results: dict[str, Any]) -> Iterator[str]:
-    """A stateless server with a fixed result for each method; gives its URL."""
+def lying(results: dict[str, Any], sent: list[Any] | None = None) -> Iterator[str]:
+    """A stateless server with a fixed result for each method; gives its URL. It adds requests to `sent`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if sent is not None:
+                sent.append(asked)
             result = {"server/discover": DISCOVERED, **results}.get(asked["method"], {})
             body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
             self.send_response(200)
@@ -279,6 +281,23 @@ def test_server_that_lies_is_told_without_a_traceback(
         finished = mcpdesk(command[0], url, *command[1:])
     assert finished.returncode == 4
     assert told in finished.stderr and "Traceback" not in finished.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("tools", "reason"),
+    [(3, "no list called tools"), ([{"name": "t"}], "tools 0 ('t') has no inputSchema")],
+    ids=["no list", "invalid item"],
+)
+def test_arguments_are_sent_as_text_if_the_list_is_malformed(mcpdesk: Run, tools: Any, reason: str) -> None:
+    echoed = {"content": [{"type": "text", "text": "done"}]}
+    sent = list[Any]()
+    with lying({"tools/list": {"tools": tools}, "tools/call": echoed}, sent) as url:
+        finished = mcpdesk("call", url, "t", "n=1", "m:=2")
+    assert (finished.stdout, finished.returncode) == ("done\n", 0), finished.stderr
+    (remark,) = [line for line in finished.stderr.splitlines() if "are sent as text" in line]
+    assert reason in remark
+    assert sent[-1]["params"]["arguments"] == {"n": "1", "m": 2}
 
 
 @pytest.mark.process

@@ -16,9 +16,11 @@ from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.client.subscriptions.all_notifications import follow_notifications
 from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.client.subscriptions.subscription import MOST_FAILURES, Subscription
 from mcpdesk.client.targets import UrlTarget
+from mcpdesk.errors import HttpError
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
@@ -65,6 +67,7 @@ class ChangingServer:
         self.subscriptions = 0
         self.was_listed = False
         self.is_limited = False
+        self.refuses = False
         self.next_step = asyncio.Event()
         self._serve = serve
 
@@ -78,6 +81,8 @@ class ChangingServer:
                 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]
                 result = {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}
                 return _response(message, result)
+            case "subscriptions/listen" if self.refuses:
+                return web.Response(status=403)
             case "subscriptions/listen" if self.is_limited:
                 self.is_limited = False
                 return web.Response(status=429)
@@ -181,6 +186,23 @@ async def test_subscriptions_that_end_at_once_are_not_opened_for_ever() -> None:
         await connection.close()
     assert (served.subscriptions, renewals) == (MOST_FAILURES, MOST_FAILURES - 1)
     assert log == ["it was given up after 10 attempts: the server ended the subscription"]
+
+
+async def test_followed_notifications_end_with_the_reason_why_they_cannot_be_renewed() -> None:
+    async def serve(served: ChangingServer, subscription: Served) -> None:
+        await subscription.acknowledge()
+        served.refuses = True
+        await subscription.complete()
+
+    served, events = ChangingServer(serve), list[str]()
+    async with site_of(served) as url:
+        connection = ServerConnection(StreamableHttp(url, {}), {"name": "t", "version": "1"})
+        with pytest.raises(HttpError, match="403"):
+            await follow_notifications(
+                connection, ["a://"], lambda: events.append("begun"), events.append, lambda: None
+            )
+        await connection.close()
+    assert events == ["begun", "the server ended the subscription"]
 
 
 async def test_watched_resources_count_an_update_when_their_subscription_is_renewed() -> None:

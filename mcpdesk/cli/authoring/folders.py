@@ -80,7 +80,7 @@ def _of_server(target: str, api: ApiName | None, reach: Reach, timeout_s: float)
     from mcpdesk.settings import resolve
 
     chosen = _chosen(api, resolve({}, os.environ).settings.model)
-    with client(target, reach, lists=True) as server:
+    with client(target, reach, connect_s=timeout_s, lists=True) as server:
         return ToolSchemas(server.request_all("tools/list", "tools", timeout_s), model_api(chosen))
 
 

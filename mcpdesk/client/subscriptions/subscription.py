@@ -34,18 +34,23 @@ class Subscription(CallObserver):
         renewed: Callable[[], None],
         log: Callable[[str], None],
         *,
+        ended: Callable[[str], None] = lambda reason: None,
         renew_s: float = RENEW_S,
         longest_pause_s: float = LONGEST_PAUSE_S,
     ) -> None:
         """`wanted` is the filter of notifications.
 
-        `renewed` is called when notifications may have been missed. If the subscription is given up, `log` is
-        called with the reason.
+        `renewed` is called when notifications may have been missed. `ended` is called with the reason each
+        time that the subscription ends and will be renewed. If it is given up, `log` is called with the
+        reason.
         """
+        self.failure: CallError | None = None
+        """Error with which the latest subscription ended. None if the server ended it."""
         self._connection = connection
         self._wanted = wanted
         self._renewed = renewed
         self._log = log
+        self._ended = ended
         self._renew_s = renew_s
         self._longest_pause_s = longest_pause_s
         self._failures = 0
@@ -74,25 +79,28 @@ class Subscription(CallObserver):
                 if self._failures == MOST_FAILURES:
                     self._log(f"it was given up after {MOST_FAILURES} attempts: {reason}")
                     return
+                self._ended(reason)
                 await asyncio.sleep(self._pause_s)
         finally:
             self._has_begun.set()
 
     async def _subscribe(self) -> str:
         """Return the reason why the subscription ended, or an empty string if it must not be renewed."""
-        self._is_acknowledged = False
+        self._is_acknowledged, self.failure, refusal = False, None, ""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             params = {"notifications": self._wanted}
             response = await self._connection.request("subscriptions/listen", params, observer=self)
-            refusal = "" if response.error is None else str(response.error.get("message"))
+            response.value()
             reason = "the server ended the subscription"
         except HttpError as error:
+            self.failure = error
             is_refused = 400 <= error.status < 500 and error.status not in TEMPORARY
             refusal = error.message if is_refused else ""
             reason = error.message
         except CallError as error:
+            self.failure = error
             refusal = reason = error.message
         if refusal:
             self._log(refusal)
