@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host_part import HostPart, StartedCore
     from mcpdesk.inbox.question import Question
     from mcpdesk.link.capture_link import CaptureLink
+    from mcpdesk.link.link import Link
+    from mcpdesk.link.values import CoreView
     from mcpdesk.protocol.catalogue.contract import Definitions
+    from mcpdesk.protocol.jsonrpc import Id
     from mcpdesk.recorder.archive import Archive
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.extra_routes import ExtraRoutes
     from mcpdesk.transports.http.site import Site
     from mcpdesk.transports.relay import RelayTraffic
+    from mcpdesk.tui.action import Action
+    from mcpdesk.tui.widgets.part_line import LinePart
 
 
 class FeatureCommand(NamedTuple):
@@ -155,6 +160,33 @@ class CaseRecorder(NamedTuple):
     """
 
 
+class ScreenAction(NamedTuple):
+    """Key of a widget of the screen, with the function that it calls."""
+
+    action: Action
+    before: str
+    """Id of the action before which this one is listed."""
+    name: str
+    """Name in the palette, which needs no context."""
+    words: str
+    """Additional search words for the palette."""
+    run: Callable[[Any], object]
+    """Called with the widget that implements the scope of the action."""
+    is_available: Callable[[CoreView], bool]
+    is_offered_elsewhere: bool = False
+    """True if the palette also offers it on other screens; the screen is shown first."""
+
+
+class ScreenSigns(NamedTuple):
+    """State of a feature, as the screen shows it in several places."""
+
+    header: tuple[LinePart, ...] = ()
+    modes: tuple[str, ...] = ()
+    """Active modes for the status line of Traffic, each with the key that changes it."""
+    stopped: Collection[tuple[int, Id | None]] = frozenset()
+    """Connections and ids of exchanges with a message that does not continue until a person decides."""
+
+
 class Feature:
     """An optional capability. A subclass overrides the members for what it offers.
 
@@ -225,6 +257,14 @@ class Feature:
     def picture_view(self, encoded: str, note: str) -> Widget | None:
         """Widget for a picture in a result, from base64 and a description."""
         return None
+
+    def screen_actions(self) -> Sequence[ScreenAction]:
+        """Keys of the screen with their actions."""
+        return ()
+
+    def screen_signs(self, link: Link) -> ScreenSigns:
+        """Signs of the feature's state on the screen. Called at every refresh."""
+        return ScreenSigns()
 
     def http_routes(self, site: Site) -> Sequence[ExtraRoutes]:
         """Routes of an HTTP listener, for paths that the listener itself does not serve."""

@@ -6,10 +6,10 @@ action of its scope.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.actions import parse
 from textual.binding import Binding, BindingType
@@ -18,41 +18,11 @@ from textual.keys import format_key
 from textual.screen import Screen
 from textual.widget import Widget
 
+from mcpdesk.features import offering
+from mcpdesk.tui.action import Action
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One action. `name` may have arguments: `show_screen('traffic')`."""
-
-    name: str
-    keys: str
-    """Textual key names separated by commas, `ctrl+p` or `question_mark,f1`; the first is shown."""
-    title: str
-    """Two or three words, beginning with a verb, for the footer and the palette."""
-    help: str = ""
-    """One sentence for the help screen, if the title does not explain enough."""
-    footer: bool = True
-    """True if the footer may show the action. The palette and the help screen always show it."""
-    wide: bool = False
-    """True if a footer with spare space shows the action although `footer` is False."""
-    weight: int = 0
-    """Priority in a footer that is too narrow for all actions. Those with the highest values are shown."""
-    priority: bool = False
-    """True to handle the key before the focused widget. Only for keys that type no text."""
-    scope: str = field(kw_only=True)
-    """Name of the widget that implements the action, as in `bindings_for`."""
-    group: str = field(kw_only=True)
-    """Heading in the palette and on the help screen."""
-
-    @property
-    def id(self) -> str:
-        """Unique name such as `traffic.copy`. It is also the id of the key bindings."""
-        return f"{self.scope}.{self.name}"
-
-    @property
-    def method(self) -> str:
-        """Name of the method that the widget implements."""
-        return "action_" + self.name.partition("(")[0]
-
+if TYPE_CHECKING:
+    from mcpdesk.feature import ScreenAction
 
 # fmt: off
 _workbench = partial(Action, scope="workbench", group="Workbench")
@@ -80,7 +50,7 @@ _main_desk = partial(Action, scope="main", group="Desk")
 _main_screens = partial(Action, scope="main", group="Screens")
 _main_server = partial(Action, scope="main", group="Server")
 _app = partial(Action, scope="app", group="Desk")
-ACTIONS: tuple[Action, ...] = (
+OWN_ACTIONS: tuple[Action, ...] = (
     _workbench("call", "ctrl+r", "call",
         "Call the tool, read the resource, get the prompt; a destructive tool asks once more."),
     _workbench("again", "full_stop", "repeat",
@@ -223,13 +193,6 @@ ACTIONS: tuple[Action, ...] = (
     _traffic("export", "x", "export",
         "Write exchanges to a file to keep or send, or as test cases of the server; secrets masked.",
         weight=14),
-    _traffic("hold", "H", "hold",
-        "Hold messages that match a filter: look, change, drop, delay, answer by hand.", weight=20),
-    _traffic("mock", "M", "mock",
-        "Answer all such requests with this response, whatever their arguments; press again to stop.",
-        footer=False, wide=True),
-    _traffic("faults", "B", "faults",
-        "Inject faults into a share of the messages: delay, loss, cut, error.", footer=False, wide=True),
     _traffic("back", "escape", "back", "Close the details, then clear the filter.", footer=False),
 
     _traffic_detail("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
@@ -381,8 +344,20 @@ ACTIONS: tuple[Action, ...] = (
         "Copy the selected text; with none, two presses within 2 s quit.", footer=False, priority=True),
 )
 # fmt: on
+FEATURE_ACTIONS: dict[str, ScreenAction] = {
+    each.action.id: each for feature in offering("screen_actions") for each in feature.screen_actions()
+}
+"""Actions of features, by id."""
 
 
+def _in_place(own: Iterable[Action]) -> Iterator[Action]:
+    """Yield all actions. Each action of a feature is before the one that it names."""
+    for action in own:
+        yield from (each.action for each in FEATURE_ACTIONS.values() if each.before == action.id)
+        yield action
+
+
+ACTIONS: tuple[Action, ...] = tuple(_in_place(OWN_ACTIONS))
 BY_ID = {action.id: action for action in ACTIONS}
 SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
 """Action that shows each screen, by name of the screen, in the order of the tabs."""
@@ -403,6 +378,13 @@ def bindings_for(scope: str) -> list[BindingType]:
         for action in ACTIONS
         if action.scope == scope
     ]
+
+
+def with_feature_actions(kind: type[DOMNode], scope: str) -> None:
+    """Add the methods for the actions of features to the widget that implements a scope."""
+    for each in FEATURE_ACTIONS.values():
+        if each.action.scope == scope:
+            setattr(kind, each.action.method, each.run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 import mcpdesk.tui
-from mcpdesk.tui.actions import ACTIONS, BY_ID, Action, key_names, reachable
+from mcpdesk.tui.action import Action
+from mcpdesk.tui.actions import ACTIONS, BY_ID, key_names, reachable
 from mcpdesk.tui.screens.overlays import HelpScreen
 from mcpdesk.tui.screens.palette import NAMES, WORDS, action_choices, name_of
 from tests.support.frame import quiet_link, running_frame

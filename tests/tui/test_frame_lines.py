@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from textual.app import App, ComposeResult
 
-from mcpdesk.link.values import CannedCall, CoreView, Protection, Stuck, UpstreamView
+from mcpdesk.link.values import CoreView, Protection, Stuck, UpstreamView
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
 from mcpdesk.tui.screens.main_screen import PANES
-from tests.support.desk import running_desk
 from tests.support.driven import driven
 from tests.support.fake_link import sample_view
-from tests.support.folders import write
 from tests.support.frame import running_frame
-from tests.support.patience import result_of
 from tests.support.workbench import bench
 
 VIEW = sample_view(0.0)
@@ -96,30 +92,6 @@ async def test_stuck_loop_takes_the_place_of_the_url() -> None:
     assert "loop stuck 12.0 s " in await line(replace(VIEW, stuck=Stuck(12, "", "")))
     text = await line(replace(VIEW, silent_s=4))
     assert "no answer for 4 s" in text and "http" not in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [200, 120, 80])
-async def test_holding_faults_and_mocks_are_seen_on_every_screen(width: int, tmp_path: Path) -> None:
-    async with (
-        running_desk(write(tmp_path / "near", HOSTED)) as desk,
-        bench(desk, size=(width, 24)) as it,  # type: ignore[arg-type]
-    ):
-        await it.until(lambda: "near" in it.shown())
-        assert "‖" not in it.shown()
-        result_of(desk.hold("tool:add", "requests"))
-        await it.until(lambda: "‖ holding" in it.shown())
-        call = desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
-        await it.until(lambda: "‖ 1 held" in it.shown())
-        result_of(desk.hold("", "requests"))
-        await it.until(lambda: call.outcome.done() and "‖" not in it.shown())
-        result_of(desk.set_faults("delay 0.01s 100% for tool:add"))
-        await it.until(lambda: "↯ faults" in it.shown())
-        desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
-        await it.until(lambda: "↯ 1 fault " in it.shown())
-        result_of(desk.set_faults(""))
-        result_of(desk.mock(CannedCall("near", "tools/call", "add"), '{"content": []}'))
-        await it.until(lambda: "↯" not in it.shown() and "M 1 mocked" in it.shown())
 
 
 @pytest.mark.parametrize("width", [200, 120, 100, 80, 60, 40])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from textual.widget import Widget
 from textual.widgets import Static
@@ -15,10 +13,7 @@ from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
 from mcpdesk.tui.screens.palette import action_choices, item_choices, other_choices, theme_choices
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
-from mcpdesk.tui.traffic.hold_dialog import HoldDialog
 from mcpdesk.tui.widgets.menu import Menu, search
-from tests.support.desk import running_desk
-from tests.support.folders import write
 from tests.support.frame import StubPane, running_frame
 from tests.support.patience import until
 from tests.support.workbench import bench, link_with, tool
@@ -155,18 +150,6 @@ async def test_what_is_chosen_in_the_palette_is_done() -> None:
         assert isinstance(pane, StubPane) and pane.opened == [(ItemKind.TOOL, "place-order")]
 
 
-@pytest.mark.slow
-async def test_the_palette_offers_to_hold_messages_on_every_screen(tmp_path: Path) -> None:
-    folder = write(tmp_path / "near", {"tools/tools.py": "async def add(a: int) -> int:\n    return a\n"})
-    async with (
-        running_desk(folder) as desk,
-        bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
-    ):
-        await it.pilot.press("ctrl+p", *"hold", "enter")
-        await it.until(lambda: isinstance(it.app.screen, HoldDialog))
-        assert it.app.main.shown == "traffic"
-
-
 MEANT = (
     ("1", "changed", "Show what the last save changed"),
     ("1", "diff", "Compare the last result"),
@@ -175,7 +158,6 @@ MEANT = (
     ("3", "latency", "Go to the statistics"),
     ("3", "share", "Export traffic to a file"),
     ("4", "changed", "Show what the last save changed"),
-    ("4", "breakpoint", "Hold messages that match a filter"),
     ("5", "api key", "Copy the configuration for a client"),
     ("5", "approve", "Answer the waiting question"),
     ("6", "secret", "Copy the configuration for a client"),

@@ -14,7 +14,6 @@ from textual.screen import Screen
 from mcpdesk.link.state_looks import UPSTREAMS, Tone
 from mcpdesk.link.values import (
     CoreView,
-    HoldView,
     Protection,
     ReplicaState,
     ReplicaView,
@@ -23,7 +22,8 @@ from mcpdesk.link.values import (
     WorkView,
     presences,
 )
-from mcpdesk.tui.actions import BY_ID, SCREENS, Action, key_name
+from mcpdesk.tui.action import Action
+from mcpdesk.tui.actions import BY_ID, SCREENS, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.render.tones import TEXT_STYLES
@@ -52,7 +52,6 @@ TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the 
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
 """Protections under which a token requirement is shown, because clients can call."""
 SPARK_SECONDS = 8
-NONE_HELD = HoldView()
 
 
 class DeskHeader(PartLine):
@@ -67,17 +66,22 @@ class DeskHeader(PartLine):
         self._seen: tuple[object, ...] = ()
 
     def show_view(
-        self, view: CoreView, server: str, rates: Sequence[float], waiting: int, held: HoldView = NONE_HELD
+        self,
+        view: CoreView,
+        server: str,
+        rates: Sequence[float],
+        waiting: int,
+        of_features: Sequence[LinePart] = (),
     ) -> None:
         """Show a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
         now, due = time.time(), view.work.next_callback
         left = "" if due is None else countdown(due - now)
         peers = presences(view.clients, now)
-        seen = (view, server, tuple(rates), waiting, left, peers, held)
+        seen = (view, server, tuple(rates), waiting, left, peers, of_features)
         if seen != self._seen:
             self._seen = seen
             shown = next((one for one in view.servers if one.name == server), None)
-            state = [*_status_parts(view, shown), *_traffic(peers, rates), *_holding(held)]
+            state = [*_status_parts(view, shown), *_traffic(peers, rates), *of_features]
             state += _work(view.work, left, waiting)
             self.show([BRAND, *_server(shown, view), *state])
 
@@ -200,26 +204,6 @@ def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePar
     text = Content.assemble(f"  {rate(now):>5} ", (bars.rjust(SPARK_SECONDS), "$text-accent"), " ")
     tip = f"Messages per second, the last {SPARK_SECONDS} seconds"
     yield LinePart(text, "screen.show_screen('traffic')", tip, Content(f" {rate(now)} "), 20, True)
-
-
-def _holding(held: HoldView) -> Iterator[LinePart]:
-    """Yield reminders that messages are held, answered by a mock, or changed by fault rules."""
-    action = "screen.show_screen('traffic')"
-    if held.rule or held.messages:
-        count = len(held.messages)
-        status, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
-        tip = f"Messages that match a filter are held for you: H in Traffic\n{one_line(held.rule, 200)}"
-        yield _part(status, "bold $text-warning", action, tip, short, 78, right=True)
-    if count := len(held.canned):
-        which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in held.canned)
-        tip = f"Answered with a recorded response, whatever the arguments: M in Traffic ends it\n{which}"
-        yield _part(f"M {count} mocked", "bold $text-warning", action, tip, f"M{count}", 77, right=True)
-    if held.faults:
-        status, short = (
-            (f"↯ {_count(held.struck, 'fault')}", f"↯{held.struck}") if held.struck else ("↯ faults", "↯")
-        )
-        tip = f"Faults are injected by rule: B in Traffic\n{one_line(held.faults, 200)}"
-        yield _part(status, "bold $text-warning", action, tip, short, 76, right=True)
 
 
 def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:

@@ -24,6 +24,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
 from mcpdesk.tui.actions import SCREENS, bindings_for
 from mcpdesk.tui.crash import ScreenPlace
+from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import PERIOD_S, TICK_S
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.screens.frame_lines import (
@@ -353,7 +354,7 @@ class MainScreen(Screen[None]):
         next_callback = view.work.next_callback
         ages = (waiting, view.stuck, view.silent_s, next_callback is not None, may_fall_quiet, any(rates))
         self.has_clock = any(ages)
-        self.header.show_view(view, self.server, rates, len(waiting), self.link.held())
+        self.header.show_view(view, self.server, rates, len(waiting), signs_of(self.link).header)
         self._footer.announce(is_asked=bool(waiting))
         jobs = view.work.running_jobs
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from mcpdesk.link.values import ItemKind
-from mcpdesk.tui.actions import BY_ID, SCREENS, Action, Reachable, key_name, reachable
+from mcpdesk.tui.action import Action
+from mcpdesk.tui.actions import BY_ID, FEATURE_ACTIONS, SCREENS, Reachable, key_name, reachable
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 if TYPE_CHECKING:
@@ -67,9 +68,6 @@ NAMES = {
     "traffic.edit": "Edit this request in the workbench",
     "traffic.go_to": "Go to a time of the traffic",
     "traffic.logs": "Show the log lines of this call",
-    "traffic.hold": "Hold messages that match a filter",
-    "traffic.faults": "Inject faults into messages by rule",
-    "traffic.mock": "Answer all such requests as this exchange did",
     "traffic.compare": "Compare two marked exchanges",
     "traffic.export": "Export traffic to a file",
     "traffic.back": "Close the details of the exchange",
@@ -185,9 +183,6 @@ WORDS = {
     "traffic.replay": "resend repeat retry again",
     "traffic.edit": "change modify resend form",
     "traffic.logs": "stderr print output",
-    "traffic.hold": "breakpoint intercept pause stop change modify edit drop delay block debug",
-    "traffic.faults": "chaos failure inject latency delay error simulate lost",
-    "traffic.mock": "mock stub fake canned reply simulate",
     "traffic.compare": "diff difference changed changes two",
     "traffic.export": "save share capture har markdown report jsonl file send download",
     "inbox.open": "answer reply approve",
@@ -229,10 +224,12 @@ WORDS = {
 """Id of an action -> additional search words."""
 ELSEWHERE = {
     "workbench": ("replay_recording",),
-    "traffic": ("hold", "faults", "export", "filter"),
+    "traffic": ("export", "filter"),
     "logs": ("filter",),
 }
-"""Screen -> its actions that are also offered on other screens; the screen is shown first."""
+"""Screen -> its actions that are also offered on other screens; the screen is shown first. Those of features
+are offered before them.
+"""
 VERBS = {
     ItemKind.TOOL: "Call",
     ItemKind.RESOURCE: "Read",
@@ -255,7 +252,23 @@ class Palette(Menu):
 
 def name_of(action: Action) -> str:
     """Return the name of an action in the palette."""
+    if (of_feature := FEATURE_ACTIONS.get(action.id)) is not None:
+        return of_feature.name
     return NAMES.get(action.id, f"{action.group}: {action.title}")
+
+
+def _words_of(action: Action) -> str:
+    """Return additional search words for an action."""
+    of_feature = FEATURE_ACTIONS.get(action.id)
+    return WORDS.get(action.id, "") if of_feature is None else of_feature.words
+
+
+def _offered_elsewhere(screen: str) -> Iterator[Action]:
+    """Yield the actions of a screen that are also offered on other screens."""
+    for each in FEATURE_ACTIONS.values():
+        if each.is_offered_elsewhere and each.action.scope == screen:
+            yield each.action
+    yield from (BY_ID[f"{screen}.{name}"] for name in ELSEWHERE[screen])
 
 
 Command = Callable[[], Awaitable[object]]
@@ -281,7 +294,7 @@ def action_choices(app: DeskApp) -> Iterator[Choice]:
             action = entry.action
             keys = key_name(action.keys.partition(",")[0])
             help_text = f"{action.group} · {action.help or action.title}"
-            hint, words = action.help or action.group, WORDS.get(action.id, "")
+            hint, words = action.help or action.group, _words_of(action)
             yield Choice(name_of(action), partial(_run, app, entry), hint, keys, help_text, words)
 
 
@@ -291,10 +304,10 @@ def other_choices(app: DeskApp) -> Iterator[Choice]:
     if not (view.servers or view.can_hold):
         return
     for screen in (name for name in ELSEWHERE if name in app.main.panes and name != app.main.shown):
-        for action in (BY_ID[f"{screen}.{name}"] for name in ELSEWHERE[screen]):
+        for action in _offered_elsewhere(screen):
             help_text = f"{action.group} · {action.help}"
             keys = f"{SCREENS[screen].keys} {key_name(action.keys)}"
-            run, words = partial(_run_on, app, screen, action), WORDS.get(action.id, "")
+            run, words = partial(_run_on, app, screen, action), _words_of(action)
             yield Choice(name_of(action), run, action.help, keys, help_text, words)
 
 

@@ -26,6 +26,7 @@ from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import fetch_exchanges
 from mcpdesk.tui.editor import edit
+from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.schema_fields import UNSET
 from mcpdesk.tui.pager import edit_text, page
@@ -199,7 +200,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.update(view, self.server)
         if self._strip is not None and self._strip.is_mounted and self.has_class("-high"):
-            self._strip.show_held(self._link.held().messages)
+            self._strip.show_stopped(signs_of(self._link).stopped)
             self._strip.update_lines()
             self._fit_strip()
 

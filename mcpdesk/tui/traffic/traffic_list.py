@@ -7,7 +7,7 @@ layout. It reads the index only when `update_lines` is called.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
 from time import monotonic
@@ -22,7 +22,7 @@ from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mcpdesk.link.values import HeldMessage
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.index.exchange import FAILED, STATUSES
 from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.sorted_lines import SORTABLE, SortedLines
@@ -150,11 +150,10 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.waterfall = Waterfall(index)
         self._strips = TrafficStrips(self, index, self.waterfall)
 
-    def show_held(self, messages: Iterable[HeldMessage]) -> None:
-        """Mark the exchanges with a message that is held at the desk."""
-        held = {(one.connection, one.id) for one in messages}
-        if held != self._strips.held:
-            self._strips.held = self.index.held = held
+    def show_stopped(self, exchanges: Collection[tuple[int, Id | None]]) -> None:
+        """Mark the exchanges, by connection and id, with a message that is held at the desk."""
+        if exchanges != self._strips.held:
+            self._strips.held = self.index.held = exchanges
             self.refresh()
 
     def set_rules(self, rules: ColourRules) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from textwrap import wrap
@@ -18,17 +17,18 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CannedCall, CoreView, ItemKind
+from mcpdesk.link.values import CoreView, ItemKind
 from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
 from mcpdesk.recorder.exchange_text import as_text
 from mcpdesk.recorder.index.exchange import Exchange
-from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse, quoted
+from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
 from mcpdesk.tui.core_answers import ClientConfigs, fetch_exchanges
 from mcpdesk.tui.editor import edit, source_location
+from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import counted
@@ -50,14 +50,12 @@ from mcpdesk.tui.traffic.exchange_menus import (
     repeatable,
     write,
 )
-from mcpdesk.tui.traffic.fault_dialog import FaultDialog
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
-from mcpdesk.tui.traffic.hold_dialog import Draft, HoldDialog, canned_answer
 from mcpdesk.tui.traffic.traffic_detail import FAILED, TrafficDetail
 from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
-from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
+from mcpdesk.tui.widgets.menu import ask_moment
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
 from mcpdesk.tui.workbench.drafts import awaited_at
@@ -113,8 +111,6 @@ class TrafficPane(FilterPane, Pane):
         self.filter_field.select_on_focus = False
         self.link = link
         self._filters: SavedFilters | None = None
-        self._drafts = dict[Draft, str]()
-        """Unsent edits of held messages."""
         self._configs = ClientConfigs(link)
         self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
         self._status: tuple[object, ...] = ()
@@ -203,8 +199,8 @@ class TrafficPane(FilterPane, Pane):
         if action in ("take", "choose"):
             return self.filter_field.has_focus and self.completion.display
         view = self.link.view()
-        if action in ("hold", "mock", "faults"):
-            return bool(view.servers) or view.can_hold
+        if (of_feature := FEATURE_ACTIONS.get(f"traffic.{action}")) is not None:
+            return of_feature.is_available(view)
         return action not in ("replay", "edit", "logs") or bool(view.servers)
 
     def action_choose(self, by: int) -> None:
@@ -252,12 +248,12 @@ class TrafficPane(FilterPane, Pane):
     @work
     async def action_copy(self) -> None:
         """Copy the exchange as text, JSON, curl or mcpdesk command, or the raw frame."""
-        if (chosen := self._chosen()) is None:
+        if (chosen := self.chosen()) is None:
             return
         menu = copy_menu(self.link, chosen, self.listing.frame)
         if copied := await self.app.push_screen_wait(menu):
             make, what = copied
-            await self._fetch(chosen)
+            await self.fetch(chosen)
             one = self.link.traffic.exchange(chosen)
             title = one_line(f"{one.method} {mask_text(one.name)}".strip() or "message")
             shown_id = f" #{one.id}" if one.id is not None else ""
@@ -266,10 +262,10 @@ class TrafficPane(FilterPane, Pane):
     @work
     async def action_pager(self) -> None:
         """Show the raw frame, or the messages of the exchange, in the user's pager."""
-        if (chosen := self._chosen()) is None:
+        if (chosen := self.chosen()) is None:
             return
         frame = self.listing.frame
-        await self._fetch(chosen)
+        await self.fetch(chosen)
         if frame is not None:
             page(self.app, frame_text(self.link.traffic, frame), f"frame-{frame}.txt")
         else:
@@ -278,7 +274,7 @@ class TrafficPane(FilterPane, Pane):
     @work
     async def action_export(self) -> None:
         """Write the shown or marked exchanges to a file."""
-        menu = export_menu(self._shown(), sorted(self.listing.marks), self._chosen())
+        menu = export_menu(self._shown(), sorted(self.listing.marks), self.chosen())
         if (chosen := await self.app.push_screen_wait(menu)) is not None:
             self._write(*chosen)
 
@@ -299,7 +295,7 @@ class TrafficPane(FilterPane, Pane):
 
     async def action_logs(self) -> None:
         """Show the log lines of the selected call."""
-        if (chosen := self._chosen()) is not None:
+        if (chosen := self.chosen()) is not None:
             from mcpdesk.tui.screens.logs import LogsPane, lines_of  # imported at the first visit of Logs
 
             exchange = self.link.traffic.exchange(chosen)
@@ -310,56 +306,14 @@ class TrafficPane(FilterPane, Pane):
             if isinstance(pane := self.app.main.pane, LogsPane):
                 pane.show_lines_of(exchange)
 
-    def action_hold(self) -> None:
-        """Open the dialog of held messages."""
-
-        def left(for_question: bool | None) -> None:
-            if for_question:
-                self.app.main.action_open_question()
-
-        rule, chosen = self.filter_field.true_text, self._chosen()
-        if not rule and chosen is not None and not self.listing.following:
-            one = self.link.traffic.exchange(chosen)
-            is_plain = one.name.replace("-", "_").isidentifier()
-            name = one.name if is_plain else quoted(one.name)
-            rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
-        self.app.push_screen(HoldDialog(self.link, rule, self._drafts), left)
-
-    def action_faults(self) -> None:
-        """Open the dialog of fault rules."""
-        self.app.push_screen(FaultDialog(self.link, self.filter_field.true_text))
-
-    @work
-    async def action_mock(self) -> None:
-        """Mock all requests like the selected one with its answer, or end that."""
-        chosen = self._chosen()
-        if chosen is None:
-            return
-        index, one = self.link.traffic, self.link.traffic.exchange(chosen)
-        what, ends = CannedCall(one.server, one.method, one.name), ""
-        try:
-            if what not in self.link.held().canned:
-                await self._fetch(chosen)
-                ends = canned_answer(index, one)
-                question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
-                help = "For every client and all arguments, until M ends it."
-                if not await is_confirmed(self.app, question, Choice("mock", True, key="y", help=help), "no"):
-                    return
-            await asyncio.wrap_future(self.link.mock(what, ends))
-        except ValueError as error:
-            self.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
-            return
-        now = "answered as in the capture · M on one ends it" if ends else "answered by the server again"
-        self.notify(one_line(f"{one.method} {one.name}: {now}"), markup=False)
-
     @work
     async def action_compare(self) -> None:
         """Compare two marked exchanges, or the marked and the selected one."""
         pair = sorted(self.listing.marks)
-        if len(pair) == 1 and (chosen := self._chosen()) is not None and chosen not in pair:
+        if len(pair) == 1 and (chosen := self.chosen()) is not None and chosen not in pair:
             pair.append(chosen)
         if len(pair) == 2:
-            await self._fetch(*pair)
+            await self.fetch(*pair)
             self.app.push_screen(comparison(self.link.traffic, *pair))
         else:
             self.notify("Mark two exchanges with m, then compare them.", severity="warning", markup=False)
@@ -460,7 +414,7 @@ class TrafficPane(FilterPane, Pane):
 
     # Helpers
 
-    def _chosen(self) -> int | None:
+    def chosen(self) -> int | None:
         """Return the exchange of the focused details, else the selected one."""
         if self.detail.has_focus_within and self.detail.shown is not None:
             return self.detail.shown.number
@@ -473,7 +427,7 @@ class TrafficPane(FilterPane, Pane):
             return list(view.lines)
         return sorted({row for line in view.lines for row in self.link.traffic.rows_of(line)})
 
-    async def _fetch(self, *numbers: int) -> None:
+    async def fetch(self, *numbers: int) -> None:
         """Wait for all bytes of some exchanges."""
         await fetch_exchanges(self.app, self.link.traffic, numbers)
 
@@ -482,10 +436,10 @@ class TrafficPane(FilterPane, Pane):
 
         Notify the person and return None if it cannot be sent again.
         """
-        chosen = self._chosen()
+        chosen = self.chosen()
         if chosen is None:
             return None
-        await self._fetch(chosen)
+        await self.fetch(chosen)
         try:
             return repeatable(self.link, chosen)
         except ValueError as error:
@@ -547,23 +501,19 @@ class TrafficPane(FilterPane, Pane):
     def _show_status(self) -> None:
         """Update the status line: counts on the left, active modes on the right."""
         listing, width = self.listing, self.size.width - 2
-        left, right, held = counts(listing), mode(listing), self.link.held()
-        listing.show_held(held.messages)
-        if held.canned:
-            right = f"{len(held.canned)} mocked · {right}"
-        if held.faults:
-            right = f"faults: {held.struck} so far · B · {right}"
-        if held.rule:
-            right = f"holding {held.directions}: {len(held.messages)} held · H · {right}"
+        left, signs = counts(listing), signs_of(self.link)
+        right = " · ".join((*signs.modes, mode(listing)))
+        listing.show_stopped(signs.stopped)
         if (left, right, width) == self._status:
             return
         self._status = (left, right, width)
         gap = max(2, width - cell_len(left) - cell_len(right))
-        style = (
-            "$text-warning" if listing.paused or held.rule or held.canned or held.faults else "$text-primary"
-        )
+        style = "$text-warning" if listing.paused or signs.modes else "$text-primary"
         text = Content.assemble(left, " " * gap, (right, style))
         self.query_one(".status", Static).update(text, layout=False)
+
+
+with_feature_actions(TrafficPane, "traffic")
 
 
 def pointing_at(before: int, message: str, width: int) -> str:

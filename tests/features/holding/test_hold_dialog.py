@@ -7,11 +7,11 @@ from time import time
 
 import pytest
 
+from mcpdesk.features.holding.hold_dialog import HeldList, HoldDialog
 from mcpdesk.link.link import LinkCall
 from mcpdesk.recorder.exchange_summary import summary
 from mcpdesk.recorder.index.statistics import Subject
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.traffic.hold_dialog import HeldList, HoldDialog
 from mcpdesk.tui.widgets.fields import LineField
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write

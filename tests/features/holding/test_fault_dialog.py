@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.traffic.fault_dialog import FaultDialog
+from mcpdesk.features.holding.fault_dialog import FaultDialog
+from tests.features.holding.test_hold_dialog import FILES, add
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.workbench import bench
-from tests.tui.test_hold_dialog import FILES, add
 
 
 @pytest.mark.slow

@@ -1,0 +1,108 @@
+"""Keys of the traffic screen: hold messages, mock a call, and inject faults."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from textual import work
+
+from mcpdesk.feature import ScreenAction
+from mcpdesk.link.values import CannedCall, CoreView
+from mcpdesk.tui.action import Action
+
+if TYPE_CHECKING:
+    from mcpdesk.features.holding.hold_dialog import Draft
+    from mcpdesk.tui.traffic.traffic_pane import TrafficPane
+
+_drafts: WeakKeyDictionary[TrafficPane, dict[Draft, str]] = WeakKeyDictionary()
+"""Unsent edits of held messages."""
+
+
+def open_holds(pane: TrafficPane) -> None:
+    """Open the dialog of held messages."""
+    from mcpdesk.features.holding.hold_dialog import HoldDialog
+    from mcpdesk.recorder.index.query import quoted
+
+    def left(for_question: bool | None) -> None:
+        if for_question:
+            pane.app.main.action_open_question()
+
+    rule, chosen = pane.filter_field.true_text, pane.chosen()
+    if not rule and chosen is not None and not pane.listing.following:
+        one = pane.link.traffic.exchange(chosen)
+        is_plain = one.name.replace("-", "_").isidentifier()
+        name = one.name if is_plain else quoted(one.name)
+        rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
+    pane.app.push_screen(HoldDialog(pane.link, rule, _drafts.setdefault(pane, {})), left)
+
+
+def open_faults(pane: TrafficPane) -> None:
+    """Open the dialog of fault rules."""
+    from mcpdesk.features.holding.fault_dialog import FaultDialog
+
+    pane.app.push_screen(FaultDialog(pane.link, pane.filter_field.true_text))
+
+
+@work
+async def mock(pane: TrafficPane) -> None:
+    """Mock all requests like the selected one with its answer, or end that."""
+    from mcpdesk.features.holding.hold_dialog import canned_answer
+    from mcpdesk.tui.render.safe_text import one_line
+    from mcpdesk.tui.widgets.menu import Choice, is_confirmed
+
+    chosen = pane.chosen()
+    if chosen is None:
+        return
+    index, one = pane.link.traffic, pane.link.traffic.exchange(chosen)
+    what, ends = CannedCall(one.server, one.method, one.name), ""
+    try:
+        if what not in pane.link.held().canned:
+            await pane.fetch(chosen)
+            ends = canned_answer(index, one)
+            question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
+            help = "For every client and all arguments, until M ends it."
+            if not await is_confirmed(pane.app, question, Choice("mock", True, key="y", help=help), "no"):
+                return
+        await asyncio.wrap_future(pane.link.mock(what, ends))
+    except ValueError as error:
+        pane.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
+        return
+    now = "answered as in the capture · M on one ends it" if ends else "answered by the server again"
+    pane.notify(one_line(f"{one.method} {one.name}: {now}"), markup=False)
+
+
+def _is_available(view: CoreView) -> bool:
+    """Return True if the core of this view can hold messages."""
+    return bool(view.servers) or view.can_hold
+
+
+# fmt: off
+ACTIONS = (
+    ScreenAction(
+        Action("hold", "H", "hold",
+            "Hold messages that match a filter: look, change, drop, delay, answer by hand.", weight=20,
+            scope="traffic", group="Traffic"),
+        "traffic.back", "Hold messages that match a filter",
+        "breakpoint intercept pause stop change modify edit drop delay block debug",
+        open_holds, _is_available, is_offered_elsewhere=True,
+    ),
+    ScreenAction(
+        Action("mock", "M", "mock",
+            "Answer all such requests with this response, whatever their arguments; press again to stop.",
+            footer=False, wide=True, scope="traffic", group="Traffic"),
+        "traffic.back", "Answer all such requests as this exchange did",
+        "mock stub fake canned reply simulate",
+        mock, _is_available,
+    ),
+    ScreenAction(
+        Action("faults", "B", "faults",
+            "Inject faults into a share of the messages: delay, loss, cut, error.", footer=False, wide=True,
+            scope="traffic", group="Traffic"),
+        "traffic.back", "Inject faults into messages by rule",
+        "chaos failure inject latency delay error simulate lost",
+        open_faults, _is_available, is_offered_elsewhere=True,
+    ),
+)
+# fmt: on

@@ -1,0 +1,17 @@
+"""Signs of features on the screen."""
+
+from __future__ import annotations
+
+from mcpdesk.feature import ScreenSigns
+from mcpdesk.features import offering
+from mcpdesk.link.link import Link
+
+
+def signs_of(link: Link) -> ScreenSigns:
+    """Return the signs of all features together."""
+    signs = [feature.screen_signs(link) for feature in offering("screen_signs")]
+    return ScreenSigns(
+        tuple(part for each in signs for part in each.header),
+        tuple(mode for each in signs for mode in each.modes),
+        frozenset().union(*(each.stopped for each in signs)),
+    )
