@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from mcpdesk.auth.operator import Operator
+    from mcpdesk.hosting.folder.file_items import FileItems
+    from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.host_part import HostPart, StartedCore
     from mcpdesk.inbox.question import Question
     from mcpdesk.link.capture_link import CaptureLink
@@ -203,6 +205,13 @@ class Feature:
     def folder_sources(self) -> Sequence[FolderSource]:
         """Sources from which `mcpdesk new` can make a server folder."""
         return ()
+
+    def command_tools(self, manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
+        """Return the tools that `commands` of a manifest defines. Called on any thread.
+
+        `environment` is that of the programs.
+        """
+        raise NotImplementedError
 
     def agreed_definitions(self, folder: Path) -> Definitions | None:
         """Return the agreed definitions of a server folder, with which its current ones are compared.

@@ -13,6 +13,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
     "pictures": frozenset({"picture_view"}),
+    "program_tools": frozenset({"command_tools"}),
     "tap": frozenset({"commands", "record_relay", "live_captures", "live_link"}),
     "telemetry": frozenset({"host_parts"}),
     "web_tools": frozenset({"builtin_tools"}),

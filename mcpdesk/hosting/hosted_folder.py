@@ -370,9 +370,6 @@ class HostedFolder:
             for path, file in self._loaded.files.items()
             for variable in file.asked
         }
-        for command in self._loaded.manifest.commands:
-            asked = command.get("requires_env", ()) if isinstance(command, dict) else ()
-            needed |= {str(variable): FILE for variable in asked}
         return dict(sorted(needed.items()))
 
     async def wake(self) -> None:

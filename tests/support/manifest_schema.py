@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mcpdesk.hosting.commands.command_tools import Command
+from mcpdesk.features.program_tools.command_tools import Command
 from mcpdesk.hosting.folder.manifest import NAME, SCOPE, ManifestFile
 from mcpdesk.protocol.catalogue.publication import PUBLIC_NAME
 from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError, LocalProtocolError, MissingPrecondition, RegistrationError
+from mcpdesk.features import offering
 from mcpdesk.hosting.folder.file_items import (
     FileItems,
     Item,
@@ -117,7 +118,7 @@ def load_folder(
     try:
         remarks = reading.read_files()
         if manifest.commands:
-            reading.read_commands()
+            remarks += reading.read_commands()
         context_problems = reading.read_context()
     finally:
         namespace.restore_unchanged()
@@ -185,13 +186,17 @@ class _Reading(Struct):
                         self.loaded.files[path] = self._read_file(kind, path, base)
         return remarks
 
-    def read_commands(self) -> None:
-        """Read the programs that the manifest offers as tools."""
-        from mcpdesk.hosting.commands.command_tools import read_commands
-
-        path = self.loaded.manifest.folder / FILE
-        items = read_commands(self.loaded.manifest, self.environment)
+    def read_commands(self) -> list[str]:
+        """Read the programs that the manifest offers as tools, and return remarks."""
+        manifest = self.loaded.manifest
+        feature = next(offering("command_tools"), None)
+        if feature is None:
+            source = manifest.source("commands")
+            return [f"{source}: commands are not offered, because program_tools is disabled"]
+        path = manifest.folder / FILE
+        items = feature.command_tools(manifest, self.environment)
         self.loaded.files[path] = items.or_previous(self.before.files.get(path))
+        return []
 
     def read_context(self) -> list[str]:
         """Load the hooks of `context.py`, and return problems."""

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcpdesk.hosting.commands.command_tools import Command, read_commands
+from mcpdesk.features import VARIABLE
+from mcpdesk.features.program_tools.command_tools import Command, read_commands
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
@@ -59,6 +60,21 @@ def names(hosted: HostedFolder) -> list[str]:
 
 def left_out(hosted: HostedFolder) -> dict[str, Unavailable]:
     return {each.name: each for each in hosted.server.tools.unavailable}
+
+
+def test_without_the_feature_commands_are_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, command("a"))
+    monkeypatch.setenv(VARIABLE, "program_tools")
+    hosted, _ = host(folder)
+    assert names(hosted) == [] and left_out(hosted) == {}
+    problem = "mcp.json:2: commands are not offered, because program_tools is disabled"
+    assert hosted.server.problems == (problem,)
+
+
+def test_variables_of_entries_are_listed_even_if_an_entry_has_an_error(folder: Path) -> None:
+    write(folder, command("a", requires_env=["A_KEY"], stages=1), command("b", requires_env=5))
+    hosted, _ = host(folder)
+    assert hosted.variables == {"A_KEY": "mcp.json"} and len(left_out(hosted)) == 2
 
 
 def test_each_command_is_a_tool_that_runs_programs(folder: Path) -> None:

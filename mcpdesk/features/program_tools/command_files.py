@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.commands.command_argv import Placeholder, Template, names_in, texts_of
+from mcpdesk.features.program_tools.command_argv import Placeholder, Template, names_in, texts_of
 from mcpdesk.jobs.call_files import MadeFiles, NotMadeHere
 
 OUTPUT_DIR = "output_dir"

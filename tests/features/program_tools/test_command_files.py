@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.commands.command_argv import Template, parse_template
-from mcpdesk.hosting.commands.command_files import (
+from mcpdesk.features.program_tools.command_argv import Template, parse_template
+from mcpdesk.features.program_tools.command_files import (
     OUTPUT_DIR,
     OutputPlace,
     claim_files,

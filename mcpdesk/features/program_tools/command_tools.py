@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.errors import HandlerError, MissingPrecondition, RegistrationError
-from mcpdesk.hosting.commands.command_argv import (
+from mcpdesk.features.program_tools.command_argv import (
     Placeholder,
     Template,
     build,
@@ -29,7 +29,7 @@ from mcpdesk.hosting.commands.command_argv import (
     names_in,
     parse_template,
 )
-from mcpdesk.hosting.commands.command_files import (
+from mcpdesk.features.program_tools.command_files import (
     OUTPUT_DIR,
     OutputPlace,
     claim_files,
@@ -40,7 +40,7 @@ from mcpdesk.hosting.commands.command_files import (
     release_files,
     resolve_path,
 )
-from mcpdesk.hosting.folder.file_items import FileItems, digest
+from mcpdesk.hosting.folder.file_items import FileItems, digest, mark_of
 from mcpdesk.hosting.folder.manifest import (
     Manifest,
     Step,
@@ -62,7 +62,7 @@ from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.commands.command_files import ExpectedFile
+    from mcpdesk.features.program_tools.command_files import ExpectedFile
     from mcpdesk.jobs.output import Stream
 
 
@@ -134,6 +134,12 @@ class CommandEntry:
         parts = [given.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
         return "-".join(texts)[:LONGEST_NAME] if len(texts) == 2 else f"commands[{self._index}]"
+
+    @property
+    def required_variables(self) -> list[str]:
+        """Names of the environment variables that the entry requires, even if it has errors."""
+        given = self._given.get("requires_env") if isinstance(self._given, dict) else None
+        return [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
 
     def source(self, *trail: Step) -> str:
         """Return the location of the entry, or of a value in it, such as `mcp.json:12`."""
@@ -541,6 +547,7 @@ def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileIte
     items = FileItems()
     for index in range(len(manifest.commands)):
         entry = CommandEntry(manifest, index, environment)
+        items.asked |= {name: mark_of(environment.get(name, "")) for name in entry.required_variables}
         try:
             ready = entry.ready()
         except RegistrationError as error:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import MissingPrecondition, RegistrationError
-from mcpdesk.hosting.commands.command_argv import Placeholder
-from mcpdesk.hosting.commands.command_tools import CommandEntry, ReadyCommand
+from mcpdesk.features.program_tools.command_argv import Placeholder
+from mcpdesk.features.program_tools.command_tools import CommandEntry, ReadyCommand
 from mcpdesk.hosting.folder.manifest import read_manifest
 
 GOOD: dict[str, Any] = {

@@ -14,7 +14,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mcpdesk.errors import BadArgument
-from mcpdesk.hosting.commands.command_argv import Placeholder, build, check_template, names_in, parse_template
+from mcpdesk.features.program_tools.command_argv import (
+    Placeholder,
+    build,
+    check_template,
+    names_in,
+    parse_template,
+)
 from mcpdesk.jobs.output import Output
 from mcpdesk.jobs.process import run
 
