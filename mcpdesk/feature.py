@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.folder.file_items import FileItems
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.host_part import HostPart, StartedCore
+    from mcpdesk.hosting.journal import Journal
     from mcpdesk.inbox.question import Question
+    from mcpdesk.link.attach_messages import Welcome
     from mcpdesk.link.capture_link import CaptureLink
+    from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
     from mcpdesk.protocol.catalogue.contract import Definitions
@@ -84,6 +87,29 @@ class LiveCapture(NamedTuple):
     started: float
     """Unix time in seconds."""
     path: str
+
+
+class AttachedLink(NamedTuple):
+    """Link to cores of other processes."""
+
+    link: Link
+    journal: Journal
+    """Log of the cores."""
+    title: str
+    """Description for a person."""
+    close: Callable[[], None]
+    """Closes the link."""
+
+
+class PublishedCore(NamedTuple):
+    """A core that screens on other machines can show."""
+
+    settings: Settings
+    id: str
+    """Id of the core, which is unique among the cores that share its state."""
+    welcome: Callable[[], Welcome]
+    make_link: Callable[[int], Link]
+    """Creates a link with a number of viewers. May be called on any thread."""
 
 
 class ServedCore(NamedTuple):
@@ -250,6 +276,33 @@ class Feature:
         """Return a link that can also control the process that writes the capture.
 
         None if the capture can only be shown.
+        """
+        return None
+
+    def link_to_cores(self, named: Sequence[str]) -> AttachedLink | None:
+        """Return a link to the cores of this machine that have these names or process ids.
+
+        Raises: DeskUserError.
+        """
+        return None
+
+    def link_to_engine(self, url: str) -> AttachedLink | None:
+        """Return a link to all cores that share the engine at a URL. Empty for the configured one.
+
+        Raises: DeskUserError.
+        """
+        return None
+
+    def publisher(self, core: PublishedCore) -> AbstractContextManager[object]:
+        """Publish a core to screens on other machines during the block."""
+        return nullcontext()
+
+    def joint_front_end(
+        self, settings: Settings, own: str, attach_point: Callable[[], str]
+    ) -> FrontEnd | None:
+        """Return a link to all cores that share this one's state.
+
+        `own` is the id of this core, and `attach_point` returns the path of its socket.
         """
         return None
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from socket import MSG_PEEK, SHUT_RDWR, socket
 from typing import TYPE_CHECKING
 
+from mcpdesk.feature import PublishedCore
+from mcpdesk.features import offering
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.link.attach_messages import Welcome
-    from mcpdesk.link.combined.engine_publisher import EnginePublisher
+    from mcpdesk.link.link import Link
 
 
 class AttachPoint:
@@ -31,19 +33,20 @@ class AttachPoint:
         self._screens: set[socket] = set()
         self._is_over = False
         self._lock = threading.Lock()
-        self._publisher: EnginePublisher | None = None
-        """Serves desks on other machines. None if no shared engine is configured."""
+        self._published = ExitStack()
+        """Publication to screens on other machines, which features offer."""
 
     def __enter__(self) -> AttachPoint:
         if rendezvous.HAS_SOCKETS:
             threading.Thread(target=self._listen, name="attach", daemon=True).start()
         if (group := self._host.replicas) is not None:
-            self._publisher = self._published(group.id).__enter__()
+            core = PublishedCore(self._host.settings, group.id, self._welcome, self._make_link)
+            for feature in offering("publisher"):
+                self._published.enter_context(feature.publisher(core))
         return self
 
     def __exit__(self, *problem: object) -> None:
-        if self._publisher is not None:
-            self._publisher.__exit__(*problem)
+        self._published.close()
         with self._lock:
             self._is_over = True
             meeting_socket, screens = self._socket, list(self._screens)
@@ -75,19 +78,10 @@ class AttachPoint:
                     continue
                 threading.Thread(target=self._serve, args=(visitor,), name="screen", daemon=True).start()
 
-    def _published(self, replica: str) -> EnginePublisher:
-        from mcpdesk.link.combined.engine_publisher import EnginePublisher
+    def _make_link(self, viewers: int) -> Link:
         from mcpdesk.link.local import LocalLink
 
-        settings = self._host.settings
-        return EnginePublisher(
-            settings.shared,
-            settings.shared_name,
-            replica,
-            self._welcome,
-            partial(LocalLink, self._host, shows_others=False),
-            masks=settings.shared_mask,
-        )
+        return LocalLink(self._host, viewers, shows_others=False)
 
     def _serve(self, visitor: socket) -> None:
         with suppress(OSError):

@@ -24,11 +24,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features import offering
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
-    from mcpdesk.link.combined.combined_link import CombinedLink
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
@@ -111,19 +111,16 @@ def offer_link(host: Host) -> None:
     def make() -> FrontEnd:
         from mcpdesk.link.front_end import FrontEnd
         from mcpdesk.link.local import LocalLink
-
-        # No page is open yet. Each page is counted when it opens.
-        link = LocalLink(host, present=0) if host.replicas is None else all_replicas(host.replicas.id)
-        return FrontEnd(link, link.attend)
-
-    def all_replicas(own: str) -> CombinedLink:
-        from mcpdesk.link.combined.combined_link import CombinedLink
-        from mcpdesk.link.combined.engine_replicas import EngineReplicas, OwnAndOtherReplicas
         from mcpdesk.transports.rendezvous import attach_point
 
-        others = EngineReplicas(host.settings.shared, host.settings.shared_name)
-        own_point = partial(attach_point, host.chosen_state)
-        return CombinedLink(OwnAndOtherReplicas(others, own, own_point), people=0)
+        if (group := host.replicas) is not None:
+            own_point = partial(attach_point, host.chosen_state)
+            for feature in offering("joint_front_end"):
+                joint = feature.joint_front_end(host.settings, group.id, own_point)
+                if joint is not None:
+                    return joint
+        link = LocalLink(host, present=0)  # No page is open yet. Each page is counted when it opens.
+        return FrontEnd(link, link.attend)
 
     host.front_end = make
 

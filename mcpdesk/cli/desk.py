@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +26,8 @@ from mcpdesk.cli.printing import OK, aligned, print_message, print_text
 from mcpdesk.cli.reach import agreement, reach_options
 from mcpdesk.client.targets import program_name
 from mcpdesk.errors import DeskUserError
-from mcpdesk.feature import LiveCapture
-from mcpdesk.features import offering
+from mcpdesk.feature import AttachedLink, LiveCapture
+from mcpdesk.features import NO_FEATURE, offering
 from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.upstream.target_transport import Reach
 
@@ -327,7 +327,7 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
     require_unix("`mcpdesk attach`", "termios and Unix sockets")
     if shared or (len(who) == 1 and "://" in who[0]):
         require_terminal("Use the status page of any replica, /status, instead.")
-        return run_replicas(who[0] if who else "", theme)
+        return run_sharing(who[0] if who else "", theme)
     there = running()
     if not there:
         raise DeskUserError(
@@ -430,37 +430,26 @@ def run_screen(core: RunningCore, theme: str | None = None) -> int:
 
 def run_named(named: Sequence[str], theme: str | None = None) -> int:
     """Show several cores of this machine on one screen. Raises: DeskUserError."""
-    from mcpdesk.link.combined.combined_link import CombinedLink
-    from mcpdesk.link.combined.local_replicas import LocalReplicas
-
-    link = CombinedLink(LocalReplicas(named))
-    try:
-        return _show_attached(link, link.journal, lambda: link.source.title, theme)
-    finally:
-        link.close()
+    return _run_joint((feature.link_to_cores(named) for feature in offering("link_to_cores")), theme)
 
 
-def run_replicas(url: str, theme: str | None = None) -> int:
-    """Show all replicas that share an engine on one screen. Without a URL, the configured engine is used.
+def run_sharing(url: str, theme: str | None = None) -> int:
+    """Show all cores that share an engine on one screen. Without a URL, the configured engine is used.
 
     Raises: DeskUserError.
     """
-    from mcpdesk.link.combined.combined_link import CombinedLink
-    from mcpdesk.link.combined.engine_replicas import EngineReplicas
-    from mcpdesk.settings import resolve
+    return _run_joint((feature.link_to_engine(url) for feature in offering("link_to_engine")), theme)
 
-    configured = resolve({}, os.environ).settings.shared
-    settings = resolve({"shared": url or None}, os.environ).settings
-    if not settings.shared:
-        raise DeskUserError("MCPDESK_SHARED is not set.", "mcpdesk attach redis://HOST:PORT")
-    source = EngineReplicas(settings.shared, settings.shared_name)
-    if configured and url == EngineReplicas(configured, settings.shared_name).title:
-        source = EngineReplicas(configured, settings.shared_name)  # the same engine, with its password
-    link = CombinedLink(source)
+
+def _run_joint(links: Iterable[AttachedLink | None], theme: str | None) -> int:
+    """Show several cores with the first link of a feature. Raises: DeskUserError if there is none."""
+    attached = next((each for each in links if each is not None), None)
+    if attached is None:
+        raise DeskUserError("This program cannot show several cores on one screen.", NO_FEATURE)
     try:
-        return _show_attached(link, link.journal, lambda: link.source.title, theme)
+        return _show_attached(attached.link, attached.journal, lambda: attached.title, theme)
     finally:
-        link.close()
+        attached.close()
 
 
 def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme: str | None) -> int:

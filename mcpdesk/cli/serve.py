@@ -32,7 +32,7 @@ from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting
 from mcpdesk.cli.reach import agreement, reach_options, server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import ServedCore
-from mcpdesk.features import offering
+from mcpdesk.features import NO_FEATURE, offering
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
@@ -221,8 +221,7 @@ def _features_of_pages(settings: Settings) -> list[Feature]:
     """Return the features that serve the desk to browsers. Raises: DeskUserError if none does."""
     features = list(offering("served_pages")) if settings.web else []
     if settings.web and not features:
-        hint = "Its feature is switched off by disabled_features, or its folder was deleted."
-        raise DeskUserError("--web: this program cannot serve the desk to browsers.", hint)
+        raise DeskUserError("--web: this program cannot serve the desk to browsers.", NO_FEATURE)
     return features
 
 

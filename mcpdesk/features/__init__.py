@@ -20,6 +20,9 @@ VARIABLE = "MCPDESK_DISABLED_FEATURES"
 It is read here, because commands are listed before settings are resolved.
 """
 
+NO_FEATURE = "Its feature is switched off by disabled_features, or its folder was deleted."
+"""Hint of errors about a capability that no feature offers."""
+
 
 def offering(member: str) -> Iterator[Feature]:
     """Yield the features that override a member of `Feature` and are not disabled."""

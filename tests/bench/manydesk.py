@@ -17,8 +17,8 @@ from typing import Any
 
 import psutil
 
-from mcpdesk.link.combined.combined_link import CombinedLink
-from mcpdesk.link.combined.engine_replicas import EngineReplicas
+from mcpdesk.features.replicas.desk.combined_link import CombinedLink
+from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas
 from mcpdesk.link.values import ReplicaState
 from tests.bench.figure import Effort, Figure, Goal
 from tests.bench.replicas import used as engine_bytes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.link import remote
-from mcpdesk.link.combined import combined_link
 from tests.support import tiers
 from tests.support.patience import WITHIN_S
 
@@ -15,4 +14,3 @@ def patient_links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Links of tests with processes wait for the first view as long as these tests do."""
     if not tiers.is_quick(request.node):
         monkeypatch.setattr(remote, "FIRST_S", WITHIN_S)
-        monkeypatch.setattr(combined_link, "FIRST_S", WITHIN_S)

@@ -19,8 +19,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.combined.combined_views import (
+from mcpdesk.features.replicas.desk.combined_views import (
     Offer,
     OfferComparison,
     merged_callbacks,
@@ -31,10 +30,11 @@ from mcpdesk.link.combined.combined_views import (
     merged_view,
     merged_work,
 )
-from mcpdesk.link.combined.joint_futures import all_of, union
-from mcpdesk.link.combined.member import Member
-from mcpdesk.link.combined.question_numbers import QuestionNumbers
-from mcpdesk.link.combined.replica_source import FoundReplica, ReplicaSource
+from mcpdesk.features.replicas.desk.joint_futures import all_of, union
+from mcpdesk.features.replicas.desk.member import Member
+from mcpdesk.features.replicas.desk.question_numbers import QuestionNumbers
+from mcpdesk.features.replicas.desk.replica_source import FoundReplica, ReplicaSource
+from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
 from mcpdesk.link.link import Link, LinkCall, Over
 from mcpdesk.link.values import (

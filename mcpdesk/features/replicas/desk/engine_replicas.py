@@ -16,9 +16,7 @@ from functools import partial
 import msgspec
 
 from mcpdesk.errors import StorageError
-from mcpdesk.hosting.replicas.living import ReplicaInfo, former_replica, living_replicas
-from mcpdesk.link.attach_messages import Welcome
-from mcpdesk.link.combined.engine_streams import (
+from mcpdesk.features.replicas.desk.engine_streams import (
     AGAIN,
     DESK,
     KEPT_ASKS,
@@ -30,7 +28,9 @@ from mcpdesk.link.combined.engine_streams import (
     news_key,
     separate,
 )
-from mcpdesk.link.combined.replica_source import FoundReplica
+from mcpdesk.features.replicas.desk.replica_source import FoundReplica
+from mcpdesk.hosting.replicas.living import ReplicaInfo, former_replica, living_replicas
+from mcpdesk.link.attach_messages import Welcome
 from mcpdesk.link.core_copy import LOST, Wire, join_message
 from mcpdesk.link.remote import join
 from mcpdesk.storage.shared.engine import Engine, EngineAway, shown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from mcpdesk.features.replicas.desk.question_numbers import QuestionNumbers
 from mcpdesk.inbox.question import Page, Question
-from mcpdesk.link.combined.question_numbers import QuestionNumbers
 
 OWN = Question(11, "far", "tester", "choose", (Page("Which?"),), 1.0, 2.0, replica="a", origin="a/1")
 COPY = structs.replace(OWN, id=22)

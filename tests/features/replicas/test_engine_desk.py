@@ -20,14 +20,14 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.features.replicas.desk import engine_publisher, engine_streams, member
+from mcpdesk.features.replicas.desk.combined_link import CombinedLink
+from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
+from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas, EngineWire, short_names
+from mcpdesk.features.replicas.desk.source_masking import SourceMask
 from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
-from mcpdesk.link.combined import engine_publisher, engine_streams, member
-from mcpdesk.link.combined.combined_link import CombinedLink
-from mcpdesk.link.combined.engine_publisher import EnginePublisher
-from mcpdesk.link.combined.engine_replicas import EngineReplicas, EngineWire, short_names
-from mcpdesk.link.combined.source_masking import SourceMask
 from mcpdesk.link.core_copy import LOST, _of_core
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import ReplicaState, Severity, Verdict
@@ -37,7 +37,7 @@ from mcpdesk.testing.sync_client import ServerUnderTest
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.frame_lines import replicas_part
 from mcpdesk.version import __version__
-from tests.link.test_combined import has_all, replicas_of
+from tests.features.replicas.test_combined import has_all, replicas_of
 from tests.link.test_remote import FILES, text
 from tests.support.dashboard import OPERATOR_KEY, Events
 from tests.support.desk import running_desk

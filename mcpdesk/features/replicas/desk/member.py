@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from mcpdesk.link.combined.replica_source import FoundReplica
+from mcpdesk.features.replicas.desk.replica_source import FoundReplica
 from mcpdesk.link.core_copy import CoreCopy
 from mcpdesk.link.values import ReplicaState
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcpdesk.link.combined.engine_publisher import ENTRY_BYTES, STREAM_BYTES, _Entries
-from mcpdesk.link.combined.engine_streams import DESK, MESSAGES, NUMBER, WELCOME
+from mcpdesk.features.replicas.desk.engine_publisher import ENTRY_BYTES, STREAM_BYTES, _Entries
+from mcpdesk.features.replicas.desk.engine_streams import DESK, MESSAGES, NUMBER, WELCOME
 
 
 def test_messages_in_a_row_for_the_same_desk_share_an_entry() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from mcpdesk.link.combined.replica_source import FoundReplica
+from mcpdesk.features.replicas.desk.replica_source import FoundReplica
 from mcpdesk.link.remote import RunningCore, join, running_cores
 
 

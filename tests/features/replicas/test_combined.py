@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.replicas.desk import combined_link
+from mcpdesk.features.replicas.desk.combined_link import CombinedLink
+from mcpdesk.features.replicas.desk.local_replicas import LocalReplicas
 from mcpdesk.inbox.question import Answer, QuestionState
-from mcpdesk.link.combined import combined_link
-from mcpdesk.link.combined.combined_link import CombinedLink
-from mcpdesk.link.combined.local_replicas import LocalReplicas
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import JobState, ReplicaState, ServerView, Severity, Verdict
 from mcpdesk.recorder.index.query import parse

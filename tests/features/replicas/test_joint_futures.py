@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.link.combined.joint_futures import all_of
+from mcpdesk.features.replicas.desk.joint_futures import all_of
 from mcpdesk.link.link import promise
 
 

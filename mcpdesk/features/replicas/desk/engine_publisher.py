@@ -22,8 +22,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from mcpdesk.link.attach_messages import FromScreen, Join, Welcome, framed, pack
-from mcpdesk.link.combined.engine_streams import (
+from mcpdesk.features.replicas.desk.engine_streams import (
     AGAIN,
     DESK,
     DESK_S,
@@ -35,7 +34,8 @@ from mcpdesk.link.combined.engine_streams import (
     news_key,
     separate,
 )
-from mcpdesk.link.combined.source_masking import SourceMask
+from mcpdesk.features.replicas.desk.source_masking import SourceMask
+from mcpdesk.link.attach_messages import FromScreen, Join, Welcome, framed, pack
 from mcpdesk.link.link_server import CoreNews, ScreenVisit
 from mcpdesk.link.local import LocalLink
 from mcpdesk.storage.shared.engine import Engine, EngineAway

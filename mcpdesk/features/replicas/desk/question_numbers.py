@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
+from mcpdesk.features.replicas.desk.combined_views import merged_questions
 from mcpdesk.inbox.question import Question
-from mcpdesk.link.combined.combined_views import merged_questions
 
 
 class QuestionNumbers:

@@ -1,0 +1,39 @@
+"""Links of `mcpdesk attach` to several cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import AttachedLink
+from mcpdesk.features.replicas.desk.combined_link import CombinedLink
+from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas
+from mcpdesk.features.replicas.desk.local_replicas import LocalReplicas
+from mcpdesk.features.replicas.desk.replica_source import ReplicaSource
+from mcpdesk.settings import resolve
+
+
+def link_to_named(named: Sequence[str]) -> AttachedLink:
+    """Return a link to the named cores of this machine. Raises: DeskUserError."""
+    return _attached(LocalReplicas(named))
+
+
+def link_to_replicas(url: str) -> AttachedLink:
+    """Return a link to all replicas that share an engine. Without a URL, the configured engine is used.
+
+    Raises: DeskUserError.
+    """
+    configured = resolve({}, os.environ).settings.shared
+    settings = resolve({"shared": url or None}, os.environ).settings
+    if not settings.shared:
+        raise DeskUserError("MCPDESK_SHARED is not set.", "mcpdesk attach redis://HOST:PORT")
+    source = EngineReplicas(settings.shared, settings.shared_name)
+    if configured and url == EngineReplicas(configured, settings.shared_name).title:
+        source = EngineReplicas(configured, settings.shared_name)  # the same engine, with its password
+    return _attached(source)
+
+
+def _attached(source: ReplicaSource) -> AttachedLink:
+    link = CombinedLink(source)
+    return AttachedLink(link, link.journal, source.title, link.close)

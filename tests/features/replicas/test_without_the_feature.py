@@ -1,0 +1,22 @@
+"""A program without the feature names it where somebody asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.cli.desk import run_named, run_sharing
+from mcpdesk.errors import DeskUserError
+from mcpdesk.features import NO_FEATURE, VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def without_the_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "replicas")
+
+
+def test_several_cores_cannot_be_shown() -> None:
+    with pytest.raises(DeskUserError, match="several cores on one screen") as caught:
+        run_named(("one", "two"))
+    assert caught.value.hint == NO_FEATURE
+    with pytest.raises(DeskUserError, match="several cores on one screen"):
+        run_sharing("redis://127.0.0.1:1")
