@@ -25,7 +25,8 @@ Examples:
   mcpdesk diff before.jsonl after.jsonl
   mcpdesk diff before.jsonl after.jsonl --json
 
-Exit codes: 0 the same calls, 1 some differ. A call that only takes longer is listed, but is not a difference.
+Exit codes: 0 all calls are the same, 1 some differ. A call that only takes longer does not count as a
+difference, but it is listed.
 """
 PRUNE_EXAMPLES = """\b
 Examples:
@@ -59,11 +60,11 @@ def opened(file: Path) -> Iterator[Archive]:
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def diff_command(a: Path, b: Path, as_json: bool) -> int:
-    """Compare the calls in the captures A and B: which are in one of them only, and which differ in their
-    arguments, results, errors and durations.
+    """Compare the calls in the captures A and B. The command lists calls that are in only one capture, and
+    calls with different arguments, results, errors or durations.
 
-    Calls with the same method and name are paired, first those with equal arguments, then the others in
-    order.
+    It compares calls of the same method and name. Calls with equal arguments are compared first, the others
+    in their order.
     """
     from mcpdesk.recorder.capture_diff import compare
 
@@ -120,13 +121,16 @@ def _short(value: Any) -> str:
     "--older-than",
     "age",
     metavar="AGE",
-    help="Remove captures last written longer ago than AGE, such as 12h, 7d or 4w.",
+    help="Remove captures that were last written more than AGE ago, such as 12h, 7d or 4w.",
 )
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the N newest.")
-@click.option("--dry-run", is_flag=True, help="List the captures that would be removed, but keep them.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the N newest captures.")
+@click.option("--dry-run", is_flag=True, help="Only list the captures that would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove captures from the folder that `mcpdesk settings` names. One that is being written stays."""
+    """Remove old captures. If you give both --older-than and --keep, a capture is removed only if both
+    options allow it. A capture that a running program still writes is never removed. `mcpdesk settings`
+    prints the folder of the captures.
+    """
     from mcpdesk import paths, private_files
     from mcpdesk.recorder.capture.capture_parts import stored_captures
     from mcpdesk.settings import resolve

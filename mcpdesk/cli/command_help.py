@@ -33,7 +33,7 @@ class BriefCommand(click.Command):
                 is_eager=True,
                 expose_value=False,
                 callback=_print_all,
-                help="Show every option.",
+                help="Show all options.",
             )
         )
 
@@ -60,10 +60,12 @@ def _print_all(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
 
 @click.command(name="help", epilog=EXAMPLES, short_help="Show this help, or that of a command.")
 @click.argument("command", required=False)
-@click.option("--all", "shows_all", is_flag=True, help="Show every option of the command.")
+@click.option(
+    "--all", "shows_all", is_flag=True, help="Show all options of COMMAND, not only the common ones."
+)
 @click.pass_context
 def help_command(ctx: click.Context, command: str | None, shows_all: bool) -> int:
-    """Show what the program can do, or the help of COMMAND."""
+    """Show the help of COMMAND. Without COMMAND, list all commands."""
     parent = ctx.find_root()
     group = parent.command
     assert isinstance(group, click.Group)

@@ -35,9 +35,10 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print the script that lets SHELL complete commands, options, folders, names of tools and prompts.
+    """Print a script for your shell. With it, the Tab key completes commands, options, folders, and the
+    names of tools and prompts.
 
-    To complete a name the shell asks the server for its list, as `mcpdesk list` does.
+    To complete such a name, the script gets the list from the server, as `mcpdesk list` does.
     """
     from click.shell_completion import get_completion_class
 

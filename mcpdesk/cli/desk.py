@@ -51,7 +51,7 @@ MOST_LISTED = 12
 DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
-  mcpdesk ~/servers/profiles           a folder of yours
+  mcpdesk ~/servers/profiles           a server folder
   mcpdesk https://example.com/mcp      a remote server
   mcpdesk .mcp.json                    every server of a client's configuration
   mcpdesk server.py                    a server of FastMCP or of the official SDK
@@ -60,11 +60,11 @@ Examples:
 """
 OPEN_EXAMPLES = """\b
 Examples:
-  mcpdesk open                         follows the newest running tap; else lists captures
-  mcpdesk open --live                  lists running taps
+  mcpdesk open                         show the newest running tap, or list all captures
+  mcpdesk open --live                  list running taps
   mcpdesk open ~/.local/state/mcpdesk/captures/20260728-101500.jsonl
 """
-THEME = click.option("--theme", metavar="NAME", help="Theme; by default the last one.")
+THEME = click.option("--theme", metavar="NAME", help="Colour theme. Default: the theme that you used last.")
 
 
 @click.command(
@@ -84,8 +84,9 @@ THEME = click.option("--theme", metavar="NAME", help="Theme; by default the last
 def desk_command(
     targets: tuple[str, ...], theme: str | None, faults: Path | None, reach: Reach, **values: Any
 ) -> int:
-    """Open the desk on the TARGETs: server folders, programs and URLs. The folders are also served to
-    clients. Without a target it shows the bundled sample."""
+    """Open the desk on the TARGETs: server folders, programs, URLs and configuration files. Clients can
+    connect to the server folders while the desk runs. Without a TARGET, the desk shows the bundled
+    sample."""
     from mcpdesk import paths
 
     require_unix("The desk", "termios")
@@ -117,14 +118,15 @@ def desk_command(
 
 @click.command(name="open", epilog=OPEN_EXAMPLES, short_help="Show a capture from disk.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--live", is_flag=True, help="List running taps with their captures, the newest first.")
+@click.option("--live", is_flag=True, help="List the running taps and their captures, newest first.")
 @THEME
 def open_command(file: Path | None, live: bool, theme: str | None) -> int:
-    """Show the capture FILE with all its parts on the traffic screen. Nothing is hosted or changed. A capture
-    that is still being written is followed; for a running tap, `H` holds messages.
+    """Show the capture FILE on the traffic screen. The command reads all files of the capture. It hosts no
+    server and changes no file. If a running program still writes to the capture, new messages appear at
+    once. If that program is a tap, press `H` to hold messages.
 
     Without FILE, show the capture of the newest running tap (`mcpdesk stdio -- COMMAND`). If no tap runs,
-    list all captures. `mcpdesk settings` prints their folder.
+    list all captures. `mcpdesk settings` prints the folder of the captures.
     """
     require_unix("`mcpdesk open`", "termios")
     if live:
@@ -303,12 +305,12 @@ def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Pa
 
 EXAMPLES = """\b
 Examples:
-  mcpdesk attach            the one core that runs, or a list of those that do
-  mcpdesk attach profiles   the core that has the server `profiles`
-  mcpdesk attach 4711       the core, or the tap, with that process id
-  mcpdesk attach 4711 4712  both on one screen; server names work as well
-  mcpdesk attach --list     what runs: name, pid, kind, since when, address
-  mcpdesk attach redis://10.0.0.5:6379   every replica that shares this engine
+  mcpdesk attach            the only running process, or a list if several run
+  mcpdesk attach profiles   the process that hosts the server `profiles`
+  mcpdesk attach 4711       the process with this process ID
+  mcpdesk attach 4711 4712  two processes on one screen; server names work as well
+  mcpdesk attach --list     list the processes: name, ID, kind, start time, address
+  mcpdesk attach redis://10.0.0.5:6379   every replica that uses this Valkey or Redis
   mcpdesk attach --shared   the same, with the URL and password from MCPDESK_SHARED
 
 If MCPDESK_STATE_DIR is set, only cores with the same state folder are found.
@@ -317,13 +319,15 @@ If MCPDESK_STATE_DIR is set, only cores with the same state folder are found.
 
 @click.command(name="attach", epilog=EXAMPLES, short_help="Open a screen on a core that already runs.")
 @click.argument("who", nargs=-1, metavar="[NAME, PID or URL]...")
-@click.option("--list", "is_list", is_flag=True, help="List running cores and taps.")
-@click.option("--shared", is_flag=True, help="Attach to every replica that shares MCPDESK_SHARED.")
+@click.option("--list", "is_list", is_flag=True, help="List the running processes and taps.")
+@click.option(
+    "--shared", is_flag=True, help="Attach to every replica that uses the Valkey or Redis in MCPDESK_SHARED."
+)
 @THEME
 def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str | None) -> int:
-    """Open a screen on a running desk, `mcpdesk serve` or `mcpdesk stdio` of yours. Closing it does not end
-    the core. Several cores are shown on one screen, where each line names its core. For a tap
-    (`mcpdesk stdio -- COMMAND`) the screen shows and holds messages."""
+    """Open a screen on processes that you run: a desk, `mcpdesk serve` or `mcpdesk stdio`. When you close
+    the screen, the processes continue. If you name several processes, one screen shows them all, and each
+    line names its process. For a tap (`mcpdesk stdio -- COMMAND`), the screen can show and hold messages."""
     require_unix("`mcpdesk attach`", "termios and Unix sockets")
     if shared or (len(who) == 1 and "://" in who[0]):
         require_terminal("Use the status page of any replica, /status, instead.")

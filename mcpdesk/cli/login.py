@@ -27,9 +27,11 @@ Examples:
   mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET --client-credentials
   mcpdesk login https://mcp.example.com/mcp --client-metadata-url https://example.com/client.json
 
-With --account you can keep several logins for one URL; `mcpdesk URL --account work` uses one of them.
-The browser opens by itself where there is one; over ssh the address is printed, and the browser must reach
-this machine: ssh -L 33427:127.0.0.1:33427, and --callback-port 33427. Without it the port is a random one.
+With --account you can keep several logins for one URL. `mcpdesk URL --account work` uses one of them.
+
+\b
+The command opens your browser. Over ssh it prints the address instead. Your browser must then reach this
+machine, so forward a port: `ssh -L 33427:127.0.0.1:33427 HOST`. Then log in with `--callback-port 33427`.
 """
 LOGOUT_EXAMPLES = """\b
 Example:
@@ -38,7 +40,10 @@ Example:
 
 
 ACCOUNT = click.option(
-    "--account", default="", metavar="NAME", help="Name of the login, if you keep several for that URL."
+    "--account",
+    default="",
+    metavar="NAME",
+    help="Name of this login, if you keep several logins for the URL.",
 )
 
 
@@ -46,12 +51,13 @@ ACCOUNT = click.option(
 @click.argument("url")
 @ACCOUNT
 @login_flags(is_hidden=False)
-@click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, metavar="SECONDS",
+              help="Time limit for the login in the browser.")  # fmt: skip
 def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> None:
-    """Log in to the server at URL, and keep its token for the desk and all commands.
+    """Log in to the server at URL, and store its token. The desk and all commands then use the token.
 
-    You log in with a browser, unless the options name credentials of the client, of this platform,
-    or of an identity provider.
+    You log in with a browser. No browser is needed if the options name a client with its own secret or key,
+    a token from your platform, or an identity provider.
     """
     options = given_login(flags)
     from mcpdesk.client.oauth.browser_login import log_in

@@ -95,14 +95,15 @@ OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, e
 """Numbers of errors that writing to stdout may raise. Such an error has no file name."""
 EPILOG = """\b
 Examples:
+  mcpdesk                              the desk on the bundled sample
   mcpdesk -- npx -y @modelcontextprotocol/server-everything
-                                       the desk on any server: a program,
-  mcpdesk https://example.com/mcp      a URL,
-  mcpdesk .mcp.json                    every server of a client's configuration,
-  mcpdesk server.py                    a Python file of FastMCP or the SDK,
-  mcpdesk ~/servers/profiles           a folder; without an argument, a sample
+                                       the desk on a program
+  mcpdesk https://example.com/mcp      the desk on a URL
+  mcpdesk .mcp.json                    the desk on every server of a client's configuration
+  mcpdesk server.py                    the desk on a Python file of FastMCP or the SDK
+  mcpdesk ~/servers/profiles           the desk on a server folder
   mcpdesk serve ~/servers/profiles     the same server without a screen
-  mcpdesk stdio ~/servers/profiles     what a client's configuration starts
+  mcpdesk stdio ~/servers/profiles     the command for a client's configuration
   mcpdesk call ~/servers/profiles user-profile user_id=42
 """
 

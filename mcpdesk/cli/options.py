@@ -52,7 +52,11 @@ def setting_options(function: Command) -> Command:
         # `reach_options` has --trust, also for commands without other settings.
         if setting.kind is not SettingKind.SECRET and setting.name != "trust":
             function = _option(setting)(function)
-    return click.option("--http", metavar="HOST:PORT", help="Short for --host and --port.")(function)
+    return click.option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Address to listen on; sets --host and --port. Default: 127.0.0.1:3333.",
+    )(function)
 
 
 def _option(setting: Setting) -> Callable[[Command], Command]:
@@ -83,7 +87,7 @@ def mode_option(function: Command) -> Command:
 
 def faults_option(function: Command) -> Command:
     """Add `--faults` to a command."""
-    text = "Inject faults by the rules in FILE; see docs/faults.md."
+    text = "Delay, drop or break messages by the rules in FILE (see docs/faults.md). Default: no faults."
     return click.option("--faults", metavar="FILE", type=click.Path(path_type=Path), help=text)(function)
 
 
@@ -120,14 +124,17 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
     name="settings", epilog=SETTINGS_EXAMPLES, short_help="Show every setting, its value and its origin."
 )
 @click.argument("folder", required=False, shell_complete=completion.folder)
-@click.option("--explain", is_flag=True, help="Describe each setting, its values and its other names.")
+@click.option(
+    "--explain", is_flag=True, help="Also describe each setting, its allowed values and its variables."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options
 def settings_command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> None:
-    """Show every setting, its value and where that came from: a flag, the environment, the env file or
+    """Show every setting with its value and its source: a flag, an environment variable, the env file or
     mcp.json of FOLDER, or the default. Then show where captures, keys and other files are stored.
 
-    A setting that a folder may not set is ignored and reported on stderr."""
+    If FOLDER contains a setting that a folder must not set, the setting is ignored and reported on
+    stderr."""
     from mcpdesk.hosting.host_plan import effective_settings
 
     folder_path = server_folder(folder) if folder else None

@@ -59,38 +59,38 @@ def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[...,
     """Return a decorator that adds the login options to a command. `given_login` reads them."""
     port = click.IntRange(0, 65535)
     options = (
-        click.option("--client-id", default="", metavar="ID", help="Client id of this program.",
-                     hidden=is_hidden),
+        click.option("--client-id", default="", metavar="ID", hidden=is_hidden,
+                     help="OAuth client ID of mcpdesk. Default: mcpdesk registers itself."),
         click.option("--client-secret-env", metavar="VAR", hidden=is_hidden,
-                     help="Environment variable with the secret of that client."),
+                     help="Environment variable with the client secret."),
         click.option("--client-secret-file", metavar="FILE", hidden=is_hidden,
-                     help="File with the secret of that client."),
+                     help="File with the client secret."),
         click.option("--client-key-file", metavar="FILE", hidden=is_hidden,
-                     help="File with the private key (PEM) of that client, which logs in by itself."),
+                     help="File with the client's private key (PEM), to log in without a user."),
         click.option("--client-credentials", is_flag=True, hidden=is_hidden,
-                     help="Log in as the client itself, without a user."),
+                     help="Log in as the client, without a user. Needs its ID, and its secret or key."),
         click.option("--client-issuer", default="", metavar="URL", hidden=is_hidden,
-                     help="The only authorization server to use; the client is registered there."),
+                     help="Use only this authorization server, where your client ID is registered."),
         click.option("--client-metadata-url", default="", metavar="URL", hidden=is_hidden,
-                     help="URL of a document about this client; replaces registration."),
+                     help="URL of a client metadata document. Use it instead of registering a client."),
         click.option("--assertion-env", metavar="VAR", hidden=is_hidden,
-                     help="Environment variable with a signed token of this platform, to exchange."),
+                     help="Environment variable with a signed token from your platform, to exchange."),
         click.option("--assertion-file", metavar="FILE", hidden=is_hidden,
-                     help="File with a signed token of this platform, read at each login."),
+                     help="File with a signed token from your platform. It is read at each login."),
         click.option("--idp-token-url", default="", metavar="URL", hidden=is_hidden,
-                     help="Token endpoint of your identity provider (enterprise login)."),
+                     help="Token endpoint of your identity provider, for enterprise login."),
         click.option("--idp-client-id", default="", metavar="ID", hidden=is_hidden,
-                     help="Client id of this program at the identity provider."),
+                     help="Client ID of mcpdesk at the identity provider."),
         click.option("--id-token-env", metavar="VAR", hidden=is_hidden,
-                     help="Environment variable with your ID token."),
+                     help="Environment variable with your ID token from the identity provider."),
         click.option("--id-token-file", metavar="FILE", hidden=is_hidden,
-                     help="File with your ID token, read at each login."),
+                     help="File with your ID token. It is read at each login."),
         click.option("--scope", default="", metavar="SCOPES", hidden=is_hidden,
-                     help="Scopes to ask for; by default those that the server names."),
+                     help="Scopes to request, separated by spaces. Default: those that the server names."),
         click.option("--callback-port", type=port, default=0, metavar="PORT", hidden=is_hidden,
-                     help="Local port for the browser's redirect, if a fixed one is registered; 0: random."),
+                     help="Local port to which the browser returns after the login. Default: random."),
         click.option("--assume-pkce", is_flag=True, hidden=is_hidden,
-                     help="Use PKCE even if the metadata does not mention it."),
+                     help="Use PKCE even if the server's metadata does not list it."),
     )  # fmt: skip
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,35 +148,52 @@ def given_login(values: Mapping[str, Any]) -> LoginOptions:
 def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for accessing a server to a command, which receives them as `reach`."""
 
-    @click.option("--mode", default="", metavar="NAME", help="Use only the tools of this mode.")
-    @click.option("--token-env", metavar="VAR", help="Environment variable with the bearer token.")
-    @click.option("--key-env", metavar="VAR", help="For a URL: environment variable with the API key.")
     @click.option(
-        "--header", "headers", multiple=True, metavar="NAME=VALUE", help="For a URL: a header to send."
+        "--mode",
+        default="",
+        metavar="NAME",
+        help="Use only the tools of this mode of the server. Default: all tools.",
+    )
+    @click.option("--token-env", metavar="VAR", help="Environment variable with the bearer token to send.")
+    @click.option(
+        "--key-env", metavar="VAR", help="For a URL: environment variable with the API key to send."
+    )
+    @click.option(
+        "--header",
+        "headers",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="For a URL: HTTP header to send. You can repeat this option.",
     )
     @click.option(
         "--account",
         default="",
         metavar="NAME",
-        help="For a URL: name of the login to use. The options of `mcpdesk login` work here as well.",
+        help="For a URL: login to use, named as in `mcpdesk login --account NAME`.",
     )
     @click.option(
-        "--revision", type=click.Choice([*BY_NAME]), default=None, help="Use this protocol revision."
+        "--revision",
+        type=click.Choice([*BY_NAME]),
+        default=None,
+        help="Use this protocol revision. Default: the newest that both sides support.",
     )
     @click.option(
-        "--era", type=click.Choice([*ERAS]), default=None, help="Use the newest revision of this era."
+        "--era",
+        type=click.Choice([*ERAS]),
+        default=None,
+        help="Use the newest protocol revision of this era (handshake: 2025-11-25, stateless: 2026-07-28).",
     )
     @click.option(
         "--with",
         "packages",
         multiple=True,
         metavar="PACKAGE",
-        help="For a Python file: a package that it needs.",
+        help="For a Python file: package that it needs. You can repeat this option.",
     )
     @click.option(
         "--trust",
         is_flag=True,
-        help="Trust a configuration file named on the command line without a question.",
+        help="Use a configuration file without asking whether you trust its content.",
     )
     @login_flags(is_hidden=True)
     @wraps(function)

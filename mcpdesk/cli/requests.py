@@ -87,16 +87,23 @@ Examples:
   mcpdesk watch https://example.com/mcp --resource file:///notes.md --json
   mcpdesk watch --era stateless -- npx -y some-server
 
-ctrl+c or SIGTERM ends it, with exit code 0. If the server ends, or cannot be reached again: 3.
+Press Ctrl+C, or send SIGTERM, to stop. Exit codes: 0 stopped by you, 3 the server ended or cannot be reached
+again.
 """
 
 TARGET = click.argument("target", shell_complete=completion.folder)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the complete result as JSON.")
 ALONE = click.option(
-    "--alone", is_flag=True, help="For a folder: host it here even if a running process hosts it."
+    "--alone", is_flag=True, help="For a folder: host it in this process, even if a desk hosts it."
 )
 TIMEOUT = click.option(
-    "--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait."
+    "--timeout",
+    "timeout_s",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit for an answer of the server.",
 )
 
 
@@ -105,7 +112,10 @@ TIMEOUT = click.option(
 @click.argument("tool", shell_complete=completion.items("tools/list", "tools"))
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option(
-    "--input", "whole", metavar="JSON", help="All arguments as one JSON object; - reads it from stdin."
+    "--input",
+    "whole",
+    metavar="JSON",
+    help="All arguments as one JSON object. With -, the object is read from stdin.",
 )
 @AS_JSON
 @TIMEOUT
@@ -121,15 +131,16 @@ def call_command(
     alone: bool,
     reach: Reach,
 ) -> int:
-    """Call TOOL of TARGET, a server folder or the URL of a server, and print its result.
+    """Call TOOL of the server TARGET, and print the result.
 
-    KEY=VALUE is converted to the type in the tool's schema: text, number, true or false; KEY:=JSON is any
-    value. Questions of the tool are asked in the terminal; without a terminal they are declined. The timeout
-    does not run while a question waits.
+    KEY=VALUE gives a text, a number, true or false; it is converted to the type in the tool's input schema.
+    KEY:=JSON gives any JSON value. If the tool asks a question, answer it in the terminal. Without a
+    terminal, questions are declined. The time limit does not include the time that you need for answers.
 
-    If the desk or `mcpdesk serve` hosts the folder, that process runs the call: it is in the traffic,
-    policies apply, callbacks fire, and programs in the background continue. `list`, `read`, `prompt`,
-    `complete` and `watch` do the same. Other folders are hosted here until the call ends.
+    If a desk or `mcpdesk serve` hosts the folder TARGET, that process runs the call. The desk then shows the
+    call, the policies of the tools apply, and background programs continue after the call. Otherwise this
+    command hosts the folder until the call ends. The same is true for `list`, `read`, `prompt`, `complete`
+    and `watch`.
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client
@@ -196,10 +207,10 @@ LISTS: dict[str, tuple[str, str, str]] = {
 @ALONE
 @reach_options
 def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
-    """List the tools, resources, prompts and skills of TARGET, a server folder or the URL of a server, and
-    items of a folder that are unavailable, with the reason.
+    """List the tools, resources, prompts and skills of the server TARGET. For a folder, also list unavailable
+    items, with the reason.
 
-    If the desk or `mcpdesk serve` hosts the folder, that process answers.
+    If a desk or `mcpdesk serve` hosts the folder, that process answers.
     """
     from mcpdesk.cli.command_client import client
 
@@ -234,13 +245,13 @@ def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reac
 @ALONE
 @reach_options
 def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
-    """Read the resource URI of TARGET, a server folder or the URL of a server.
+    """Read the resource URI of the server TARGET, and print its contents.
 
-    A pipe or a file receives text and binary contents byte for byte. On a terminal, control
-    characters are made visible and binary contents are described.
+    If stdout is a pipe or a file, the contents are written unchanged. On a terminal, control characters are
+    made visible, and binary contents are only described.
 
-    A file of a skill is compared with the size, digest and front matter in the server's list. If it differs,
-    it is not printed, and the exit code is 4.
+    The server's list of skills has the size, digest and front matter of each file. If URI is such a file and
+    differs from the list, the file is not printed, and the exit code is 4.
     """
     from mcpdesk.cli.command_client import client
 
@@ -281,7 +292,7 @@ def prompt_command(
     alone: bool,
     reach: Reach,
 ) -> None:
-    """Get the prompt NAME of TARGET, a server folder or the URL of a server, with its arguments filled in."""
+    """Get the prompt NAME of the server TARGET with the given arguments, and print its messages."""
     from mcpdesk.bridge.result_text import content_text
     from mcpdesk.cli.command_client import client
 
@@ -317,9 +328,10 @@ def complete_command(
     alone: bool,
     reach: Reach,
 ) -> None:
-    """Print the values with which the server completes an argument of a prompt or a resource template.
+    """Print the values that the server suggests for an argument of a prompt or a resource template.
 
-    The last argument is the one to complete; the values of the others are sent with it.
+    The last argument on the command line is the one to complete. The server also receives the arguments
+    before it, because suggestions can depend on them.
     """
     from mcpdesk.cli.command_client import client
 
@@ -451,18 +463,23 @@ def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
 
 @click.command(name="watch", epilog=WATCH_EXAMPLES, short_help="Print notifications until ended.")
 @TARGET
-@click.option("--resource", "uris", multiple=True, metavar="URI", help="Also watch this resource.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option(
+    "--resource",
+    "uris",
+    multiple=True,
+    metavar="URI",
+    help="Also report changes of this resource. You can repeat this option.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each notification as one line of JSON.")
 @ALONE
 @reach_options
 def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool, reach: Reach) -> None:
-    """Print the notifications of TARGET: changed lists and resources, log messages, tasks.
+    """Print the notifications of the server TARGET: changed lists and resources, log messages, tasks.
 
-    A folder is read again whenever its files change, and the changes are printed. If the desk or
+    When files of a folder change, the folder is read again, and the changes are printed. If a desk or
     `mcpdesk serve` hosts the folder, that process reports the changes.
 
-    A subscription that ends is renewed, for example after a restart of the server. Messages on stderr report
-    it.
+    If a subscription ends, for example because the server restarts, it is renewed. This is reported on stderr.
     """
     from mcpdesk.cli.command_client import client
 

@@ -54,22 +54,23 @@ Examples:
   mcpdesk serve ~/servers/a ~/servers/b --http 127.0.0.1:4000
   mcpdesk serve ~/servers/a --socket /run/user/1000/a.sock
   mcpdesk serve ~/servers/a --mode review
-  mcpdesk serve --mock capture.jsonl     a server that answers as recorded in a capture
-  mcpdesk serve ~/servers/a --faults faults.txt       some responses are late or lost
+  mcpdesk serve --mock capture.jsonl                  replay the answers in a capture
+  mcpdesk serve ~/servers/a --faults faults.txt       delay or drop some responses
 
-With --socket, HTTP is served on that socket instead of on TCP.
-Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
+With --socket, HTTP is served on that Unix socket instead of on a TCP port.
+Logs go to stderr. After SIGTERM or Ctrl+C, running calls finish. Then the command ends with exit code 0.
 """
 STDIO_EXAMPLES = """\b
 Examples, in a client's configuration:
   {"command": "mcpdesk", "args": ["stdio", "/home/ada/servers/profiles"]}
   {"command": "mcpdesk", "args": ["stdio", "--", "npx", "-y", "some-server"]}
 
-The second one is a tap: it passes every byte between the client and a server's command unchanged, and
-writes a capture, which `mcpdesk open` follows. `mcpdesk wrap CLIENT` puts it into a configuration.
+The second example is a tap. It starts the command after `--`, passes every byte between it and the
+client unchanged, and records the messages in a capture. `mcpdesk open` shows the capture live.
+`mcpdesk wrap CLIENT` adds taps to a client's configuration.
 
-If a desk hosts FOLDER, it serves the client and shows its calls, even if the desk starts later. Without
-one, this process does.
+If a desk hosts FOLDER, or starts to host it later, the desk serves the client and shows its calls.
+Otherwise this process serves the client.
 Logs go to stderr.
 """
 
@@ -77,13 +78,16 @@ Logs go to stderr.
 def mock_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options for replaying a capture to a command."""
     server = click.option(
-        "--server", default="", metavar="NAME", help="Server of the capture, if it has several."
+        "--server",
+        default="",
+        metavar="NAME",
+        help="With --mock: server to replay, if the capture has several.",
     )
     mock = click.option(
         "--mock",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="Answer as recorded in a capture.",
+        help="Replay the answers in the capture FILE.",
     )
     return mock(server(command))
 
@@ -111,7 +115,8 @@ def serve_command(
     reach: Reach,
     **values: Any,
 ) -> int:
-    """Serve the TARGETs over HTTP until stopped; folders also to every `mcpdesk stdio FOLDER`."""
+    """Serve the TARGETs over HTTP until you stop the command. Clients that start `mcpdesk stdio FOLDER`
+    also reach the folders that it serves."""
     if not targets and mock is None:
         raise click.UsageError("Missing argument 'TARGET...'.")
     targets_found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
@@ -134,8 +139,13 @@ def serve_command(
 @click.command(name="stdio", epilog=STDIO_EXAMPLES, short_help="Serve one client over stdin and stdout.")
 @click.argument("folder", metavar="FOLDER", default="", shell_complete=completion.folder)
 @mock_options
-@click.option("--mode", default="", metavar="NAME", help="Offer only the tools of this mode of the server.")
-@click.option("--alone", is_flag=True, help="Serve from this process even if a desk hosts FOLDER.")
+@click.option(
+    "--mode",
+    default="",
+    metavar="NAME",
+    help="Offer only the tools of this mode of the server. Default: all tools.",
+)
+@click.option("--alone", is_flag=True, help="Serve FOLDER in this process, even if a desk hosts it.")
 def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server: str) -> int:
     """Serve FOLDER over stdin and stdout until the client closes its end."""
     require_unix("`mcpdesk stdio`", "pollable pipes and Unix sockets")

@@ -27,14 +27,15 @@ Examples:
 
 @click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Trust the content of a configuration file.")
 @click.argument("file", required=False)
-@click.option("--yes", is_flag=True, help="Agree without a question.")
-@click.option("--list", "lists", is_flag=True, help="List the files that you agreed to.")
-@click.option("--forget", metavar="FILE", help="Withdraw your agreement to this file.")
+@click.option("--yes", is_flag=True, help="Trust FILE without a question.")
+@click.option("--list", "lists", is_flag=True, help="List the files that you trust.")
+@click.option("--forget", metavar="FILE", help="Stop trusting FILE.")
 def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) -> None:
-    """Show what FILE would start, reach and read, and ask whether you agree to it.
+    """Show which programs the configuration file FILE starts, which URLs it connects to and which files it
+    reads. Then ask whether you trust it.
 
-    FILE may be a client, as in `mcpdesk wrap`. A configuration file is used after you have agreed to its
-    content. If the content changes, you are asked again. This command starts nothing.
+    mcpdesk uses a configuration file only if you trust its content. If the content changes, mcpdesk asks
+    again. This command starts no program. FILE can also be the name of a client, as in `mcpdesk wrap`.
     """
     from mcpdesk.settings import resolve
 

@@ -16,13 +16,18 @@ METRICS = """\
 
 {made}
 
-`/metrics` lists these metrics in the format of Prometheus.
-Each name begins with `mcpdesk_`, which is left out here.
-The answer also has `process_*`: memory, time and files of the process.
-[In production](production.md#health-and-metrics) explains the labels and what needs the key.
+Prometheus reads the metrics from `/metrics`. A line there looks like this:
 
-Some metrics are not always there. Those of the engine and of replicas need
-[replicas](many-machines.md#watch-it) that share an engine, and `otel_*` needs a collector of OpenTelemetry.
+```text
+mcpdesk_tool_calls_total{{server="hello",tool="greet",outcome="ok"}} 3
+```
+
+The table omits the prefix `mcpdesk_` of each name. `/metrics` also has the usual metrics `process_*` with the
+memory, processor time and open files of the process.
+[In production](production.md#health-and-metrics) explains the labels, and which metrics need the key.
+
+Some metrics are present only in some setups. `engine_*`, `replicas` and `folder_mismatches` need
+[replicas](many-machines.md#watch-it) that share an engine. `otel_*` needs an OpenTelemetry collector.
 """
 
 

@@ -25,29 +25,37 @@ KEYS = """\
 
 {made}
 
-Press `?` on the desk for the keys of the pane you are in; in a text field, press `f1`. `ctrl+p` finds every
-action by its name. For example, to call the tool `greet`: `j` until it is highlighted, Enter, type a name,
-`ctrl+r`.
+Press `?` on the desk to see the keys of the focused pane. In a text field, press `f1` instead. Press
+`ctrl+p` to find any action by its name.
 
-In the tables `^p` is ctrl+p and `⇧↑` is shift+up.
+For example, call the tool `greet` like this:
+
+1. Press `j` until `greet` is highlighted, and press Enter.
+2. Type a name in the form.
+3. Press `ctrl+r`.
+
+In the tables, `^p` means ctrl+p, `⇧↑` shift+up, `⌥x` alt+x, `⏎` enter and `⌫` backspace. If a row has several
+keys, each of them does the same.
 """
 COMMANDS_HEAD = """\
 # Commands
 
 {made}
 
-`mcpdesk TARGET` is short for `mcpdesk desk TARGET`. `mcpdesk COMMAND --help` prints the options of a command.
+A command line has this form: `mcpdesk COMMAND [OPTIONS] TARGET`. The TARGET is a server: a folder, a URL, a
+file, or `--` and a program ([all forms](any-server.md#targets)). Without a COMMAND, `mcpdesk TARGET` opens the
+desk on the target. `mcpdesk COMMAND --help` prints the help of a command.
 
 ```text
 {examples}
 ```
 
 {index}
-[Exit codes](any-server.md#in-the-shell) are the same for all commands unless one says otherwise.
+All commands use the same [exit codes](any-server.md#in-the-shell), except where a section lists its own.
 
 ## Options for a target
 
-Commands that take a [target](any-server.md#targets) have these options:
+Commands that use a target have these options:
 {shared}"""
 FLAGS = {f"--{setting.name.replace('_', '-')}" for setting in SETTINGS}
 MANIFEST = """\
@@ -55,8 +63,8 @@ MANIFEST = """\
 
 {made}
 
-The file `mcp.json` in a server folder has the metadata and the settings of the server. Every member is
-optional. A file with most of what servers need:
+The file `mcp.json` in a server folder describes the server and contains its settings. You can omit the file,
+and you can omit each of its members. A typical file:
 
 ```json
 {{
@@ -69,8 +77,8 @@ optional. A file with most of what servers need:
 }}
 ```
 
-[`mcp.schema.json`](mcp.schema.json) describes the file for editors. If a file has the address or path of the
-schema as `"$schema"`, as those of `mcpdesk new` do, editors complete and explain its members.
+Editors can complete and explain the members, because the file has a [JSON Schema](mcp.schema.json). Set
+`"$schema"` to the address or path of the schema. `mcpdesk new` does this for you.
 """
 
 
@@ -105,7 +113,7 @@ def keys_page() -> str:
             for action in ACTIONS
             if action.group == group
         ]
-        parts.append(f"\n## {group}\n{table('keys | does | in a sentence', *rows)}")
+        parts.append(f"\n## {group}\n{table('keys | action | details', *rows)}")
     return "".join(parts)
 
 
@@ -203,7 +211,7 @@ def manifest_page() -> str:
     parts = [MANIFEST.format(made=MADE.format("mcpdesk/hosting/folder/manifest.py"))]
     for title, name in OBJECTS.items():
         parts.append(members(title, schema["$defs"][name] if name else schema, schema["$defs"]))
-    parts.append("\nOf the [settings](settings.md) a folder may have those that concern it alone.\n")
+    parts.append("\n`settings` may contain every [setting](settings.md) that is marked with **F**.\n")
     return "".join(parts)
 
 
@@ -230,7 +238,7 @@ def members(title: str, schema: dict[str, Any], others: dict[str, Any]) -> str:
         )
         for key, each in schema["properties"].items()
     ]
-    return f"\n## {title}\n{table('member | is | what it says', *rows)}"
+    return f"\n## {title}\n{table('member | type | meaning', *rows)}"
 
 
 def kind(schema: dict[str, Any], others: dict[str, Any]) -> str:
@@ -256,17 +264,18 @@ CLIENTS = """\
 
 {made}
 
-AI clients differ in the tools, schemas and features that they accept. This page lists the limits that users
-and vendors have reported, with the source of each. `mcpdesk check` compares a server with the list:
+AI clients do not all accept the same tools, schemas and features. This page lists limits that users and
+vendors have reported, each with its source. `mcpdesk check` compares a server with the list:
 
 ```sh
 mcpdesk new hello
 mcpdesk check hello --clients
 ```
 
-`--client NAME` checks for one client only. Clients change, so read the source in the last column before you
-rename a tool: each report has a date, and often the version of the client. A limit that is not listed is
-unknown to us, which does not mean that it does not exist.
+`--client NAME` checks for one client only.
+
+Clients change. Before you rename a tool, read the source in the last column. It has the date of the report,
+and often the version of the client. Clients can have other limits that are not listed here.
 """
 ABOUT = {
     "called": "a tool whose name in the client, `{form}`, has more than {most} characters",

@@ -9,7 +9,7 @@ HEAD = """\
 
 <!-- Made from mcpdesk/settings.py: python -m tests.support.reference_pages -->
 
-Set a value with a flag, an environment variable, or in a server folder. These do the same:
+Set a value with a flag, with an environment variable, or in a server folder. These examples do the same:
 
 <!-- not run: each of them serves -->
 ```sh
@@ -21,20 +21,22 @@ MCPDESK_TOOL_TIMEOUT_MS=60000 mcpdesk serve ~/servers/profiles
 {"name": "profiles", "settings": {"tool_timeout_ms": 60000}}
 ```
 
-The first of these that has a value wins:
+If a setting has several values, the first source in this list wins:
 
-1. the flag: `--tool-timeout-ms` for `tool_timeout_ms`; secrets have no flag;
-2. the environment variable: `MCPDESK_TOOL_TIMEOUT_MS`, then the other names in the tables;
-3. `mcpdesk-env.txt` in the folder, with `KEY=value` lines, then `scorpiox-env.txt`;
-4. `settings` in the folder's `mcp.json`;
-5. the default.
+1. The flag, such as `--tool-timeout-ms` for `tool_timeout_ms`. Secrets have no flag.
+2. The environment variable, such as `MCPDESK_TOOL_TIMEOUT_MS`. Some settings have other names, too; the
+   tables list them after "Also".
+3. The file `mcpdesk-env.txt` in the folder, with lines such as `KEY=value`. Then `scorpiox-env.txt`.
+4. `settings` in the folder's `mcp.json`.
+5. The default.
 
-`mcpdesk settings FOLDER` prints each value with its origin, and where captures, the key and themes
-are stored. `--explain` adds what each setting does.
+`mcpdesk settings FOLDER` prints each value with its source. It also prints the folders of captures, keys and
+themes. `--explain` adds a description of each setting.
 
-Settings marked with **F** may be set by a folder. Other values in a folder are ignored, because they decide
-who reaches or controls the desk: the desk and the log show a warning, and `mcpdesk check` reports an error.
-**F, stricter only** means that a folder may restrict the value further, but not relax it.
+A folder may only set the settings that are marked with **F** in the tables. The others decide who can reach
+or control the desk. If a folder sets one of them, the value is ignored, the desk and the log show a warning,
+and `mcpdesk check` reports an error. **F, stricter only** means that a folder may restrict the value further,
+but not relax it.
 """
 GROUPS: dict[str, tuple[str, ...]] = {
     "Address": ("host", "port", "socket", "web", "enable_mcp"),
@@ -76,7 +78,7 @@ def page() -> str:
     grouped = {name for names in GROUPS.values() for name in names}
     groups = {**GROUPS, ADVANCED: tuple(name for name in by_name if name not in grouped)}
     return HEAD + "".join(
-        f"\n## {heading}\n\n| setting | default | |\n| --- | --- | --- |\n"
+        f"\n## {heading}\n\n| setting | default | meaning |\n| --- | --- | --- |\n"
         + "".join(f"{_row(by_name[name])}\n" for name in names)
         for heading, names in groups.items()
     )

@@ -30,7 +30,8 @@ Examples:
   mcpdesk schemas ~/servers/profiles --for anthropic --mode review
   mcpdesk schemas http://127.0.0.1:3333/mcp/hello --for openai --key-env MCPDESK_API_KEY
 
-The list goes to stdout, ready for the `tools` of a request; changes made for the API go to stderr.
+Use the output as `tools` in a request to the API. If a schema had to be changed for the API, the change is
+reported on stderr.
 
 Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
 """
@@ -41,9 +42,9 @@ Examples:
   mcpdesk config ~/servers/profiles --for cursor --http http://127.0.0.1:3333
   mcpdesk config ~/servers/wallet --for cursor --token-env WALLET_TOKEN
 
-Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, you must run the desk or
-`mcpdesk serve`; the text then includes the API key if callers need one, so keep it secret.
-The token of --token-env is included, too: as MCPDESK_TOKEN for the command, as a header for a URL.
+Without --http, the client starts `mcpdesk stdio FOLDER` itself. With --http, you must run the desk or
+`mcpdesk serve`. If that server needs an API key, the printed text contains the key, so keep it secret.
+The printed text also contains the token of --token-env.
 """
 APIS = ("openai", "anthropic")
 PLACES = {
@@ -57,11 +58,16 @@ PLACES = {
 
 @click.command(name="schemas", epilog=SCHEMAS_EXAMPLES, short_help="Print tools as model APIs take them.")
 @click.argument("target", shell_complete=completion.folder)
-@click.option("--for", "api", type=click.Choice(APIS), help="API; by default that of the setting `model`.")
+@click.option(
+    "--for",
+    "api",
+    type=click.Choice(APIS),
+    help="Model API that will receive the schemas. Default: the API of the setting `model`.",
+)
 @TIMEOUT
 @reach_options
 def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
-    """Print the tools of TARGET, any server, as JSON schemas for a model API."""
+    """Print the tools of the server TARGET as JSON, in the form that a model API accepts."""
     if Path(target).expanduser().is_dir():
         if reach.token or reach.is_remote:
             message = "Tokens, keys and headers cannot be used with a folder."
@@ -111,19 +117,30 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
 
 @click.command(name="config", epilog=CONFIG_EXAMPLES, short_help="Print a client's configuration to paste.")
 @click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
-@click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="The client.")
+@click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="Client to configure.")
 @click.option(
-    "--http", "url", metavar="URL", help="Address of the running server, such as http://127.0.0.1:3333."
+    "--http",
+    "url",
+    metavar="URL",
+    help="Address of a running server, such as http://127.0.0.1:3333. Default: use stdio.",
 )
-@click.option("--mode", default="", metavar="NAME", help="Offer only the tools of this mode.")
 @click.option(
-    "--token-env", "variable", metavar="VAR", help="Environment variable with the client's bearer token."
+    "--mode",
+    default="",
+    metavar="NAME",
+    help="Offer only the tools of this mode of the server. Default: all tools.",
+)
+@click.option(
+    "--token-env",
+    "variable",
+    metavar="VAR",
+    help="Environment variable with the bearer token for the client.",
 )
 def config_command(folder: str, client: str, url: str | None, mode: str, variable: str | None) -> None:
-    """Print what to paste into a client so that it uses the server folder FOLDER.
+    """Print the configuration that connects an AI client to the server folder FOLDER.
 
-    If the server requires a token for everything, one must be given, unless the client can
-    get a token itself: over HTTP, from an authorization server that mcp.json names.
+    If every call of the server needs a token, use --token-env. You can omit it with --http if mcp.json names
+    an authorization server, because the client then gets a token there.
     """
     from mcpdesk.hosting.client_config import ServerAddress, client_config
     from mcpdesk.hosting.folder.manifest import read_manifest

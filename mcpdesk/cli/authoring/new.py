@@ -32,7 +32,8 @@ NEW_EPILOG = """\b
 Examples:
 {}
 
-The folder has a tool, a resource, a prompt, a skill and test cases. You can edit them while the desk runs.
+The folder has a sample tool, resource, prompt and skill, and test cases. You can edit them while the desk
+runs.
 """
 
 
@@ -48,11 +49,11 @@ def _epilog() -> str:
     "parts",
     metavar="PARTS",
     default=",".join(PARTS),
-    help=f"Parts to make: {','.join(PARTS)}; by default all.",
+    help=f"Parts to make, separated by commas: {','.join(PARTS)}. Default: all.",
 )
 @source_options
 def new_command(name: str, parts: str, **others: Any) -> int:
-    """Make the server folder NAME, which may be a path, and print the next steps."""
+    """Make a server folder, and print the next steps. NAME is the name or the path of the folder."""
     folder = new_folder_path(name)
     for source in folder_sources():
         code = source.make(folder, name, parts, others)

@@ -52,10 +52,11 @@ A case, in cases/*.yaml (or .json) of the folder:
     expect: {contains: ADA, under_ms: 500}
 
 \b
-Expected can be: text, contains, matches, like, structured, structured_like, schema, error, under_ms.
-Answers, in the order of the questions: question and answer, elicitation, sampling, roots.
+Keys of `expect`: text, contains, matches, like, structured, structured_like, schema, error, under_ms.
+`answers` are in the order of the questions. An answer has the keys question and answer, or one of the keys
+elicitation, sampling and roots.
 
-Exit codes: 0 all passed, 1 some failed, 2 a case file or the folder cannot be used, 3 cannot connect.
+Exit codes: 0 all cases passed, 1 some failed, 2 a case file or the folder is invalid, 3 cannot connect.
 """
 LOOK_MS = 500
 """Milliseconds between two checks for saved files if no file notification arrives."""
@@ -65,18 +66,31 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.command(name="test", epilog=EXAMPLES, short_help="Run the test cases of a server.")
 @click.argument("target", shell_complete=completion.folder)
 @click.option(
-    "--cases", type=click.Path(path_type=Path), metavar="PATH", help="Case file, or folder with case files."
+    "--cases",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Case file, or folder of case files. Default: cases/ in the server folder.",
 )
-@click.option("--only", metavar="TEXT", default="", help="Only cases with this text in their name or file.")
+@click.option(
+    "--only",
+    metavar="TEXT",
+    default="",
+    help="Run only cases with TEXT in their name or file name. Default: all cases.",
+)
 @click.option(
     "--over",
     default="memory",
     metavar="A,B",
-    help="For a folder: one or more of memory, stdio and http, separated by commas.",
+    help="For a folder: transports to test over: memory, stdio, http. Default: memory.",
 )
-@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report.")
-@click.option("--watch", is_flag=True, help="Run again whenever a file changes.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of lines.")
+@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
+@click.option("--watch", is_flag=True, help="Run the cases again whenever a file changes.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object at the end, instead of a line for each case.",
+)
 @reach_options
 def test_command(
     target: str,
@@ -88,10 +102,11 @@ def test_command(
     as_json: bool,
     reach: Reach,
 ) -> int:
-    """Run the cases of TARGET, any server, and compare the results with the expected ones.
+    """Run the test cases of the server TARGET. A case calls a tool, resource or prompt, and compares the
+    result with the expected one.
 
-    A folder is hosted with its own fresh state, even if the desk hosts it: in this process, unless
-    --over names another transport.
+    A folder is hosted by this command, with an empty state, even if a desk also hosts it. By default the
+    cases reach it in memory; --over selects other transports.
     """
     folder = Path(target).expanduser()
     transports = transports_of(over, folder.is_dir())

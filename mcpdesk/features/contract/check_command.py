@@ -46,8 +46,6 @@ Examples:
 
 Exit codes: 0 no errors, 1 errors, 2 the folder cannot be read or has no lock,
 3 cannot connect, 4 protocol error, 5 timed out.
-With --strict, warnings count as errors. A warning is, for example, a parameter without a description, or
-a name or length that a client rejects.
 """
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
@@ -70,22 +68,37 @@ def with_lock_file(arguments: list[str]) -> list[str]:
 
 @click.command(name="check", cls=CheckCommand, epilog=CHECK_EXAMPLES, short_help="Find errors in a server.")
 @click.argument("target", shell_complete=completion.folder)
-@click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
-    "--lock", metavar="[FILE]", help=f"Compare with the lock FILE; by default {LOCK_NAME} in the folder."
+    "--strict",
+    is_flag=True,
+    help="Treat warnings as errors. One warning is a parameter without a description.",
+)
+@click.option(
+    "--lock", metavar="[FILE]", help=f"Compare with the lock file FILE. Default: {LOCK_NAME} in the folder."
 )
 @click.option("--lock-file", metavar="FILE", hidden=True, help="The lock file.")
-@click.option("--update", is_flag=True, help="Write the lock and print the differences.")
 @click.option(
-    "--max-tokens", type=click.IntRange(1), metavar="N", help="Limit of tokens of all tool definitions."
+    "--update", is_flag=True, help="Write the lock file, and print the differences from the old one."
 )
-@click.option("--clients", "all_clients", is_flag=True, help="Report limits of known clients.")
 @click.option(
-    "--client", "clients", multiple=True, metavar="NAME", help="Report limits of one client; repeatable."
+    "--max-tokens",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Fail if all tool definitions together have more than N tokens. Default: no limit.",
 )
-@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report.")
-@click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--clients", "all_clients", is_flag=True, help="Report items that exceed the limits of known AI clients."
+)
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    metavar="NAME",
+    help="Like --clients, for one client only. You can repeat this option.",
+)
+@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
+@click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report to FILE.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @TIMEOUT
 @reach_options
 def check_command(
@@ -103,21 +116,25 @@ def check_command(
     timeout_s: float,
     reach: Reach,
 ) -> int:
-    """Report every error in the lists of TARGET, any server, and problems for models and clients.
+    """Find errors in the tools, resources and prompts of the server TARGET, and texts that can mislead a
+    model or a client.
 
-    A folder is loaded as a server would load it, separately from any process that hosts it. Its errors have
-    file and line. For any other server the lists are read, and malformed parts are reported.
+    A folder is loaded in this process. Each of its errors has a file and a line. From any other server, the
+    command reads the lists and reports malformed parts.
 
-    Then every item is listed with its position and the size of its definition, which is what a model reads,
-    with sums of all tools, of all items, and of the tools of each mode.
+    The report then lists every item with its position and the size of its definition in tokens. A model reads
+    these definitions in each conversation. Below the items are the sums: all tools, all items, and the tools
+    of each mode.
 
-    With --clients, known limits of clients are listed with source and date. A warning means that something
-    does not work with the client. A note names a limitation, such as an unsupported feature or a question
-    before every call.
+    With --clients, the report lists known limits of AI clients, each with its source and date. A warning
+    means that something does not work in the client. A note means that it works with a limitation; for
+    example, the client asks before every call.
 
-    With --lock, every difference from the lock file is breaking, compatible or wording; a breaking one is an
-    error. Only --update writes a lock, which names its server. The lock of a folder is in the folder. For any
-    other server, name the file: `--lock FILE` if its name ends with .lock.json, otherwise `--lock=FILE`.
+    With --lock, the report compares the server with its lock file. Each difference is `breaking`,
+    `compatible` or `wording`. A breaking difference is an error. Only --update writes the lock file.
+
+    The lock file of a folder is in the folder. For any other server, name the file: `--lock FILE` if the name
+    ends with .lock.json, otherwise `--lock=FILE`.
     """
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and (reach.mode or reach.token or reach.is_remote):

@@ -41,43 +41,47 @@ FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv",
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--as", "ending", type=click.Choice(FORMATS), help="Format. With --redact the default is capture."
+    "--as",
+    "ending",
+    type=click.Choice(FORMATS),
+    help="Format of the output. With --redact, the default is capture.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write, which must not exist; by default stdout.",
+    help="New file to write; it must not exist yet. Default: stdout.",
 )
 @click.option(
     "--filter",
     "query",
     default="",
     metavar="QUERY",
-    help="Only exchanges that match this filter, as in Traffic.",
+    help="Export only exchanges that match this filter (see docs/filters.md). Default: all.",
 )
 @click.option(
-    "--with-secrets", is_flag=True, help="Do not mask secrets: tokens, keys and passwords appear as sent."
+    "--with-secrets",
+    is_flag=True,
+    help="Show tokens, keys and passwords as they were sent. Default: they are masked.",
 )
 @click.option(
     "--redact",
     is_flag=True,
-    help="For sharing: mask secrets wherever they occur, also in texts and base64.",
+    help="Mask secrets also inside texts and base64, to share the output.",
 )
 def export_command(
     file: Path, ending: str | None, output: Path | None, query: str, with_secrets: bool, redact: bool
 ) -> None:
-    """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked.
+    """Write the capture FILE in another format. Secrets are masked.
 
-    Reports and JSON Lines contain the log of each call, with the traceback of a failed one.
-
-    `capture` is a redacted capture for `mcpdesk open` and `--mock`.
-
-    `mermaid` is a sequence diagram of its first 200 exchanges, `curl` its requests as commands.
-
-    `cases` are its calls as test cases: arguments, answers to questions, results.
-
-    `csv` and `json` are its statistics: calls, errors, times, bytes and tokens by tool and by client, and
-    those of all requests by method.
+    \b
+    capture    a redacted capture, for `mcpdesk open` and `--mock`
+    har        an HTTP archive
+    jsonl      one JSON object per exchange, with the log of each call
+    md         a Markdown report, with the log of each call
+    mermaid    a sequence diagram of the first 200 exchanges
+    curl       the requests as curl commands
+    cases      the calls as test cases, with the answers to questions
+    csv, json  statistics: calls, errors, times, bytes and tokens
     """
     from mcpdesk.features.exports.curl_command import curl_commands
     from mcpdesk.features.exports.formats import EXPORTERS

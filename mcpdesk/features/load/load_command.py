@@ -30,7 +30,7 @@ Examples:
   mcpdesk load sample_servers/hello greet name=Ada --rate 200 --for 10 --over memory,stdio,http
   mcpdesk load https://example.com/mcp search query=tea --rate 5 --max-p99 800
 
-Exit codes: 0 all calls were answered, 1 some failed or p99 is above --max-p99, 2 usage, 3 cannot connect.
+Exit codes: 0 all calls succeeded, 1 some failed or p99 is above --max-p99, 2 usage, 3 cannot connect.
 """
 
 
@@ -39,19 +39,22 @@ Exit codes: 0 all calls were answered, 1 some failed or p99 is above --max-p99, 
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option("--rate", type=click.FloatRange(0, 100_000, min_open=True), default=50.0, show_default=True,
-              help="Calls a second.")  # fmt: skip
+              help="Calls per second.")  # fmt: skip
 @click.option("--for", "seconds", type=click.FloatRange(0, 86_400, min_open=True), default=5.0,
-              show_default=True, metavar="SECONDS", help="Duration.")  # fmt: skip
+              show_default=True, metavar="SECONDS", help="Duration of the run.")  # fmt: skip
 @click.option(
-    "--max-p99", type=click.FloatRange(0), metavar="MS", help="Fail if the 99th percentile is higher."
+    "--max-p99",
+    type=click.FloatRange(0),
+    metavar="MS",
+    help="Fail if the 99th percentile of the latency is above MS milliseconds. Default: no limit.",
 )
 @click.option(
     "--over",
     default="memory",
     metavar="A,B",
-    help="For a folder: one or more of memory, stdio and http, separated by commas.",
+    help="For a folder: transports to measure: memory, stdio, http. Default: memory.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @reach_options
 def load_command(
     target: str,
@@ -64,12 +67,14 @@ def load_command(
     as_json: bool,
     reach: Reach,
 ) -> int:
-    """Call TOOL of TARGET, any server, at a steady rate, and print the times.
+    """Call TOOL of the server TARGET at a steady rate, and print the latency.
 
-    The latency of a call is measured from the moment it was due, so it includes the delay of a server that
-    falls behind. A folder is hosted with its own fresh state, even if the desk hosts it. For a folder in
-    memory or over HTTP, the phases of the calls are shown. The last run of the same call is shown for
-    comparison.
+    The latency of a call starts when the call is due, even if it is sent later. So the figures show when a
+    server is too slow for the rate. If you ran the same call before, the figures of that run are also
+    printed.
+
+    A folder is hosted by this command, with an empty state, even if a desk also hosts it. Over memory and
+    http, the command also prints how long each phase of a call takes.
     """
     from mcpdesk.features.load.load_run import LoadPlan, as_facts, mean_phases, run_load
 

@@ -21,7 +21,7 @@ Examples:
   mcpdesk pack ~/servers/profiles --output dist/profiles.mcpb
   mcpdesk pack ~/servers/profiles --url https://example.com/profiles.mcpb
 
-`publish` in mcp.json holds the server's registry name, its author, and the address of its source.
+Before you publish, fill in `publish` in mcp.json: the registry name, the author and the repository.
 
 Exit codes: 0 ok, 1 the folder has an error, 2 usage.
 """
@@ -34,15 +34,21 @@ Exit codes: 0 ok, 1 the folder has an error, 2 usage.
     "out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Bundle file; by default NAME-VERSION.mcpb in the current folder.",
+    help="Bundle file to write. Default: NAME-VERSION.mcpb in the current folder.",
 )
-@click.option("--url", default="", metavar="URL", help="Download URL of the bundle.")
+@click.option(
+    "--url",
+    default="",
+    metavar="URL",
+    help="URL where users will download the bundle. It is written to server.json.",
+)
 def pack_command(folder: str, out: Path | None, url: str) -> int:
-    """Make an MCPB bundle of the server folder FOLDER, and beside it server.json for the registry.
+    """Make two files from the server folder FOLDER: an MCPB bundle, and server.json for the registry.
 
-    The bundle contains mcpdesk as a wheel and is started by uv, which installs the requirements of both.
-    Test cases, locks, secrets, files of variables, captures, hidden files and caches are left out and listed.
-    Both files are overwritten.
+    The bundle contains the folder and mcpdesk itself. It is started with uv, which installs the packages that
+    they need. These files of the folder are left out: test cases, locks, secrets, files of environment
+    variables, captures, hidden files and caches. The command lists them. It overwrites older versions of the
+    two files.
     """
     from hashlib import sha256
 

@@ -28,11 +28,12 @@ Examples:
   mcpdesk wrap claude-desktop
   mcpdesk wrap cursor files git
   mcpdesk wrap .mcp.json
-  mcpdesk wrap --check                 every known client: repair entries that no longer start
-  mcpdesk open                         shows the messages live
+  mcpdesk wrap --check                 repair the taps of every known client
+  mcpdesk open                         show the messages live
 
-CLIENT is claude-desktop, claude-code, codex, continue, cursor, gemini, goose, opencode, vscode or zed (the
-file of this folder, else the user's), or a file.
+CLIENT is the name of a client or the path of a configuration file. Known clients: claude-desktop,
+claude-code, codex, continue, cursor, gemini, goose, opencode, vscode and zed. If this folder has no
+configuration of the client, your personal one is used.
 """
 UNWRAP_EXAMPLES = """\b
 Examples:
@@ -56,17 +57,21 @@ _SERVER_NAMES = {
 @click.argument("client", required=False)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
-    "--check", "checks", is_flag=True, help="Find taps whose program no longer exists, and repair them."
+    "--check", "checks", is_flag=True, help="Repair taps whose mcpdesk program no longer exists. Add no tap."
 )
 def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> int:
-    """Put a tap in front of the programs that CLIENT starts as servers, or of the named ones.
+    """Record the messages between CLIENT and the servers that it starts. If you give NAMEs, record only those
+    servers.
 
-    Its configuration file then starts `mcpdesk stdio -- COMMAND`, which forwards every byte and records it.
-    Nothing else in the file changes. If you run this under `uvx` or `pipx run`, the file gets a command that
-    remains valid: an installed `mcpdesk` on PATH, otherwise `uvx mcpdesk` or `pipx run mcpdesk`.
+    The command changes the client's configuration file. The client then starts `mcpdesk stdio -- COMMAND`,
+    which is called a tap. The tap starts COMMAND, forwards every byte, and records it. Nothing else in the
+    file changes.
 
-    With --check no tap is added. Entries whose mcpdesk no longer exists, or is in a cache, are changed to the
-    present one: for CLIENT, or for every known client.
+    If you run this command with `uvx` or `pipx run`, the file receives a command that works later, too: an
+    installed `mcpdesk` on PATH, otherwise `uvx mcpdesk` or `pipx run mcpdesk`.
+
+    With --check, the command repairs taps of CLIENT, or of every known client. It replaces a mcpdesk program
+    that no longer exists, or that is in a cache, by the one that you run now.
     """
     require_unix("`mcpdesk wrap`", "the process groups and signals of a tap")
     if checks:
@@ -161,9 +166,8 @@ def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
 @click.command(name="unwrap", epilog=UNWRAP_EXAMPLES, short_help="Undo `wrap`.")
 @click.argument("client")
 def unwrap_command(client: str) -> None:
-    """Remove the taps from the configuration of CLIENT, and restore the file byte for byte.
-
-    Changes made since `mcpdesk wrap` stay.
+    """Remove the taps from the configuration file of CLIENT. The file is again as it was before
+    `mcpdesk wrap`. If it was edited since then, those changes are kept.
     """
     path, text = _read(client, is_wrapped=True)
     changed = _unwrapped(path, text).changed

@@ -79,7 +79,7 @@ def traffic_figures(
         (
             "tool_answer_seconds",
             "summary",
-            "From the request of a call to its answer, without waiting for clients and people.",
+            "Time from a tool call to its answer, without waiting for clients and people.",
             (sample for labels, tally in labelled for sample in _seconds(labels, tally)),
         ),
         (
@@ -97,19 +97,19 @@ def traffic_figures(
         (
             "tool_definition_tokens",
             "gauge",
-            "Approximate number of tokens in the definition of a tool that clients received last.",
+            "Approximate number of tokens in the tool definition that clients received last.",
             (Sample(cost, {"server": server, "tool": name}) for (server, name), cost in definitions.items()),
         ),
         (
             "unread_frames",
             "gauge",
-            "Frames that the figures of answers do not count yet.",
+            "Frames that the metrics of answers do not count yet.",
             [Sample(index.frame_count - index.paired)],
         ),
         (
             "uncounted_frames_total",
             "counter",
-            "Frames that left memory and disk before the figures of answers counted them.",
+            "Frames that were deleted before the metrics of answers counted them.",
             [Sample(index.missing_frames)],
         ),
     )
@@ -166,28 +166,28 @@ def counted(
         ("frame_bytes_total", "Bytes of recorded frames.", recording.encoded_bytes),
         (
             "capture_failing",
-            "1 while frames cannot be written to the capture file.",
+            "1 if frames cannot be written to the capture file, otherwise 0.",
             int(bool(recording.failing)),
         ),
         (
             "capture_missing_frames_total",
-            "Frames left out of the capture because it could not be written.",
+            "Frames that are missing in the capture, because it could not be written.",
             recording.missing,
         ),
         (
             "capture_removed_files_total",
-            "Files of captures that were removed to keep the limits.",
+            "Capture files that were removed because of the limits.",
             recording.removed_files,
         ),
         (
             "capture_removed_bytes_total",
-            "Bytes of the files of captures that were removed to keep the limits.",
+            "Bytes of capture files that were removed because of the limits.",
             recording.removed_bytes,
         ),
         ("questions_waiting", "Questions that wait for a person.", waiting),
         (
             "answered_rounds_dropped_total",
-            "Answered rounds of 2026-07-28, or their results, that were forgotten to make room.",
+            "Answered rounds of 2026-07-28, and results of such rounds, that were deleted to limit memory.",
             services.rounds.answered.dropped if services.has_made("rounds") else 0,
         ),
     ]
@@ -217,7 +217,7 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
     return Figure(
         "jobs",
         "gauge",
-        "Calls that outlive their request (call), and programs in the background (program).",
+        "Calls that run after their request ended (call), and background programs (program).",
         [
             *(Sample(tasks[state], {"kind": "call", "state": state}) for state in (QUEUED, *TaskStatus)),
             *(Sample(programs[state], {"kind": "program", "state": state.value}) for state in ProgramState),
@@ -292,22 +292,22 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 _OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
-    ("items", "gauge", "Offered items.", _items),
+    ("items", "gauge", "Tools, resources and prompts that are offered.", _items),
     (
         "items_unavailable",
         "gauge",
-        "Items left out because they have an error or lack a requirement.",
+        "Items that are not offered, because they have an error or a requirement is missing.",
         _unavailable,
     ),
     ("peers", "gauge", "Connections and sessions.", _peers),
-    ("calls_in_flight", "gauge", "Calls of tools, resources and prompts whose handlers run.", _running),
+    ("calls_in_flight", "gauge", "Running handlers of tools, resources and prompts.", _running),
     ("errors_total", "counter", "Requests answered with a JSON-RPC error.", _errors),
-    ("tool_calls_total", "counter", "Calls of tools, by outcome.", _outcomes),
+    ("tool_calls_total", "counter", "Tool calls, by outcome.", _outcomes),
     ("tool_call_duration_seconds", "histogram", "Run time of tool handlers.", _tool_durations),
     (
         "call_duration_seconds",
         "summary",
-        "Calls of tools, resources and prompts whose handlers ran; the quantiles are of the latest ones.",
+        "Run time of handlers of tools, resources and prompts. The quantiles cover the latest calls only.",
         _durations,
     ),
 )

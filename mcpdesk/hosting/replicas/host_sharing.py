@@ -85,7 +85,7 @@ class HostSharing:
             Figure(
                 "folder_mismatches",
                 "gauge",
-                "Replicas whose copy of a server folder differs from the one of this replica.",
+                "Replicas with a different copy of a server folder than this replica.",
                 mismatches,
             ),
         ]

@@ -212,25 +212,25 @@ class ReplicaGroup:
             Figure(
                 "engine_up",
                 "gauge",
-                "1 while the engine that replicas share answers.",
+                "1 if the shared engine answers, otherwise 0.",
                 [Sample(int(status.is_up))],
             ),
             Figure(
                 "engine_writable",
                 "gauge",
-                "1 while the engine answers and accepts writes.",
+                "1 if the shared engine accepts writes, otherwise 0.",
                 [Sample(int(status.is_writable))],
             ),
             Figure(
                 "engine_refused_requests_total",
                 "counter",
-                "Requests to the engine that failed, by reason; those not sent while it was away included.",
+                "Failed requests to the engine, by reason. Requests that could not be sent are included.",
                 refused,
             ),
             Figure(
                 "engine_request_seconds",
                 "histogram",
-                "Time of requests to the engine, failed ones included, without waiting reads.",
+                "Duration of requests to the engine, also of failed ones, but not of reads that wait.",
                 [
                     *took,
                     Sample(sum(counted.counts), {}, "_count"),

@@ -146,14 +146,14 @@ async def metrics(source: FactSource) -> web.Response:
     """Return all metrics of the core and this listener. Callers that are not known see only totals."""
     site, listener, is_known = source.site, source.listener, await source.is_known()
     counted = [
-        ("http_connections", "HTTP connections open.", len(listener)),
-        ("http_connections_total", "HTTP connections so far.", listener.accepted),
-        ("http_requests_total", "HTTP requests so far.", listener.requests),
+        ("http_connections", "Open HTTP connections.", len(listener)),
+        ("http_connections_total", "HTTP connections since the start.", listener.accepted),
+        ("http_requests_total", "HTTP requests since the start.", listener.requests),
         ("http_sessions", "HTTP sessions of the handshake era.", source.sessions),
-        ("http_passed_clients", "Clients of upstream servers.", len(source.passed)),
+        ("http_passed_clients", "HTTP clients that use upstream servers.", len(source.passed)),
         (
             "passed_messages_dropped_total",
-            "Messages of upstream servers that were dropped because their client did not read.",
+            "Messages of upstream servers that were dropped, because their client did not read.",
             sum(server.dropped for server in site.passed.values()),
         ),
         ("unread_answers_bytes", "Bytes of large answers that clients have not read.", UNREAD.held),
@@ -162,7 +162,11 @@ async def metrics(source: FactSource) -> web.Response:
             "Answers refused because of the limit unread_answers_max_bytes.",
             UNREAD.refused,
         ),
-        ("unread_connections_cut_total", "Connections ended because their client did not read.", UNREAD.cut),
+        (
+            "unread_connections_cut_total",
+            "Connections that were ended, because their client did not read.",
+            UNREAD.cut,
+        ),
         ("http_body_bytes", "Bytes of large request bodies in memory.", listener.budget.held),
     ]
     figures = [
