@@ -194,11 +194,10 @@ SETTINGS: tuple[Setting, ...] = (
             "IP address or host name to listen on.", pattern=r"[^\s/]+", allowed="a host name or an address"),
     Setting("port", SettingKind.INTEGER, 3333, ("MCPDESK_PORT", "PORT"),
             "TCP port to listen on; 0 selects a free one. If the port is in use, the desk takes the next "
-            "free one, and `serve` reports an error.",
-            most=65535),
+            "free one, and `serve` reports an error.", most=65535),
     Setting("socket", SettingKind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
-            "Path of a Unix socket for HTTP. A socket given as a flag replaces TCP. Given in another way, "
-            "it is used only where TCP is not permitted."),
+            "Path of a Unix socket for HTTP. A socket given as a flag replaces TCP. Given in another way, it "
+            "is used only where TCP is not permitted."),
     Setting("tool_timeout_ms", SettingKind.INTEGER, 30_000,
             ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
             "Time limit of a tool call, in milliseconds. Waiting for a person does not count.", least=1,
@@ -206,24 +205,23 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("question_timeout_ms", SettingKind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
             "Time limit of a question to a person, in milliseconds.", least=1, folder=FolderMay.SET),
     Setting("api_key", SettingKind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
-            "API key that clients must send over HTTP.",
-            pattern=r"[!-~]+", allowed="visible ASCII characters"),
+            "API key that clients must send over HTTP.", pattern=r"[!-~]+",
+            allowed="visible ASCII characters"),
     Setting("api_key_header", SettingKind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
-            "Name of the HTTP header that contains the API key.",
-            pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", allowed="an HTTP header name"),
+            "Name of the HTTP header that contains the API key.", pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+",
+            allowed="an HTTP header name"),
     Setting("operator_key", SettingKind.SECRET, "", ("MCPDESK_OPERATOR_KEY",),
-            "Key with which you sign in to the dashboard and to the pages of `--web`. By default, each "
-            "start makes a random key and stores it in the folder `operator` of the state folder. MCP "
-            "clients do not need it.",
-            pattern=r"[!-~]+", allowed="visible ASCII characters"),
+            "Key with which you sign in to the dashboard and to the pages of `--web`. By default, each start "
+            "makes a random key and stores it in the folder `operator` of the state folder. MCP clients do "
+            "not need it.", pattern=r"[!-~]+", allowed="visible ASCII characters"),
     Setting("token", SettingKind.SECRET, "", ("MCPDESK_TOKEN",),
             "Bearer token of the client, for `mcpdesk stdio FOLDER` and for commands such as `call` on a "
-            "folder. Without it, tools that need a token are not listed.",
-            pattern=r"[!-~]+", allowed="visible ASCII characters"),
+            "folder. Without it, tools that need a token are not listed.", pattern=r"[!-~]+",
+            allowed="visible ASCII characters"),
     Setting("request_state_secret", SettingKind.SECRET, "", ("MCPDESK_REQUEST_STATE_SECRET",),
             "Secret that signs requestState. If all processes have the same secret, each of them can "
-            "continue a call that waits for an answer. If you give several secrets, the first one signs, "
-            "and all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
+            "continue a call that waits for an answer. If you give several secrets, the first one signs, and "
+            "all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
             allowed="32 or more visible ASCII characters, several separated by commas"),
     Setting("no_auth", SettingKind.SWITCH, False, ("MCPDESK_NO_AUTH",),
             "If true, callers need no API key, even if a tool can run programs."),
@@ -233,14 +231,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
             "Maximum size of a request body. A larger request is refused with 413. Upstream programs accept "
-            "at least 64M, and upstream URLs any size.",
-            least=1024, folder=FolderMay.SET),
+            "at least 64M, and upstream URLs any size.", least=1024, folder=FolderMay.SET),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Maximum total size of the large requests that are in progress. Further ones are refused.",
             least=1024, folder=FolderMay.SET),
     Setting("unread_answers_max_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_UNREAD_ANSWERS_MAX_BYTES",),
-            "Maximum total size of answers of 64K and more that clients have not read yet. A further "
-            "answer waits up to 15 s and is then refused with 503.", least=1 << 20),
+            "Maximum total size of answers of 64K and more that clients have not read yet. A further answer "
+            "waits up to 15 s and is then refused with 503.", least=1 << 20),
     Setting("tools", SettingKind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
             "If false, the server offers no tools.", folder=FolderMay.SET),
     Setting("streaming", SettingKind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
@@ -250,74 +247,60 @@ SETTINGS: tuple[Setting, ...] = (
             "Model that sampling requests prefer. Its vendor's API decides the form of the schemas.",
             folder=FolderMay.SET),
     Setting("page_size", SettingKind.INTEGER, 1000, ("MCPDESK_PAGE_SIZE",),
-            "Maximum number of items on one page of a list. Many clients read only the first page.",
-            least=1, most=10_000,
-            folder=FolderMay.SET),
+            "Maximum number of items on one page of a list. Many clients read only the first page.", least=1,
+            most=10_000, folder=FolderMay.SET),
     Setting("session_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
             "Idle time in seconds after which an HTTP session ends.", least=1, folder=FolderMay.SET),
     Setting("request_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
             "Time limit for receiving an HTTP request, in seconds. A slower request is refused with 408. "
-            "Large bodies have more time.",
-            least=1, folder=FolderMay.SET),
+            "Large bodies have more time.", least=1, folder=FolderMay.SET),
     Setting("connect_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_CONNECT_TIMEOUT_S",),
-            "Time limit for the first answer of an upstream server, in seconds.",
-            least=1, folder=FolderMay.SET),
+            "Time limit for the first answer of an upstream server, in seconds.", least=1,
+            folder=FolderMay.SET),
     Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
             "Time that running calls and jobs have to finish after SIGTERM, in seconds.",
             folder=FolderMay.SET),
     Setting("lame_duck_s", SettingKind.INTEGER, 5, ("MCPDESK_LAME_DUCK_S",),
-            "Time after SIGTERM in which a replica still accepts connections, in seconds. Meanwhile "
-            "/ready answers 503.",
-            most=600, folder=FolderMay.SET),
+            "Time after SIGTERM in which a replica still accepts connections, in seconds. Meanwhile /ready "
+            "answers 503.", most=600, folder=FolderMay.SET),
     Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
-            "Maximum number of HTTP connections. Above it, an idle connection is closed for the new one. "
-            "If none is idle, the new one gets 503.",
-            least=1, folder=FolderMay.SET),
+            "Maximum number of HTTP connections. Above it, an idle connection is closed for the new one. If "
+            "none is idle, the new one gets 503.", least=1, folder=FolderMay.SET),
     Setting("max_sessions", SettingKind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
-            "Maximum number of HTTP sessions. Above it, an idle session is ended for the new one. If none "
-            "is idle, the new one gets 503.", least=1,
-            folder=FolderMay.SET),
+            "Maximum number of HTTP sessions. Above it, an idle session is ended for the new one. If none is "
+            "idle, the new one gets 503.", least=1, folder=FolderMay.SET),
     Setting("max_in_flight", SettingKind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
             "Maximum number of running requests of one connection or session. Further ones are refused.",
-            least=1,
-            folder=FolderMay.SET),
+            least=1, folder=FolderMay.SET),
     Setting("max_subscriptions", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
             "Maximum number of subscriptions of one connection or session. Further ones are refused.",
-            least=1,
-            folder=FolderMay.SET),
-    Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
-            "Maximum number of plain functions (`def`) that run at the same time. Further calls wait up "
-            "to 5 s and are then refused.",
             least=1, folder=FolderMay.SET),
+    Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
+            "Maximum number of plain functions (`def`) that run at the same time. Further calls wait up to 5 "
+            "s and are then refused.", least=1, folder=FolderMay.SET),
     Setting("max_tasks", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
             "Maximum number of tasks and jobs of a server. One client may have half of them. Further ones "
-            "are refused.",
-            least=1, folder=FolderMay.SET),
+            "are refused.", least=1, folder=FolderMay.SET),
     Setting("task_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
             "Time from the start of a task until the task and its result are deleted, in seconds. 0 keeps "
-            "them.",
-            folder=FolderMay.SET),
+            "them.", folder=FolderMay.SET),
     Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
-            "Time limit of a job or task whose tool sets no timeout, in milliseconds.",
-            least=1, folder=FolderMay.SET),
+            "Time limit of a job or task whose tool sets no timeout, in milliseconds.", least=1,
+            folder=FolderMay.SET),
     Setting("job_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
             "Time from the end of a gateway job until the job and its result are deleted, in seconds.",
-            least=1,
-            folder=FolderMay.SET),
+            least=1, folder=FolderMay.SET),
     Setting("jobs_at_once", SettingKind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
             "Maximum number of gateway jobs of a server that run at the same time. Further ones wait.",
-            least=1,
-            folder=FolderMay.SET),
+            least=1, folder=FolderMay.SET),
     Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
             "Folders where programs may create files for clients. The server offers these files for "
-            "download.",
-            pattern=r"[/~].*", allowed="absolute paths"),
+            "download.", pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
-            "Maximum size of the events that are kept for each session, so that a client that reconnects "
-            "can read them.", folder=FolderMay.SET),
+            "Maximum size of the events that are kept for each session, so that a client that reconnects can "
+            "read them.", folder=FolderMay.SET),
     Setting("outputs_keep_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_OUTPUTS_KEEP_BYTES",),
-            "Maximum disk space for the output of one server's programs. The oldest files are removed "
-            "first.",
+            "Maximum disk space for the output of one server's programs. The oldest files are removed first.",
             least=64 << 10),
     Setting("capture", SettingKind.SWITCH, True, ("MCPDESK_CAPTURE",),
             "If false, no capture file is written. The newest messages are in memory only."),
@@ -327,16 +310,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("capture_keep_age", SettingKind.DURATION, 30 * 86_400, ("MCPDESK_CAPTURE_KEEP_AGE",),
             "Age at which a capture is removed, counted from the last write. 0 sets no limit."),
     Setting("capture_max_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
-            "Size at which a capture continues in a new file. The limit is an eighth of "
-            "capture_keep_bytes if that is less. 0 sets no limit.", folder=FolderMay.SET),
+            "Size at which a capture continues in a new file. The limit is an eighth of capture_keep_bytes "
+            "if that is less. 0 sets no limit.", folder=FolderMay.SET),
     Setting("capture_body_bytes", SettingKind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
-            "Bytes of a client's large message that are recorded from its start. The last 1 KiB is "
-            "recorded as well. 0 records all bytes.",
-            folder=FolderMay.SET),
+            "Bytes of a client's large message that are recorded from its start. The last 1 KiB is recorded "
+            "as well. 0 records all bytes.", folder=FolderMay.SET),
     Setting("capture_memory_bytes", SettingKind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
             "Maximum size of the recorded messages in memory. Older ones are read from the capture file.",
-            least=1 << 20,
-            folder=FolderMay.SET),
+            least=1 << 20, folder=FolderMay.SET),
     Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
             "Origins of further web pages that may call the server, such as http://localhost:5173."),
     Setting("allowed_hosts", SettingKind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
@@ -346,18 +327,15 @@ SETTINGS: tuple[Setting, ...] = (
             pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision",
             folder=FolderMay.SET),
     Setting("ask_order", SettingKind.TEXT, "desk-first", ("MCPDESK_ASK_ORDER",),
-            "Where the tool AskUserQuestion asks: at the desk first, at the calling client first, or at "
-            "both at once.",
-            pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
+            "Where the tool AskUserQuestion asks: at the desk first, at the calling client first, or at both "
+            "at once.", pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
     Setting("approvals", SettingKind.LIST, (), ("MCPDESK_APPROVALS",),
-            "Policy of each tool, such as Bash=ask. *=allow is the policy of all tools that are not "
-            "named. With ask, you approve each call at the desk.",
-            pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny",
-            folder=FolderMay.TIGHTEN),
+            "Policy of each tool, such as Bash=ask. *=allow is the policy of all tools that are not named. "
+            "With ask, you approve each call at the desk.", pattern=r"[^\s,=]+=(allow|ask|deny)",
+            allowed="TOOL=allow, TOOL=ask or TOOL=deny", folder=FolderMay.TIGHTEN),
     Setting("output_chars", SettingKind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
             "Maximum number of characters of an output or web page in a result. A file has the complete "
-            "text.",
-            least=2000, most=1_000_000, folder=FolderMay.SET),
+            "text.", least=2000, most=1_000_000, folder=FolderMay.SET),
     Setting("search_engines", SettingKind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
             "Engines that WebSearch uses. By default eleven engines, and those of search_urls.",
             pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})",
@@ -367,26 +345,24 @@ SETTINGS: tuple[Setting, ...] = (
             pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
             allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})", folder=FolderMay.SET),
     Setting("search_timeout_ms", SettingKind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
-            "Time limit of one search engine, in milliseconds. Later answers are ignored.",
-            least=1, folder=FolderMay.SET),
+            "Time limit of one search engine, in milliseconds. Later answers are ignored.", least=1,
+            folder=FolderMay.SET),
     Setting("read_private_urls", SettingKind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
-            "If true, ReadDocs may read pages of private networks. It may always read pages of this "
-            "machine."),
+            "If true, ReadDocs may read pages of private networks. Pages of this machine need no setting."),
     Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "If true, files are checked for changes at intervals. Use it for network and container mounts.",
             folder=FolderMay.SET),
     Setting("web", SettingKind.TEXT, "", ("MCPDESK_WEB",),
-            "Address of the desk in a browser. The flag without a value uses 127.0.0.1:3334. Needs the "
-            "extra web.",
-            pattern=WEB_ADDRESS, allowed="HOST:PORT, or a port alone"),
+            "Address of the desk in a browser. The flag without a value uses 127.0.0.1:3334. Needs the extra "
+            "web.", pattern=WEB_ADDRESS, allowed="HOST:PORT, or a port alone"),
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
             "Format of the logs of serve and stdio on stderr: text, or one JSON object per line.",
             pattern="text|json", allowed="text or json"),
     Setting("disabled_features", SettingKind.LIST, (), ("MCPDESK_DISABLED_FEATURES",),
             "Optional features to switch off.", pattern="|".join(FEATURES), allowed=", ".join(FEATURES)),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
-            "URL of the Valkey or Redis engine in which replicas share sessions, jobs and state: "
-            "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",
+            "URL of the Valkey or Redis engine in which replicas share sessions, jobs and state: redis://, "
+            "rediss://, unix://, redis+sentinel:// or redis+cluster://.",
             pattern=r"(rediss?(\+sentinel|\+cluster)?|unix)://\S+", allowed="the URL of an engine"),
     Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),
             "Name of the deployment on the engine. Replicas with the same name share their state.",
@@ -395,12 +371,11 @@ SETTINGS: tuple[Setting, ...] = (
             "If true, secrets are masked in the messages that desks on other machines receive."),
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
             "Address at which other replicas reach this one, such as http://10.0.0.7:3333. By default the "
-            "address that it listens on.",
-            pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
+            "address that it listens on.", pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
     Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
-            "Address of a collector of traces and metrics (OTLP over HTTP), such as "
-            "http://127.0.0.1:4318. Needs the extra otel.",
-            pattern=r"(https?://[^\s/@]+(/[^\s@]*)?)?", allowed="an http or https URL without a password"),
+            "Address of a collector of traces and metrics (OTLP over HTTP), such as http://127.0.0.1:4318. "
+            "Needs the extra otel.", pattern=r"(https?://[^\s/@]+(/[^\s@]*)?)?",
+            allowed="an http or https URL without a password"),
     Setting("otel_headers", SettingKind.SECRET, "", ("MCPDESK_OTEL_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"),
             "HTTP headers to send to the collector, such as Authorization=Bearer%20TOKEN.",
             pattern=r"([^\s,=]+=[^\s,]*(,\s*[^\s,=]+=[^\s,]*)*)?",

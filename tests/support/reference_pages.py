@@ -43,8 +43,8 @@ COMMANDS_HEAD = """\
 {made}
 
 A command line has this form: `mcpdesk COMMAND [OPTIONS] TARGET`. The TARGET is a server: a folder, a URL, a
-file, or `--` and a program ([all forms](any-server.md#targets)). Without a COMMAND, `mcpdesk TARGET` opens the
-desk on the target. `mcpdesk COMMAND --help` prints the help of a command.
+file, or `--` and a program ([all forms](any-server.md#targets)). Without a COMMAND, `mcpdesk TARGET` opens
+the desk on the target. `mcpdesk COMMAND --help` prints the help of a command.
 
 ```text
 {examples}
