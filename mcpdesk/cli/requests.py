@@ -479,7 +479,7 @@ def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool
     When files of a folder change, the folder is read again, and the changes are printed. If a desk or
     `mcpdesk serve` hosts the folder, that process reports the changes.
 
-    If a subscription ends, for example because the server restarts, it is renewed. This is reported on stderr.
+    If a subscription ends, for example because the server restarts, it is renewed. stderr reports this.
     """
     from mcpdesk.cli.command_client import client
 

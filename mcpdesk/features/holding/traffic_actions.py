@@ -82,7 +82,7 @@ def _is_available(view: CoreView) -> bool:
 ACTIONS = (
     ScreenAction(
         Action("hold", "H", "hold",
-            "Hold messages that match a filter: look, change, drop, delay, answer by hand.", weight=20,
+            "Hold messages that match a filter, to read, change, drop, delay or answer them.", weight=20,
             scope="traffic", group="Traffic"),
         "traffic.back", "Hold messages that match a filter",
         "breakpoint intercept pause stop change modify edit drop delay block debug",
@@ -90,7 +90,7 @@ ACTIONS = (
     ),
     ScreenAction(
         Action("mock", "M", "mock",
-            "Answer all such requests with this response, whatever their arguments; press again to stop.",
+            "Answer such requests with this response, whatever their arguments. Press again to stop.",
             footer=False, wide=True, scope="traffic", group="Traffic"),
         "traffic.back", "Answer all such requests as this exchange did",
         "mock stub fake canned reply simulate",
@@ -98,7 +98,7 @@ ACTIONS = (
     ),
     ScreenAction(
         Action("faults", "B", "faults",
-            "Inject faults into a share of the messages: delay, loss, cut, error.", footer=False, wide=True,
+            "Inject faults into some of the messages: delay, loss, cut or error.", footer=False, wide=True,
             scope="traffic", group="Traffic"),
         "traffic.back", "Inject faults into messages by rule",
         "chaos failure inject latency delay error simulate lost",
