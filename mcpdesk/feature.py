@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
     from mcpdesk.settings import Settings
-    from mcpdesk.transports.http.extra_routes import ExtraRoutes
+    from mcpdesk.transports.http.extra_routes import DialectPath, ExtraRoutes
+    from mcpdesk.transports.http.mcp_routes import McpRoutes
     from mcpdesk.transports.http.site import Site
+    from mcpdesk.transports.http.websocket import SocketRoutes
     from mcpdesk.transports.relay import RelayTraffic
     from mcpdesk.tui.action import Action
     from mcpdesk.tui.widgets.part_line import LinePart
@@ -327,6 +329,10 @@ class Feature:
     def screen_signs(self, link: Link) -> ScreenSigns:
         """Signs of the feature's state on the screen. Called at every refresh."""
         return ScreenSigns()
+
+    def dialect_paths(self, mcp: McpRoutes, sockets: SocketRoutes) -> Sequence[DialectPath]:
+        """Paths of an HTTP listener where clients use a dialect. The arguments are its own endpoints."""
+        return ()
 
     def http_routes(self, site: Site) -> Sequence[ExtraRoutes]:
         """Routes of an HTTP listener, for paths that the listener itself does not serve."""

@@ -7,6 +7,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "contract": frozenset({"commands", "agreed_definitions"}),
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
     "dashboard": frozenset({"http_routes"}),
+    "gateway": frozenset({"dialect_paths"}),
     "holding": frozenset({"screen_actions", "screen_signs"}),
     "load": frozenset({"commands"}),
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),

@@ -26,6 +26,7 @@ from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.holding.holds import Holds
+    from mcpdesk.server.calls.dialect import Dialect
 
 WITHHELD = "an mcp.json is invalid; the desk and the log show the error"
 MISTAKEN = "it has an error; the desk and `mcpdesk check` show it"
@@ -88,7 +89,7 @@ class HostedEndpoint:
             self.dialogues, self.past, self.former = base.dialogues, base.past, base.former
             self.dispatcher.tasks.share(base.dispatcher.tasks)
         self.large = LargeFrames(server)
-        self._gateway: GatewayEndpoint | None = None
+        self._in_dialects: dict[str, DialectEndpoint] = {}
         self.holds: Holds | None = None if base is None else base.holds
         """Store of held messages, or None if no messages were ever held."""
 
@@ -117,14 +118,15 @@ class HostedEndpoint:
         push: Callable[[bytes], None] | None = None,
         principal: Principal = OPEN,
         is_connected: Callable[[], bool] | None = None,
-        speaks_gateway: bool = False,
+        dialect: type[Dialect] | None = None,
     ) -> HostedDialogue:
-        """Open a dialogue, in the gateway dialect or in standard MCP.
+        """Open a dialogue, in a dialect or in standard MCP.
 
         `is_connected` returns True if this replica must send change notifications to the client. None means
         that it always must.
         """
-        conversation = self._conversation(transport, peer, push, is_connected, speaks_gateway)
+        spoken = None if dialect is None else dialect(push, transport)
+        conversation = Conversation(self.dispatcher, transport, peer, push, spoken, is_connected)
         dialogue = HostedDialogue(conversation, self.recorder, self.name, self.forget, principal)
         self.dialogues[dialogue.connection] = dialogue
         if self.holds is not None and self.holds.is_on:
@@ -145,7 +147,7 @@ class HostedEndpoint:
         write: Callable[[Sequence[bytes]], None],
         opening: Mapping[str, str] | None = None,
         principal: Principal = OPEN,
-        speaks_gateway: bool = False,
+        dialect: type[Dialect] | None = None,
     ) -> FrameChannel:
         """Open a dialogue over frames.
 
@@ -153,7 +155,7 @@ class HostedEndpoint:
         """
 
         def open_dialogue(push: Callable[[bytes], None]) -> HostedDialogue:
-            return self.open(transport, peer, push, principal, speaks_gateway=speaks_gateway)
+            return self.open(transport, peer, push, principal, dialect=dialect)
 
         channel = FrameChannel(open_dialogue, self.recorder, self.large, write)
         channel.dialogue.conversation.opening = opening
@@ -180,29 +182,12 @@ class HostedEndpoint:
             environment,
         )
 
-    @property
-    def gateway(self) -> GatewayEndpoint:
-        """This server for clients that use the gateway dialect."""
-        if self._gateway is None:
-            self._gateway = GatewayEndpoint(self)
-        return self._gateway
-
-    def _conversation(
-        self,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None,
-        is_connected: Callable[[], bool] | None,
-        speaks_gateway: bool,
-    ) -> Conversation:
-        """Return the conversation that answers one peer."""
-        if not speaks_gateway:
-            return Conversation(self.dispatcher, transport, peer, push, None, is_connected)
-        from mcpdesk.server.dialects.gateway_translation import GatewayDialect
-
-        # Clients of the gateway dialect that use WebSocket expect notifications about their jobs.
-        dialect = GatewayDialect(push if transport == "websocket" else None)
-        return Conversation(self.dispatcher, transport, peer, push, dialect, is_connected)
+    def in_dialect(self, dialect: type[Dialect]) -> DialectEndpoint:
+        """Return this server for clients that use a dialect."""
+        endpoint = self._in_dialects.get(dialect.name)
+        if endpoint is None:
+            endpoint = self._in_dialects[dialect.name] = DialectEndpoint(self, dialect)
+        return endpoint
 
     def in_mode(self, view: Server) -> HostedEndpoint:
         """Return the endpoint that serves a mode.
@@ -277,24 +262,24 @@ def hold_all(endpoints: Mapping[str, HostedEndpoint], holds: Holds) -> None:
         endpoint.hold(holds)
 
 
-class GatewayEndpoint:
-    """The server of `base` for clients that use the gateway dialect. `base` keeps the dialogues."""
+class DialectEndpoint:
+    """The server of `base` for clients that use a dialect. `base` keeps the dialogues."""
 
-    def __init__(self, base: HostedEndpoint) -> None:
-        self.key = f"gateway:{base.key}"
-        self.unique_key = f"gateway:{base.unique_key}"
+    def __init__(self, base: HostedEndpoint, dialect: type[Dialect]) -> None:
+        self.key = f"{dialect.name}:{base.key}"
+        self.unique_key = f"{dialect.name}:{base.unique_key}"
         self._base = base
-        self._discovery = (-1, JSONObject(), b"")
+        self._dialect = dialect
+        self._description = (-1, JSONObject(), b"")
 
     @property
     def name(self) -> str:
         """The server's name."""
         return self._base.name
 
-    @property
-    def gateway(self) -> GatewayEndpoint:
-        """This endpoint."""
-        return self
+    def in_dialect(self, dialect: type[Dialect]) -> DialectEndpoint:
+        """Return this server for clients that use a dialect."""
+        return self._base.in_dialect(dialect)
 
     @property
     def access(self) -> Access:
@@ -315,20 +300,17 @@ class GatewayEndpoint:
         """Name, version and counts, for the status page."""
         return self._base.facts()
 
-    def discovery(self) -> bytes:
-        """Encoded response to GET and OPTIONS."""
-        from mcpdesk.protocol import gateway_dialect
-
-        server = self._base.server
-        identity = self._base.dispatcher.offers.implementation(gateway_dialect.REVISION)
-        version, known, body = self._discovery
+    def description(self) -> bytes:
+        """Return the encoded description of the server."""
+        server, revision = self._base.server, self._dialect.revision
+        identity = self._base.dispatcher.offers.implementation(revision)
+        version, known, body = self._description
         if version != server.tools.version or known is not identity:
             tools = list(server.tools) if server.tools_enabled else []
-            wire = [shaping.item("tools", WIRE["tools"](tool), gateway_dialect.REVISION) for tool in tools]
-            body = codec.encode(
-                gateway_dialect.discovery(server.name, server.description, server.version, wire)
-            )
-            self._discovery = server.tools.version, identity, body
+            wire = [shaping.item("tools", WIRE["tools"](tool), revision) for tool in tools]
+            document = self._dialect.description(server.name, server.description, server.version, wire)
+            body = codec.encode(document)
+            self._description = server.tools.version, identity, body
         return body
 
     def open(
@@ -340,7 +322,7 @@ class GatewayEndpoint:
         is_connected: Callable[[], bool] | None = None,
     ) -> HostedDialogue:
         """Open a dialogue."""
-        return self._base.open(transport, peer, push, principal, is_connected, speaks_gateway=True)
+        return self._base.open(transport, peer, push, principal, is_connected, dialect=self._dialect)
 
     def channel(
         self,
@@ -351,4 +333,4 @@ class GatewayEndpoint:
         principal: Principal = OPEN,
     ) -> FrameChannel:
         """Open a dialogue over frames. The arguments are those of `HostedEndpoint.channel`."""
-        return self._base.channel(transport, peer, write, opening, principal, speaks_gateway=True)
+        return self._base.channel(transport, peer, write, opening, principal, dialect=self._dialect)

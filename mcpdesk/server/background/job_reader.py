@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mcpdesk.jobs.feed import START, CallFeed, FeedUpdate
 from mcpdesk.jobs.job import Job
 from mcpdesk.jobs.schedule import call_soon_safely
-from mcpdesk.protocol import codec, gateway_dialect
+from mcpdesk.protocol import codec, job_shapes
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 KINDS = frozenset({"stdout", "stderr", "progress"})
@@ -19,25 +19,25 @@ KINDS = frozenset({"stdout", "stderr", "progress"})
 
 
 def state_of(job: Job) -> str:
-    """Return the state of the job in the terms of the gateway."""
-    return gateway_dialect.state(job.status, job.started is not None)
+    """Return the state of the job in the terms of asynchronous calls."""
+    return job_shapes.state(job.status, job.started is not None)
 
 
 def brief(job: Job) -> JSONObject:
     """Return the current state of a job, as in a list of jobs."""
     latest = _feed(job).latest
-    return gateway_dialect.places(job.id) | {
+    return job_shapes.places(job.id) | {
         "status": state_of(job),
         "server": job.server,
         "tool": job.tool,
         "exit_code": job.exit_code,
         "progress": _share(job),
         "message": job.status_message or (latest.message if latest else ""),
-        "created_at": gateway_dialect.timestamp(job.created),
-        "started_at": gateway_dialect.timestamp(job.started),
-        "updated_at": gateway_dialect.timestamp(job.updated),
-        "finished_at": gateway_dialect.timestamp(job.updated if job.is_over else None),
-        "output_file": gateway_dialect.output_file(job.id) if job.files else None,
+        "created_at": job_shapes.timestamp(job.created),
+        "started_at": job_shapes.timestamp(job.started),
+        "updated_at": job_shapes.timestamp(job.updated),
+        "finished_at": job_shapes.timestamp(job.updated if job.is_over else None),
+        "output_file": job_shapes.output_file(job.id) if job.files else None,
     }
 
 
@@ -46,7 +46,7 @@ def facts(job: Job, most: int) -> JSONObject:
     stdout, stderr = _feed(job).ends(most)
     body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:
-        body["expires_at"] = gateway_dialect.timestamp(job.updated + job.ttl_s)
+        body["expires_at"] = job_shapes.timestamp(job.updated + job.ttl_s)
     if job.ending.result:
         body["result"] = orjson.Fragment(job.ending.result)
     if job.ending.error is not None:
@@ -143,7 +143,7 @@ class JobReader:
         if job.status_message:
             body["message"] = job.status_message
         if job.files:
-            body["output_file"] = gateway_dialect.output_file(job.id)
+            body["output_file"] = job_shapes.output_file(job.id)
         return body
 
     def _mark_seen(self) -> None:
@@ -183,7 +183,7 @@ def _progress_message(news: FeedUpdate) -> JSONObject:
 
 def _share(job: Job) -> float:
     """Return the completed fraction, from 0 to 1. 0 if it is unknown."""
-    if gateway_dialect.state(job.status, True) == "succeeded":
+    if job_shapes.state(job.status, True) == "succeeded":
         return 1.0
     latest = _feed(job).latest
     return 0.0 if latest is None else latest.share

@@ -17,16 +17,15 @@ from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import ProducedFile
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
-from mcpdesk.protocol import codec, gateway_dialect, shaping
+from mcpdesk.protocol import codec, job_shapes, shaping
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.outlet import NullOutlet
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.background.repeatable_calls import packed
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.left_code import note_left_job
-from mcpdesk.server.calls.outcomes import ToolOutcome
+from mcpdesk.server.calls.outcomes import ToolOutcome, unfit_error
 from mcpdesk.server.calls.running_call import Call
-from mcpdesk.server.dialects.gateway_translation import unfit_error
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ToolOptions
@@ -106,11 +105,11 @@ async def store_output(
         return None
     store.begin(job)
     structured = body.get("structuredContent")
-    stdout, stderr, job.exit_code = gateway_dialect.outputs(body, structured)
+    stdout, stderr, job.exit_code = job_shapes.outputs(body, structured)
     feed.stdout(stdout)
     feed.stderr(stderr)
     job.files = files
-    error = gateway_dialect.execution_error(tool.name, body, structured)
+    error = job_shapes.execution_error(tool.name, body, structured)
     status = TaskStatus.COMPLETED if error is None else TaskStatus.FAILED
     store.finish(job, status, JobEnding(error=error), "" if error is None else error.message)
     await store.settled(job)
@@ -155,8 +154,7 @@ class JobWork:
             first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
         )
         self._call.opening, self._call.principal = first.opening, first.principal
-        self._call.connection, self._call.dialect = first.connection, first.dialect
-        self._call.span = first.span
+        self._call.connection, self._call.span = first.connection, first.span
 
     async def begin(self, store: JobStore) -> Job:
         """Create a job for the call. It runs when a slot is free.
@@ -226,7 +224,7 @@ class JobWork:
             return  # it was cancelled but ran to its end
         assert job.feed is not None
         structured = body.get("structuredContent")
-        stdout, stderr, exit_code = gateway_dialect.outputs(body, structured)
+        stdout, stderr, exit_code = job_shapes.outputs(body, structured)
         if not job.feed.size:
             # The handler wrote no output while it ran, so the output in the result is used.
             job.feed.stdout(stdout)
@@ -237,7 +235,7 @@ class JobWork:
             job.files = await asyncio.to_thread(downloads.record_files, paths, roots, job.started or 0.0)
         job.files += await recorded_output(self._server, body)
         job.exit_code = exit_code
-        error = gateway_dialect.execution_error(self._tool.name, body, structured)
+        error = job_shapes.execution_error(self._tool.name, body, structured)
         message = "" if error is None else error.message
         status = TaskStatus.FAILED if body.get("isError") else TaskStatus.COMPLETED
         try:

@@ -16,7 +16,6 @@ from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
-from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 MOST_BYTES = 256 << 10
 """Maximum size in bytes of a stored call. A larger call is not run again."""
@@ -33,15 +32,12 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
     log_level: int | None
     transport: str
     principal: Principal
-    is_gateway: bool = False
-    """True if the caller uses the gateway dialect."""
 
     def call(self, outlet: Outlet) -> Call:
         """Return the call. It has no original request."""
         terms = Terms(BY_NAME[self.revision], self.capabilities, self.client, self.log_level)
         call = Call("again", "tools/call", self.params, terms, outlet, self.transport, self.client)
         call.principal = self.principal
-        call.dialect = GatewayDialect(None) if self.is_gateway else None
         return call
 
 
@@ -56,7 +52,6 @@ def packed(call: Call, params: dict[str, Any]) -> bytes:
         terms.log_level,
         call.transport,
         call.principal,
-        call.dialect is not None,
     )
     encoded = msgspec.msgpack.encode(repeatable)
     return encoded if len(encoded) <= MOST_BYTES else b""

@@ -40,7 +40,7 @@ from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource
 
 if TYPE_CHECKING:
     from mcpdesk.server.calls.call_observer import CallWatch
-    from mcpdesk.server.dialects.gateway_translation import GatewayDialect
+    from mcpdesk.server.calls.dialect import Dialect
 
 
 class Conversation:
@@ -56,7 +56,7 @@ class Conversation:
         transport: str,
         peer: str,
         push: Callable[[bytes], None] | None = None,
-        dialect: GatewayDialect | None = None,
+        dialect: Dialect | None = None,
         is_connected: Callable[[], bool] | None = None,
     ) -> None:
         """`dialect` is a dialect that the peer uses besides standard MCP, or None.

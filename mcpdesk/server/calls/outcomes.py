@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from mcpdesk.errors import HandlerError, LocalProtocolError
+from mcpdesk.errors import HandlerError, LocalProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec, content
-from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import SchemaFailure, Validator
@@ -91,6 +91,12 @@ def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcom
     lines = [f"- {argument_path(failure.path)}: {failure.message}" for failure in failures]
     body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
     return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))
+
+
+def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
+    """Return the error (-32602) that lists all schema violations of the arguments."""
+    where = [{"path": argument_path(each.path), "message": each.message} for each in ended.failures]
+    return invalid_params(ended.body["content"][0]["text"], {"tool": tool.name, "failures": where})
 
 
 def author_location(error: BaseException, folder: Path | None) -> str:

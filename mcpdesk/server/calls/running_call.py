@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.trace import CallSpan, Trace
     from mcpdesk.server.asks.client_requests import ClientRequests
     from mcpdesk.server.asks.question_wording import ClientQuestion
-    from mcpdesk.server.dialects.gateway_translation import GatewayDialect
+    from mcpdesk.server.calls.dialect import Dialect
 
 T = TypeVar("T")
 RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
@@ -161,7 +161,7 @@ class Call(Struct, eq=False):
     """Code of the JSON-RPC error in its response, or 0."""
     span: CallSpan | None = None
     """Span in a trace, or None if calls are not traced."""
-    dialect: GatewayDialect | None = None
+    dialect: Dialect | None = None
     """Dialect of the caller. None for standard MCP."""
     wants_job: bool = False
     """True if the caller asked for an immediate response and a job."""

@@ -1,7 +1,7 @@
 """Implementation of `tools/call` for all transports, revisions and dialects.
 
 A plan contains the facts about a tool that are the same for all its calls. Calls with questions, protocol
-tasks and gateway jobs all use `ToolCalls.outcome`. Only this method counts calls.
+tasks and jobs all use `ToolCalls.outcome`. Only this method counts calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcpdesk.errors import (
     ServerStopping,
     StorageError,
 )
-from mcpdesk.protocol import gateway_dialect, shaping
+from mcpdesk.protocol import shaping
 from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server.calls import outcomes
@@ -126,8 +126,8 @@ class ToolCalls:
             self._tasks.prepare(call, plan.tool)
         ended = await self.outcome(call, plan, arguments)
         if ended is None:
-            assert call.job is not None
-            return gateway_dialect.accepted(call.job.id)
+            assert call.job is not None and call.dialect is not None
+            return call.dialect.accepted(call.job.id)
         shaped = shaping.tool_result(ended.body, call.terms.revision, plan.tool.output_schema)
         if call.dialect is None:
             return shaped

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
@@ -443,17 +443,19 @@ class HttpConnection(asyncio.Protocol):
 class HttpConnections:
     """All connections of one listener: aiohttp's server with further limits.
 
-    `rules` returns the current rules.
+    `rules` returns the current rules. `dialect_paths` are the paths where clients use a dialect.
     """
 
-    def __init__(self, handler: Handler, rules: Callable[[], Rules]) -> None:
+    def __init__(
+        self, handler: Handler, rules: Callable[[], Rules], dialect_paths: Collection[str] = ()
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.rules = rules
         self.budget = BodyBudget(lambda: rules().max_bodies_bytes)
         self.accepted = 0
         """Number of connections accepted so far."""
         self._handler = handler
-        self._heads = RequestHeads()
+        self._heads = RequestHeads(dialect_paths)
         self._server = web.Server(
             self._answer,
             access_log=None,

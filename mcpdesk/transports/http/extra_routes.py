@@ -1,8 +1,14 @@
-"""Base class of the routes that features add to a listener."""
+"""Routes that features add to a listener: of their own, and for clients of a dialect."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
 from aiohttp import web
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.http.mcp_routes import Verb
 
 
 class ExtraRoutes:
@@ -22,3 +28,15 @@ class ExtraRoutes:
 
     async def close(self) -> None:
         """End open streams."""
+
+
+class DialectPath(NamedTuple):
+    """Path where clients use a dialect. The query parameter `server` selects the server."""
+
+    path: str
+    verbs: Mapping[str, Verb]
+    """Handlers by method."""
+    clients: str = ""
+    """Clients that use it, as the front page names them. If empty, the path is not listed."""
+    takes_key_in_query: bool = False
+    """True if the key may be in `?api_key=`, because browsers send no headers with a WebSocket."""

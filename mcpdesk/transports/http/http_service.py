@@ -27,7 +27,7 @@ from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.discovery_routes import discover as discover_server
 from mcpdesk.transports.http.discovery_routes import is_discovery
 from mcpdesk.transports.http.job_routes import JobPath, JobRoutes
-from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, through_gateway
+from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb
 from mcpdesk.transports.http.passing.pass_through_routes import PassThroughRoutes
 from mcpdesk.transports.http.passing.passed_clients import PassedClient
 from mcpdesk.transports.http.request_guard import (
@@ -37,7 +37,7 @@ from mcpdesk.transports.http.request_guard import (
     page_headers,
     permission,
 )
-from mcpdesk.transports.http.request_head import GATEWAY, GATEWAY_SOCKET, RequestHead, head_of
+from mcpdesk.transports.http.request_head import DIALECT, RequestHead, head_of
 from mcpdesk.transports.http.responses import (
     CONFINED,
     RequestRefused,
@@ -67,7 +67,7 @@ HUNG_UP = "disconnected at the desk"
 POLICY = "Content-Security-Policy"
 PORTS_TRIED = 50
 
-IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
+IN_QUERY = frozenset({"ws"})
 """Endpoints that accept the key as `?api_key=`, because browsers send no headers with a WebSocket."""
 
 
@@ -96,13 +96,16 @@ class HttpService:
             "ws": {"GET": self._sockets.get},
             "sse": {"GET": self._sse.get},
             "messages": {"POST": self._sse.post},
-            GATEWAY: {
-                "POST": through_gateway(self._mcp.post), "DELETE": through_gateway(self._mcp.delete),
-                "GET": self._mcp.discover_or_get, "OPTIONS": discover,
-            },
-            GATEWAY_SOCKET: {"GET": through_gateway(self._sockets.get)},
-        }  # fmt: skip
+        }
         """Handlers by the path after the server's name, then by method."""
+        self._dialect_paths = [
+            path
+            for feature in offering("dialect_paths")
+            for path in feature.dialect_paths(self._mcp, self._sockets)
+        ]
+        self._verbs |= {DIALECT + each.path: dict(each.verbs) for each in self._dialect_paths}
+        in_query = {DIALECT + each.path for each in self._dialect_paths if each.takes_key_in_query}
+        self._in_query = IN_QUERY | in_query
         self._guard = RequestGuard("")
         self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
@@ -228,7 +231,8 @@ class HttpService:
         self._socket = sock
         loop = asyncio.get_running_loop()
         self._origins = self._site.rules.allowed_origins
-        self._listener = HttpConnections(self._respond, lambda: self._site.rules)
+        paths = frozenset(each.path for each in self._dialect_paths)
+        self._listener = HttpConnections(self._respond, lambda: self._site.rules, paths)
         if self._socket_path is not None:
             creating = loop.create_unix_server(self._listener, sock=sock, backlog=1024)
         else:
@@ -285,7 +289,7 @@ class HttpService:
         if head.passed is not rules:
             if not rules.enable_mcp:
                 return plain_error(404, "MCP is switched off here (enable_mcp)")
-            refusal = self._guard.refuse_caller(request, rules, head.route in IN_QUERY, head.key_status)
+            refusal = self._guard.refuse_caller(request, rules, head.route in self._in_query, head.key_status)
             if refusal is not None:
                 return self._refusals.log(request, refusal)
             # An equal head passes without a check as long as the rules are the same.
@@ -378,7 +382,9 @@ class HttpService:
         passed = [client.key.server for client in self._passing.clients.clients()]
         is_known = partial(self._is_known, request)
         lines = [each.front_line for each in self._extra if each.front_line]
-        source = FactSource(self._site, self._listener, len(self._mcp.sessions), passed, is_known, lines)
+        endpoints = [f"{each.path} for {each.clients}" for each in self._dialect_paths if each.clients]
+        sessions = len(self._mcp.sessions)
+        source = FactSource(self._site, self._listener, sessions, passed, is_known, endpoints, lines)
         return await handler(source)
 
     async def _is_known(self, request: web.BaseRequest) -> bool:
@@ -398,11 +404,15 @@ class HttpService:
         """Return the error for an unknown path. It lists the servers if the caller may see them."""
         is_told = await self._is_known(request)
         names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
-        if head.route in (GATEWAY, GATEWAY_SOCKET):
+        if head.is_dialect:
             known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
             return f"No server {head.server[:100]!r} here{known}"
         paths = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
-        served = [*paths, "/v1/mcp", *FACT_PATHS] if self._site.rules.enable_mcp else FACT_PATHS
+        served = (
+            [*paths, *(each.path for each in self._dialect_paths if each.clients), *FACT_PATHS]
+            if self._site.rules.enable_mcp
+            else FACT_PATHS
+        )
         return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"
 
 

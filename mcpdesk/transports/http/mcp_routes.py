@@ -1,4 +1,4 @@
-"""Endpoints of the protocol: `/mcp/<name>` for Streamable HTTP, and `/v1/mcp` for gateways.
+"""Endpoints of the protocol: `/mcp/<name>` for Streamable HTTP.
 
 They serve revisions with a handshake and stateless ones. Source: MCP basic/versioning, basic/transports of
 2025-11-25, basic/transports/streamable-http.
@@ -173,15 +173,6 @@ class McpRoutes:
         if stream is None:
             return plain_error(400, NOTHING_KEPT)
         return await _stream_events(request, session, caller or OPEN, *stream)
-
-    async def discover_or_get(
-        self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-    ) -> web.StreamResponse:
-        """Return the gateway's discovery document. A client with a session gets its standing stream."""
-        head = head_of(request)
-        if head.session is not None or not head.accepted.json:
-            return await self.get(request, endpoint.gateway, caller)
-        return json_answer(200, endpoint.gateway.discovery())
 
     async def delete(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -608,18 +599,3 @@ async def _stream_events(
         session.touch()
         session.connection_lost()
     return await stream.finish()
-
-
-ALLOWED = {"Allow": "GET, OPTIONS, POST, DELETE"}
-
-
-async def discover(
-    request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
-) -> web.StreamResponse:
-    """Return the gateway's discovery document."""
-    return json_answer(200, endpoint.gateway.discovery(), ALLOWED)
-
-
-def through_gateway(verb: Verb) -> Verb:
-    """Return a handler that serves clients of the gateway dialect."""
-    return lambda request, endpoint, caller: verb(request, endpoint.gateway, caller)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -23,9 +24,8 @@ MAX_SHARED = 4 << 10
 """Maximum size in bytes of headers that are cached."""
 MAX_HEADS = 512
 """Maximum number of cached heads of one listener."""
-GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
-"""Values of `route` for paths of the gateway dialect. No real path has these values."""
-GATEWAY_ROUTES = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
+DIALECT = "?"
+"""Beginning of `route` for paths of a dialect, before the path. No real path has this character."""
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
@@ -34,7 +34,8 @@ _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
 class RequestHead:
     """Request line and headers, and all values computed from them."""
 
-    def __init__(self, request: web.BaseRequest) -> None:
+    def __init__(self, request: web.BaseRequest, dialect_paths: Collection[str] = ()) -> None:
+        """`dialect_paths` are the paths where clients use a dialect."""
         headers = request.headers
         self.method, self.asked = request.method, request.raw_path
         self.line = f"{self.method} {self.asked} HTTP/1.1"
@@ -56,6 +57,8 @@ class RequestHead:
         """Name of the server in the path, and the path after it. `route` is None if the path is not of an
         endpoint.
         """
+        self.is_dialect = self.path.rstrip("/") in dialect_paths
+        """True for a path of a dialect."""
         self.content_type = headers.get("Content-Type", "")
         """Content type, or empty."""
         self.accepted = accepted(headers.get("Accept", ""))
@@ -72,8 +75,8 @@ class RequestHead:
         asked = parse_qs(query) if query else {}
         self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
         """Token in the `Authorization` header, and the error if it was sent in a wrong way."""
-        if self.route in (GATEWAY, GATEWAY_SOCKET):
-            self.server = asked.get("server", ("",))[0]
+        if self.is_dialect:
+            self.server, self.route = asked.get("server", ("",))[0], DIALECT + self.path.rstrip("/")
         self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
         self.mode = asked.get("mode", ("",))[0]
         """Requested mode of the server. Empty for none."""
@@ -90,7 +93,7 @@ class RequestHead:
     @property
     def key_status(self) -> int:
         """Status for a missing key. On the protocol's endpoints, 401 would make clients start OAuth."""
-        return 401 if self.route in (GATEWAY, GATEWAY_SOCKET) else 403
+        return 401 if self.is_dialect else 403
 
     def hide(self, name: str) -> None:
         """Do not record the value of this header from now on."""
@@ -106,7 +109,8 @@ HEAD = web.RequestKey("head", RequestHead)
 class RequestHeads:
     """Cache of heads by method, path and headers. The oldest one is removed first."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect_paths: Collection[str] = ()) -> None:
+        self._dialect_paths = dialect_paths
         self._heads: dict[tuple[str, str, tuple[tuple[bytes, bytes], ...]], RequestHead] = {}
 
     def __len__(self) -> int:
@@ -117,7 +121,7 @@ class RequestHeads:
         key = (request.method, request.raw_path, request.raw_headers)
         head = self._heads.get(key)
         if head is None:
-            head = RequestHead(request)
+            head = RequestHead(request, self._dialect_paths)
             if sum([len(name) + len(value) for name, value in key[2]]) <= MAX_SHARED:
                 if len(self._heads) >= MAX_HEADS:
                     del self._heads[next(iter(self._heads))]
@@ -197,7 +201,5 @@ def split_path(path: str) -> tuple[str, str | None]:
         name, _, route = path[5:].rstrip("/").partition("/")
         return name, route
     bare = path.rstrip("/")
-    if bare in GATEWAY_ROUTES:
-        return "", GATEWAY_ROUTES[bare]
     name, slash, end = bare[1:].partition("/")
     return (name, "") if slash and end == "mcp" else ("", None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcpdesk.auth.operator import Operator
     from mcpdesk.auth.principal import Principal
     from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
-    from mcpdesk.hosting.endpoint import GatewayEndpoint
+    from mcpdesk.hosting.endpoint import DialectEndpoint
     from mcpdesk.hosting.holding.holds import Holds
     from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.catalogue.publication import Publication
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth, Recorder
+    from mcpdesk.server.calls.dialect import Dialect
     from mcpdesk.transports.base import PassThrough, Rules
     from mcpdesk.transports.figure import Figure
 
@@ -41,9 +42,8 @@ class Endpoint(Protocol):
     def unique_key(self) -> str:
         """Key that also differs between servers of one name in different folders."""
 
-    @property
-    def gateway(self) -> GatewayEndpoint:
-        """This server for clients that use the gateway dialect."""
+    def in_dialect(self, dialect: type[Dialect]) -> DialectEndpoint:
+        """Return this server for clients that use a dialect."""
 
     @property
     def access(self) -> Access:

@@ -42,6 +42,8 @@ class FactSource(Struct):
     """Names of pass-through servers, once for each of their clients."""
     is_known: Callable[[], Awaitable[bool]]
     """Returns True if the caller may see names."""
+    endpoints: list[str]
+    """Paths for clients of dialects, each with the name of these clients."""
     front_lines: list[str]
     """Lines about routes of features."""
 
@@ -131,7 +133,7 @@ async def front(source: FactSource) -> web.Response:
         lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
         names = [*(endpoint.name for endpoint in site.endpoints()), *site.passed]
         lines += [f"  /mcp/{name}" for name in names]
-        lines += ["", f"Also: /v1/mcp for gateway clients; {facts}."]
+        lines += ["", f"Also: {'; '.join([*source.endpoints, facts])}."]
     else:
         lines = [f"MCP is switched off here (enable_mcp). Available: {facts}."]
     lines += source.front_lines

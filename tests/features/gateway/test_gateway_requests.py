@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.seeds import test_gateway as gateway
-from tests.seeds.test_gateway import (
+from tests.features.gateway import test_gateway as gateway
+from tests.features.gateway.test_gateway import (
     KEY,
     Zyra,
     client,
@@ -31,6 +31,7 @@ from tests.seeds.test_gateway import (
     test_validation_errors_are_mapped_as_printed,
 )
 from tests.support.engine import EngineServer, needs_engine, shared_engine
+from tests.support.features import needs_feature
 from tests.support.replicas import cluster_on_a_thread
 
 __all__ = [
@@ -55,7 +56,7 @@ __all__ = [
     "test_validation_errors_are_mapped_as_printed",
 ]
 
-pytestmark = [needs_engine, pytest.mark.slow]
+pytestmark = [needs_engine, needs_feature("program_tools"), pytest.mark.slow]
 
 
 def replicas_of(folder: Path, home: Path, engine: EngineServer, **environment: str) -> Iterator[Zyra]:
@@ -81,5 +82,5 @@ def unkeyed(tmp_path_factory: pytest.TempPathFactory, shared_engine: EngineServe
 @pytest.fixture(scope="module")
 def dataviz(tmp_path_factory: pytest.TempPathFactory, shared_engine: EngineServer) -> Iterator[Zyra]:
     """The sample that shows it, with a key."""
-    folder = Path(__file__).parents[2] / "sample_servers" / "dataviz"
+    folder = Path(__file__).parents[3] / "sample_servers" / "dataviz"
     yield from replicas_of(folder, tmp_path_factory.mktemp("sample"), shared_engine, ZYRA_API_KEY=KEY)

@@ -6,17 +6,18 @@ All other code treats the peer like any other. Each conversation has its own dia
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.features.gateway import dialect_shapes
 from mcpdesk.jobs.job import Job
-from mcpdesk.protocol import codec, gateway_dialect
-from mcpdesk.protocol.jsonrpc import Id, JSONObject, invalid_params
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.job_shapes import execution_error
+from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.server.background.job_reader import JobReader
-from mcpdesk.server.calls import outcomes
-from mcpdesk.server.calls.outcomes import ToolOutcome
+from mcpdesk.server.calls.dialect import Dialect
+from mcpdesk.server.calls.outcomes import ToolOutcome, unfit_error
 from mcpdesk.server.offer.tool import Tool
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
@@ -24,16 +25,23 @@ PACE_S = 0.05
 """Seconds between two reports about a job to a listening client. Changes in this time are sent together."""
 
 
-class GatewayDialect:
-    """Translator for one peer. The peer may also send standard messages."""
+class GatewayDialect(Dialect):
+    """Translator between a client of the gateway dialect and standard MCP."""
 
-    revision = gateway_dialect.REVISION
-    """Revision that is used without a handshake. The dialect does not require one."""
+    name = "gateway"
+    revision = dialect_shapes.REVISION
 
-    def __init__(self, push: Callable[[bytes], None] | None) -> None:
-        """`push` sends messages about jobs, which belong to no request. None if the peer expects none."""
-        self._push = push
+    def __init__(self, push: Callable[[bytes], None] | None, transport: str) -> None:
+        """Create the dialect of one peer. Only peers that use WebSocket expect messages about jobs."""
+        self._push = push if transport == "websocket" else None
         self._reporting: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def description(
+        cls, name: str, description: str, version: str, tools: Iterable[JSONObject]
+    ) -> JSONObject:
+        """Return the response to GET and OPTIONS."""
+        return dialect_shapes.discovery(name, description, version, tools)
 
     def close(self) -> None:
         """Stop reporting jobs, because the peer has disconnected. The jobs continue."""
@@ -43,20 +51,20 @@ class GatewayDialect:
 
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
         """Return the response to a status request. None if it is another method."""
-        if method not in gateway_dialect.STATUS_METHODS:
+        if method not in dialect_shapes.STATUS_METHODS:
             return None
         return {"status": "ok", "name": name, "version": version}
 
     def standard(self, message: JSONObject) -> JSONObject:
         """Convert a request to a standard one. Raises: RemoteProtocolError (-32602)."""
-        return gateway_dialect.translated(message)
+        return dialect_shapes.translated(message)
 
     def wants_job(self, params: JSONObject) -> bool:
         """Return True if a call asks to continue as a job.
 
         Raises: RemoteProtocolError (-32602) for an unknown mode.
         """
-        return gateway_dialect.mode(params) == gateway_dialect.ASYNC
+        return dialect_shapes.mode(params) == dialect_shapes.ASYNC
 
     def opens(self, answer: bytes) -> bool:
         """Send the response to the handshake, and then `notifications/initialized`.
@@ -69,6 +77,10 @@ class GatewayDialect:
         self._push(INITIALIZED)
         return True
 
+    def accepted(self, job: str) -> JSONObject:
+        """Return the result of a call that continues as a job."""
+        return dialect_shapes.accepted(job)
+
     def result(
         self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, stored_job: Job | None = None
     ) -> JSONObject:
@@ -80,12 +92,12 @@ class GatewayDialect:
         if ended.failures:
             raise unfit_error(tool, ended)
         structured = ended.body.get("structuredContent")
-        more = {} if stored_job is None else gateway_dialect.stored_output(stored_job.id)
-        error = gateway_dialect.execution_error(tool.name, ended.body, structured)
+        more = {} if stored_job is None else dialect_shapes.stored_output(stored_job.id)
+        error = execution_error(tool.name, ended.body, structured)
         if error is not None:
             error.data = error.data | more
             raise error
-        return gateway_dialect.superset(shaped, structured) | more
+        return dialect_shapes.superset(shaped, structured) | more
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report the progress of a job after the response to its call, if the peer expects this."""
@@ -106,15 +118,9 @@ class GatewayDialect:
         with JobReader(job) as reader:
             while True:
                 for news in reader.news():
-                    outlet.send(codec.notification(gateway_dialect.PROGRESS, tag | news))
+                    outlet.send(codec.notification(dialect_shapes.PROGRESS, tag | news))
                 await outlet.drain()
                 if reader.is_complete:
                     return
                 await reader.changed()
                 await asyncio.sleep(PACE_S)
-
-
-def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
-    """Return the error (-32602) that lists all schema violations of the arguments."""
-    where = [{"path": outcomes.argument_path(each.path), "message": each.message} for each in ended.failures]
-    return invalid_params(ended.body["content"][0]["text"], {"tool": tool.name, "failures": where})

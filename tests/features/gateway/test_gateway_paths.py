@@ -9,6 +9,7 @@ import aiohttp
 import orjson
 import pytest
 
+from mcpdesk.features import VARIABLE
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.transports.base import Rules
@@ -263,3 +264,20 @@ async def test_the_key_may_come_in_the_query_of_a_socket() -> None:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await opened(gate, path)
             assert refused.value.status == 401
+
+
+async def test_a_listener_without_the_feature_has_no_paths_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "gateway")
+    async with gateway() as gate:
+        for path in ("/v1/mcp", "/v1/ws/mcp", "/v1/mcp?server=sample"):
+            answer = await gate.client.get(gate.url + path)
+            assert answer.status == 404
+        assert (
+            "served: /mcp/sample, /health" in (await (await gate.client.get(f"{gate.url}/x")).json())["error"]
+        )
+        front = await (await gate.client.get(gate.url)).text()
+        assert "\nAlso: /health, " in front
+    monkeypatch.delenv(VARIABLE)
+    async with gateway() as gate:
+        front = await (await gate.client.get(gate.url)).text()
+        assert "\nAlso: /v1/mcp for gateway clients; /health, " in front

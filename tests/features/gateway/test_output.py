@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import started_services
 from tests.seeds.test_runtime import address, rpc
 from tests.support.curl import JSON, fetch
+from tests.support.features import having
 from tests.support.folders import write
 
 COUNT: dict[str, Any] = {
@@ -25,7 +26,11 @@ NUMBERS = "".join(f"{number}\n" for number in range(1, 100_001))
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("tool", "arguments"), [("say-numbers", {"most": 100_000}), ("Bash", {"command": "seq 1 100000"})]
+    ("tool", "arguments"),
+    [
+        *having("program_tools", ("say-numbers", {"most": 100_000})),
+        ("Bash", {"command": "seq 1 100000"}),
+    ],
 )
 async def test_output_is_bounded_everywhere_and_the_whole_can_be_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, object]

@@ -19,9 +19,12 @@ import pytest
 
 from tests.cli.conftest import Service
 from tests.support.curl import CURL, Fetched
+from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.plainly import plainly
+
+pytestmark = needs_feature("program_tools")
 
 KEY = "devkey"
 PRINTED = "http://127.0.0.1:8000"
@@ -211,7 +214,7 @@ def unkeyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zyra]:
 @pytest.fixture(scope="module")
 def dataviz(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zyra]:
     """The sample that shows it, with a key."""
-    folder = Path(__file__).parents[2] / "sample_servers" / "dataviz"
+    folder = Path(__file__).parents[3] / "sample_servers" / "dataviz"
     yield from served(folder, tmp_path_factory.mktemp("sample"), ZYRA_API_KEY=KEY)
 
 

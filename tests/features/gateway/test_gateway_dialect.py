@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import HandlerError, Refusal
-from mcpdesk.hosting.endpoint import GatewayEndpoint
+from mcpdesk.features.gateway.gateway_dialect import GatewayDialect
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol.task_shapes import TaskStatus
@@ -28,7 +28,7 @@ class Caller:
 
     def __init__(self, principal: Principal = OPEN) -> None:
         self.peer = Peer()
-        self.endpoint = GatewayEndpoint(self.peer.endpoint)
+        self.endpoint = self.peer.endpoint.in_dialect(GatewayDialect)
         self.store = self.peer.services.jobs
         self.channel = self.endpoint.channel("websocket", "tester", self.peer._take, {}, principal)
 
