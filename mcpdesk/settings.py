@@ -261,8 +261,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Time that running calls and jobs have to finish after SIGTERM, in seconds.",
             folder=FolderMay.SET),
     Setting("lame_duck_s", SettingKind.INTEGER, 5, ("MCPDESK_LAME_DUCK_S",),
-            "Time after SIGTERM in which a replica still accepts connections, in seconds. Meanwhile /ready "
-            "answers 503.", most=600, folder=FolderMay.SET),
+            "Time after SIGTERM during which a replica still accepts connections, in seconds. /ready answers "
+            "503 then.", most=600, folder=FolderMay.SET),
     Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
             "Maximum number of HTTP connections. Above it, an idle connection is closed for the new one. If "
             "none is idle, the new one gets 503.", least=1, folder=FolderMay.SET),
@@ -361,7 +361,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("disabled_features", SettingKind.LIST, (), ("MCPDESK_DISABLED_FEATURES",),
             "Optional features to switch off.", pattern="|".join(FEATURES), allowed=", ".join(FEATURES)),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
-            "URL of the Valkey or Redis engine in which replicas share sessions, jobs and state: redis://, "
+            "URL of the Valkey or Redis engine that stores the shared state of replicas: redis://, "
             "rediss://, unix://, redis+sentinel:// or redis+cluster://.",
             pattern=r"(rediss?(\+sentinel|\+cluster)?|unix)://\S+", allowed="the URL of an engine"),
     Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),

@@ -313,7 +313,7 @@ Examples:
   mcpdesk attach redis://10.0.0.5:6379   every replica that uses this Valkey or Redis
   mcpdesk attach --shared   the same, with the URL and password from MCPDESK_SHARED
 
-If MCPDESK_STATE_DIR is set, only cores with the same state folder are found.
+If MCPDESK_STATE_DIR is set, only processes with the same state folder are found.
 """
 
 

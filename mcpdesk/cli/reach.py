@@ -88,7 +88,7 @@ def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[...,
         click.option("--scope", default="", metavar="SCOPES", hidden=is_hidden,
                      help="Scopes to request, separated by spaces. Default: those that the server names."),
         click.option("--callback-port", type=port, default=0, metavar="PORT", hidden=is_hidden,
-                     help="Local port to which the browser returns after the login. Default: random."),
+                     help="Local port for the browser's return after the login. Default: random."),
         click.option("--assume-pkce", is_flag=True, hidden=is_hidden,
                      help="Use PKCE even if the server's metadata does not list it."),
     )  # fmt: skip
@@ -152,7 +152,7 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--mode",
         default="",
         metavar="NAME",
-        help="Use only the tools of this mode of the server. Default: all tools.",
+        help="Use only the tools of this mode. `modes` in mcp.json defines modes. Default: all tools.",
     )
     @click.option("--token-env", metavar="VAR", help="Environment variable with the bearer token to send.")
     @click.option(

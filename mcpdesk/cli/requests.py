@@ -103,7 +103,7 @@ TIMEOUT = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time limit for an answer of the server.",
+    help="Time limit for the connection and the answer.",
 )
 
 

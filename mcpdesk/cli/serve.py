@@ -115,8 +115,8 @@ def serve_command(
     reach: Reach,
     **values: Any,
 ) -> int:
-    """Serve the TARGETs over HTTP until you stop the command. Clients that start `mcpdesk stdio FOLDER`
-    also reach the folders that it serves."""
+    """Serve the TARGETs over HTTP until you stop the command. If a client starts `mcpdesk stdio FOLDER` for
+    one of the folders, it uses this server, too."""
     if not targets and mock is None:
         raise click.UsageError("Missing argument 'TARGET...'.")
     targets_found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))

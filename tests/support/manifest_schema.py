@@ -73,7 +73,7 @@ WORDS = {
         "environment": "Environment variables that the program receives, besides the usual ones.",
         "requires_env": "Environment variables that must be set. Otherwise the tool is not offered.",
         "timeout_ms": "Time limit of a call, in milliseconds.",
-        "progress": "Format in which the program prints its progress.",
+        "progress": "Format of the progress that the program prints.",
         "annotations": "Hints for clients, such as readOnlyHint.",
         "requires_jwt": "If true, calls of the tool need a token.",
         "scopes": "Scopes that the token must have.",

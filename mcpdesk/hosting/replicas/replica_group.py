@@ -240,7 +240,7 @@ class ReplicaGroup:
             Figure(
                 "engine_clock_skew_seconds",
                 "gauge",
-                "Seconds by which the engine's clock is ahead of this machine's.",
+                "Engine's clock minus this machine's clock, in seconds.",
                 [Sample(self.engine.clock_skew_s)],
             ),
             Figure("replicas", "gauge", "Live replicas, including this one.", [Sample(living)]),
