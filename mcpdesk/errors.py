@@ -143,6 +143,10 @@ class CallTimeout(CallError, TimeoutError):
     """The answer did not arrive in time. A cancellation was sent if the revision has one."""
 
 
+class ConnectTimeout(CallTimeout):
+    """The server did not answer the first message in time."""
+
+
 class FileGone(DeskError):
     """A file was changed, replaced or removed after a job created it."""
 

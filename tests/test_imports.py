@@ -55,15 +55,20 @@ ALLOWED: dict[str, set[str]] = {
         "link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths", "feature", "features",
     },
     "testing": {
-        "client", "upstream", "protocol", "recorder", "server", "hosting", "bridge", "settings", "features",
+        "connect", "client", "upstream", "protocol", "recorder", "server", "hosting", "settings", "features",
     },
-    "bridge": {"client", "protocol", "auth", "server", "hosting", "recorder.record"},
+    "connect": {
+        "client", "upstream", "protocol", "auth", "server", "hosting", "recorder.record", "settings",
+    },
+    "bridge": {"connect", "client", "protocol", "auth", "server", "hosting", "upstream.target_transport"},
     "cli": {
+        "connect",
         "protocol", "client", "upstream", "bridge", "recorder", "inbox", "auth", "server", "transports",
         "hosting", "link", "tui", "settings", "paths", "testing", "feature", "features",
     },
     "features": {
-        "feature", "feature_table", "protocol", "client", "upstream", "bridge", "recorder", "jobs", "inbox",
+        "feature", "feature_table", "protocol", "connect", "client", "upstream", "bridge", "recorder", "jobs",
+        "inbox",
         "storage", "auth", "server", "tools", "transports", "hosting", "link", "tui", "settings", "paths",
         "testing", "cli",
     },
@@ -83,6 +88,7 @@ FOREIGN: dict[str, set[str]] = {
     "upstream": {"textual", "rich", "click"},
     "hosting": {"textual", "rich", "click"},
     "link": {"textual", "rich", "click"},
+    "connect": {"textual", "rich", "click"},
     "bridge": {"textual", "rich", "click"},
     "testing": {"textual", "rich", "click"},
     "tui": {"aiohttp", "click"},
@@ -96,6 +102,7 @@ LAZY: dict[str, set[str]] = {
     "link": {"aiohttp"},
     "client": {"aiohttp", "jsonschema_rs"},
     "upstream": {"aiohttp", "jsonschema_rs"},
+    "connect": {"aiohttp", "jsonschema_rs"},
     "bridge": {"aiohttp", "jsonschema_rs"},
     "server": {"jsonschema_rs"},
 }

@@ -10,25 +10,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.credentials import credential_headers
 from mcpdesk.client.http_transports import MAX_BYTES, StreamableHttp, checked_url
-from mcpdesk.client.in_memory import InMemory
-from mcpdesk.client.negotiation import Agreement
+from mcpdesk.client.targets import FolderTarget
 from mcpdesk.client.timing import CallDeadline
 from mcpdesk.client.transport import excerpt
-from mcpdesk.errors import CallTimeout, InvalidAnswer, RpcError
-from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.protocol.revisions import LATEST, Revision
+from mcpdesk.connect import connect
+from mcpdesk.errors import CallTimeout, InvalidAnswer
 from mcpdesk.server.offer.server import Server
+from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.recorder.record import ConnectionInfo
     from mcpdesk.server.schemas.validation import Validator
 
 Target: TypeAlias = str | os.PathLike[str] | Server
@@ -84,11 +78,13 @@ class Client:
         self.target = target
         self.mode = mode
         self.timeout_s = timeout_s
-        self._token = token
+        self._reach = Reach(mode, token)
         self._headers = credential_headers(token, api_key, api_key_header, headers)
         self._max_bytes = max_bytes
         self._on_elicit = on_elicit
         self._connection: ServerConnection | None = None
+        self._opened = AsyncExitStack()
+        """Block of the current connection."""
         self._connecting = asyncio.Lock()
         self._outputs: dict[str, Validator | None] = {}
         """Compiled output schemas of tools, by name. None for an unusable schema."""
@@ -103,9 +99,8 @@ class Client:
 
     async def close(self) -> None:
         """Close the session, if any, and the connections. A later request opens new ones."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        opened, self._opened, self._connection = self._opened, AsyncExitStack(), None
+        await opened.aclose()
 
     async def connect(self, timeout_s: float | None = None) -> Mapping[str, Any]:
         """Connect to the server and return its description.
@@ -194,7 +189,7 @@ class Client:
             async with deadline.enforced(what):
                 async with self._connecting:
                     if self._connection is None:
-                        self._connection = await self._opened()
+                        self._connection = await self._connect()
                     connection = self._connection
                 await connection.open()
                 yield connection, deadline
@@ -202,15 +197,17 @@ class Client:
             error.target = self._connection.target if self._connection is not None else ""
             raise
 
-    async def _opened(self) -> ServerConnection:
+    async def _connect(self) -> ServerConnection:
         questions: Questions = {} if self._on_elicit is None else {"elicitation/create": self._elicit}
-        target_text = self.target if isinstance(self.target, Server) else os.fspath(self.target)
-        if isinstance(target_text, str) and "://" in target_text:
-            transport = StreamableHttp(target_text, self._headers, self.mode, self._max_bytes)
-            return ServerConnection(transport, IDENTITY, questions=lambda: questions)
-        if isinstance(target_text, Server):
-            return await connect_to_server(target_text, self._token, questions)
-        return await connect_to_folder(Path(target_text), self.mode, self._token, questions)
+        target: Server | FolderTarget | StreamableHttp
+        if isinstance(self.target, Server):
+            target = self.target
+        elif "://" in (text := os.fspath(self.target)):
+            target = StreamableHttp(text, self._headers, self.mode, self._max_bytes)
+        else:
+            target = FolderTarget(Path(text))
+        opening = connect(target, IDENTITY, reach=self._reach, answers=lambda: questions)
+        return await self._opened.enter_async_context(opening)
 
     async def _elicit(self, params: dict[str, Any], subject: str) -> dict[str, Any]:
         assert self._on_elicit is not None
@@ -229,102 +226,3 @@ def _compiled(schema: dict[str, Any]) -> Validator | None:
 
 IDENTITY = {"name": "mcpdesk-bridge", "version": __version__}
 """Name and version of this client that servers see."""
-
-
-async def connect_to_folder(
-    folder: Path, mode: str, token: str | None = None, questions: Questions | None = None
-) -> ServerConnection:
-    """Host a server folder for one caller, until the connection is closed.
-
-    Raises: ManifestError or DeskUserError if it cannot be hosted or has no such mode; RpcError for an invalid
-    token.
-    """
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
-
-    settings = effective_settings({}, os.environ, folder).settings
-    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=False))
-    async with AsyncExitStack() as unless_hosted:
-        unless_hosted.push_async_callback(host.stop)
-        host.load()
-        await host.wake()
-        endpoint = host.endpoint("", mode)
-        assert endpoint is not None
-        connection = connect_to_endpoint(endpoint, await caller(endpoint.server, token), questions, host.stop)
-        unless_hosted.pop_all()
-    return connection
-
-
-async def connect_to_server(
-    server: Server,
-    token: str | None = None,
-    questions: Questions | None = None,
-    revision: Revision | None = None,
-) -> ServerConnection:
-    """Connect to a server made in code. Raises: RpcError for an invalid token."""
-    from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.server.calls.services import Services
-
-    def log(*_: object, **__: object) -> None:
-        """Discard the log line."""
-
-    principal = await caller(server, token)
-    endpoint = HostedEndpoint(server, Services(log), Unrecorded())
-    return connect_to_endpoint(endpoint, principal, questions, revision=revision)
-
-
-def connect_to_endpoint(
-    endpoint: HostedEndpoint,
-    principal: Principal,
-    questions: Questions | None,
-    on_close: Callable[[], Awaitable[None]] | None = None,
-    revision: Revision | None = None,
-) -> ServerConnection:
-    """Connect in memory: in `revision`, or in the newest one without negotiation."""
-    transport = InMemory(
-        lambda write: endpoint.channel("memory", "bridge", write, {}, principal),
-        endpoint.name,
-        on_close=on_close,
-    )
-    server = endpoint.server
-    known = Agreement(LATEST, {"name": endpoint.name, "version": server.version}, server.instructions)
-    agreement = known if revision is None else None
-    return ServerConnection(
-        transport, IDENTITY, questions=lambda: questions or {}, revision=revision, agreement=agreement
-    )
-
-
-async def caller(server: Server, token: str | None) -> Principal:
-    """Return the principal of a token. As over HTTP, a token is verified only if the server uses tokens.
-
-    Raises: RpcError (-32001) with the message that a server sends.
-    """
-    from mcpdesk.auth.keys import KeysMissing
-    from mcpdesk.auth.principal import INVALID, Rejected
-
-    if token is None or not server.access.is_asked:
-        return OPEN
-    try:
-        return await server.access.verify(token)
-    except Rejected:
-        raise RpcError(ErrorCode.UNAUTHORIZED, INVALID, None, server.name) from None
-    except KeysMissing:
-        raise RpcError(ErrorCode.INTERNAL_ERROR, "Tokens cannot be checked now", None, server.name) from None
-
-
-class Unrecorded:
-    """A recorder that discards everything."""
-
-    def connect(self, info: ConnectionInfo) -> None:
-        """Discard the connection."""
-
-    def frame(self, *_: Any, **__: Any) -> int:
-        """Discard the frame."""
-        return 0
-
-    def remark(self, *_: Any, **__: Any) -> None:
-        """Discard the remark."""
-
-    def together(self, *_: Any, **__: Any) -> int:
-        """Discard the frames."""
-        return 0

@@ -6,14 +6,14 @@ hosted in this process while the command runs. Questions of tools are asked in t
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -28,14 +28,16 @@ from mcpdesk.cli.reach import (
     needless_token,
     running_core,
     server_folder,
-    transport_to,
     with_hint,
 )
-from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.flows import CallObserver
+from mcpdesk.client.hints import hint
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
+from mcpdesk.connect import blocking, connect
+from mcpdesk.connect.connecting import open_within
 from mcpdesk.errors import (
     CallError,
+    ConnectTimeout,
     DeskUserError,
     ProtocolError,
     RemoteProtocolError,
@@ -46,36 +48,31 @@ from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.skill_entries import MAIN
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.clean_terminal import is_terminal
-from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.upstream.target_transport import ProgramEvents, Reach
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from mcpdesk.client.connection import Questions
+    from mcpdesk.client.connection import AnswerQuestion, ServerConnection
     from mcpdesk.client.negotiation import Agreement
-    from mcpdesk.client.transport import ClientTransport
+    from mcpdesk.client.unix_pipe import UnixPipe
+    from mcpdesk.connect import Blocking
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_client import HostedDesk
     from mcpdesk.link.values import CatalogueItem
     from mcpdesk.protocol.reading.remark import Remark
-    from mcpdesk.protocol.revisions import Revision
     from mcpdesk.settings import Settings
     from mcpdesk.upstream.offers import Offer
 
 T = TypeVar("T")
 POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
-CLOSE_S = 5.0
 LINE_BYTES = 65_536
 """Maximum bytes of a typed answer."""
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
-SLOW = (
-    "Check that it is an MCP server and does not wait for input. "
-    "MCPDESK_CONNECT_TIMEOUT_S allows more time, which a first `npx` or `uvx` may need."
-)
 BRIEF = "--timeout allows more time, up to MCPDESK_CONNECT_TIMEOUT_S."
 TALKS = "It prints other text on stdout: a server must log to stderr, and use stdout for messages only."
 PRINTED = ("print", "stdout")
@@ -135,17 +132,17 @@ class CommandClient:
     def __init__(
         self,
         connection: ServerConnection,
-        loop: asyncio.AbstractEventLoop,
+        made: Blocking[Any],
         questions: TerminalQuestions | None = None,
         unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`questions` asks the person at the terminal. None if there is no terminal."""
+        """`made` has the connection's loop. `questions` is None if there is no terminal."""
         self.unavailable = unavailable
         """Returns the items of the server that are not offered."""
         self._remarks = RemarkLines()
         connection.remark_listeners.append(self._remarks.add)
         self._connection = connection
-        self._loop = loop
+        self._made = made
         self.output_fd = 1
         """Descriptor for printing results while the client is open. Hosted code cannot access it."""
         self._questions = questions
@@ -248,7 +245,7 @@ class CommandClient:
             lambda: print_message("watching again; notifications may have been missed"),
         )
         queue = self._notifications
-        future = asyncio.run_coroutine_threadsafe(following, self._loop)
+        future = self._made.start(following)
         try:
             while not (future.done() and queue.empty()):
                 if self._questions is not None:
@@ -268,7 +265,7 @@ class CommandClient:
         timeout_s: float,
         progress: _ProgressLines | None = None,
     ) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self._made.start(work)
         try:
             return self._wait(future, timeout_s, progress)
         except TimeoutError:
@@ -326,13 +323,10 @@ def _remote(
     target: UrlTarget | CommandTarget, reach: Reach, watches: bool, connect_s: float | None, lists: bool
 ) -> Iterator[CommandClient]:
     """Client of a remote server or a program. Raises: DeskUserError for an invalid URL."""
-    from mcpdesk.protocol.revisions import BY_NAME
     from mcpdesk.settings import resolve
 
-    settings, lines = resolve({}, os.environ).settings, ProgramLines()
-    transport = transport_to(target, reach, settings, lines)
-    revision = BY_NAME[reach.revision] if reach.revision else None
-    with _connected(transport, settings, revision, lines, watches, connect_s, lists) as made:
+    settings = resolve({}, os.environ).settings
+    with _connected(target, reach, settings, watches, connect_s, lists) as made:
         yield made
 
 
@@ -348,11 +342,9 @@ def _through_core(
 ) -> Iterator[CommandClient]:
     """Client of the process that hosts a folder. Raises: DeskUserError if it does not answer."""
     from mcpdesk.client.unix_pipe import UnixPipe
-    from mcpdesk.protocol.revisions import BY_NAME
 
-    transport, revision = UnixPipe(desk, str(folder)), BY_NAME[settings.desk_revision]
-    arguments = (transport, settings, revision, ProgramLines(), watches, connect_s, lists)
-    with _connected(*arguments, folder=folder) as made:
+    pipe, reach = UnixPipe(desk, str(folder)), Reach(revision=settings.desk_revision)
+    with _connected(pipe, reach, settings, watches, connect_s, lists, folder=folder) as made:
         made.unavailable = lambda: _unavailable(folder, mode)
         yield made
 
@@ -373,50 +365,47 @@ def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
 
 @contextmanager
 def _connected(
-    transport: ClientTransport,
+    target: UrlTarget | CommandTarget | UnixPipe,
+    reach: Reach,
     settings: Settings,
-    revision: Revision | None,
-    lines: ProgramLines,
     watches: bool,
     connect_s: float | None,
     lists: bool,
     folder: Path | None = None,
 ) -> Iterator[CommandClient]:
-    """Client over a transport. `folder` is reported to the server as its only root, if given."""
+    """Client of a target. `folder` is reported to the server as its only root, if given."""
     from mcpdesk.client.person_answers import PersonAnswers
     from mcpdesk.client.roots import folder_roots
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.version import __version__
 
-    inbox = Inbox()
-    answers = PersonAnswers(
-        clean(transport.target),
-        inbox,
-        lambda: settings.question_timeout_ms / 1000,
-        lambda: folder_roots([] if folder is None else [folder]),
-    )
-    asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
-    questions: Questions = asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {}
-    if folder is not None:
-        questions = {**answers.offered(), **questions}  # without a person, only roots are offered
-    identity = {"name": "mcpdesk", "version": __version__}
-    connection = ServerConnection(
-        transport,
-        identity,
-        questions=lambda: questions,
-        revision=revision,
+    inbox, lines = Inbox(), ProgramLines()
+    questions: dict[str, AnswerQuestion] = {}
+    opening = connect(
+        target,
+        {"name": "mcpdesk", "version": __version__},
+        reach=reach,
+        answers=lambda: questions,
+        on_log=ProgramEvents(lines.log, lines.stray, lines.ended),
         log_level="debug" if watches else None,
     )
-    with _loop_in_thread() as loop:
-        try:
-            made = CommandClient(connection, loop, _terminal(inbox, loop.call_soon_threadsafe, 0))
-            if watches:
-                made.collect_notifications()
-            _open(connection, loop, connect_s, settings.connect_timeout_s, lines)
-            yield made
-        finally:
-            with suppress(TimeoutError):  # the result of the command matters, or its error
-                asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
+    with blocking(opening) as made:
+        answers = PersonAnswers(
+            clean(made.server.target),
+            inbox,
+            lambda: settings.question_timeout_ms / 1000,
+            lambda: folder_roots([] if folder is None else [folder]),
+        )
+        asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
+        if folder is not None:
+            questions.update(answers.offered())  # without a person, these are only roots
+        questions.update(asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {})
+        terminal = _terminal(inbox, made.loop.call_soon_threadsafe, 0)
+        client = CommandClient(made.server, made, terminal)
+        if watches:
+            client.collect_notifications()
+        _open(made, connect_s, settings.connect_timeout_s, lines)
+        yield client
 
 
 async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
@@ -425,48 +414,21 @@ async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
 
 
 def _open(
-    connection: ServerConnection,
-    loop: asyncio.AbstractEventLoop,
-    given_s: float | None,
-    setting_s: float,
-    lines: ProgramLines,
+    made: Blocking[ServerConnection], given_s: float | None, setting_s: float, lines: ProgramLines
 ) -> None:
     """Connect. Raises: DeskUserError if the server cannot be reached, or does not answer in time."""
     limit_s = setting_s if given_s is None else min(given_s, setting_s)
-    opening = asyncio.run_coroutine_threadsafe(connection.open(), loop)
     is_connected = False
     try:
-        opening.result(limit_s)
+        made.run(open_within(made.server, limit_s))
         is_connected = True
+    except ConnectTimeout as error:
+        advice = TALKS if lines.count else hint(error) if limit_s == setting_s else BRIEF
+        raise DeskUserError(f"{error}.", advice, CANNOT_CONNECT) from None
     except CallError as error:
         raise with_hint(error, is_first=True) from None
-    except TimeoutError:
-        message = f"{connection.target}: no answer to initialize within {limit_s:g} s."
-        slow = SLOW if limit_s == setting_s else BRIEF
-        raise DeskUserError(message, TALKS if lines.count else slow, CANNOT_CONNECT) from None
     finally:
-        opening.cancel()
         lines.settle(is_connected)
-
-
-@contextmanager
-def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
-    """Event loop on a separate thread while the block runs."""
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-
-    async def serve() -> None:
-        ended = asyncio.Event()
-        started.set_result((asyncio.get_running_loop(), ended))
-        await ended.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="mcpdesk-client", daemon=True)
-    thread.start()
-    loop, ended = started.result()
-    try:
-        yield loop
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join(CLOSE_S)
 
 
 @contextmanager
@@ -475,51 +437,41 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
 
     Raises: DeskError if the folder cannot be hosted, or rejects the token.
     """
-    from msgspec.structs import replace
-
     from mcpdesk.cli.core_process import capture_output
     from mcpdesk.client.roots import folder_roots
-    from mcpdesk.hosting.core_thread import CoreThread
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import HostPlan
-    from mcpdesk.link.desk_client import HostedDesk
+    from mcpdesk.connect.in_process import lone_host
+    from mcpdesk.hosting.core_thread import loop_factory, run
+    from mcpdesk.link.desk_client import hosted_desk
     from mcpdesk.link.local_catalogue import ServerCatalogue
     from mcpdesk.protocol.revisions import BY_NAME
 
-    plan = HostPlan((folder,), settings, http=False, meet=False, watch=watches, mode=reach.mode)
-    host = Host(replace(plan, is_brief=not watches))
-    with capture_output(host, "wire") as claimed:
-        # The core's thread also imports the folder, because some objects, such as a connection of sqlite3,
-        # can be used only on the thread that created them.
-        core = CoreThread(host)
-        core.start()
-        try:
-            core.started.result()
-            endpoint, revision = host.endpoints()[0], BY_NAME[settings.desk_revision]
-            desk = HostedDesk(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
-            if reach.token is not None:
-                _identify(desk, endpoint, reach.token)
-            elif settings.token and endpoint.access.verifier is not None:
-                _identify(desk, endpoint, settings.token)
-            loop: Future[asyncio.AbstractEventLoop] = Future()
-            host.call_soon(lambda: loop.set_result(asyncio.get_running_loop()))
-            catalogue = ServerCatalogue(endpoint.server)
-            made = CommandClient(
-                desk.server,
-                loop.result(),
-                _terminal(host.inbox, host.call_soon, claimed.stdin_fd),
-                lambda: [item for item in catalogue.catalogue().items if not item.definition],
-            )
-            made.output_fd = claimed.stdout_fd
-            if watches:
-                made.collect_notifications()
-            waiting = _waiting_callbacks(host)
-            yield made
-            if left := len(_waiting_callbacks(host) - waiting):
-                print_message(_left_waiting(host, folder, left))
-        finally:
-            core.stop()
-            print_stray_output(host)
+    host = lone_host(folder, watch=watches, mode=reach.mode, is_brief=not watches)
+    opening = hosted_desk(host, lambda: folder_roots([folder]), BY_NAME[settings.desk_revision])
+    # The thread of the loop also imports the folder, because some objects, such as a connection of sqlite3,
+    # can be used only on the thread that created them.
+    on_loop = partial(run, factory=loop_factory(host))
+    with capture_output(host, "wire") as claimed, ExitStack() as at_end:
+        at_end.callback(print_stray_output, host)
+        made = at_end.enter_context(blocking(opening, run=on_loop))
+        desk, endpoint = made.server, made.server.endpoint
+        if reach.token is not None:
+            _identify(desk, endpoint, reach.token)
+        elif settings.token and endpoint.access.verifier is not None:
+            _identify(desk, endpoint, settings.token)
+        catalogue = ServerCatalogue(endpoint.server)
+        client = CommandClient(
+            desk.server,
+            made,
+            _terminal(host.inbox, host.call_soon, claimed.stdin_fd),
+            lambda: [item for item in catalogue.catalogue().items if not item.definition],
+        )
+        client.output_fd = claimed.stdout_fd
+        if watches:
+            client.collect_notifications()
+        waiting = _waiting_callbacks(host)
+        yield client
+        if left := len(_waiting_callbacks(host) - waiting):
+            print_message(_left_waiting(host, folder, left))
 
 
 def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:

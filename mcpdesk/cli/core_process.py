@@ -95,11 +95,9 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
 
     `http` simulates an HTTP listener. Output of its code is written to the host's journal.
     """
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
+    from mcpdesk.connect.in_process import lone_host
 
-    settings = effective_settings({}, os.environ, folder).settings
-    host = Host(HostPlan((folder,), settings, http=http, meet=False, watch=False))
+    host = lone_host(folder, http=http)
     with capture_output(host, "wire"):
         host.load()
         yield host

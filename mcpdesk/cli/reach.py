@@ -15,7 +15,6 @@ import click
 from mcpdesk.cli.printing import CANNOT_CONNECT, exit_code, print_message
 from mcpdesk.client.hints import NO_PROTOCOL, NO_TOKEN, error_hint, hint, scope_words
 from mcpdesk.client.oauth.login_options import LoginOptions, Secret
-from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import (
     AuthorizationError,
@@ -30,7 +29,7 @@ from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import BY_NAME, ERAS
 from mcpdesk.transports.clean_terminal import is_terminal
-from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from socket import socket
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     from mcpdesk.client.child_process import ProgramEnded
     from mcpdesk.client.config_files import ConfigFile
     from mcpdesk.client.configs.servers import InputVariable
-    from mcpdesk.client.transport import ClientTransport
     from mcpdesk.client.trust import Agree, UntrustedFile
     from mcpdesk.protocol.jsonrpc import Id
     from mcpdesk.protocol.reading.remark import Remark
-    from mcpdesk.settings import Settings
 
 MOST_HELD_LINES = 200
 MOST_STRAY_LINES = 20
@@ -326,14 +323,6 @@ class ProgramLines:
         for line in held or ():
             if not is_connected:
                 print_message(line)
-
-
-def transport_to(
-    target: UrlTarget | CommandTarget, reach: Reach, settings: Settings, lines: ProgramLines
-) -> ClientTransport:
-    """Return the transport to a server. A program's log goes to stderr. Raises: DeskUserError."""
-    client_place = ClientPlace(settings.state_dir, settings.api_key_header)
-    return target_transport(target, reach, client_place, ProgramEvents(lines.log, lines.stray, lines.ended))
 
 
 def running_core(folder: Path, reach: Reach) -> socket | None:

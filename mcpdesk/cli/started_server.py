@@ -14,7 +14,7 @@ from mcpdesk.cli.core_process import capture_output
 from mcpdesk.cli.reach import agreement, ask_input, server_folder, with_hint
 from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
 from mcpdesk.errors import CallError, DeskUserError
-from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
+from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -45,14 +45,13 @@ def started_server(transport_name: str, target: str, reach: Reach) -> Iterator[t
 
     Raises: DeskError if a folder cannot be hosted.
     """
-    from mcpdesk.settings import resolve
-    from mcpdesk.testing.connected_server import ProgramLog, connected, hosted, isolated_host, stdio_target
+    from mcpdesk.testing.connected_server import connected, isolated_host, stdio_target
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
         if transport_name in ("memory", "http"):
             host = isolated_host(server_folder(target), Path(state), http=transport_name == "http")
             with capture_output(host, "wire") as claimed:
-                yield hosted(host, reach), claimed.stdout_fd
+                yield connected(host, reach), claimed.stdout_fd
             return
         if transport_name == "stdio":
             server_target: RemoteTarget | FolderTarget = stdio_target(
@@ -62,11 +61,7 @@ def started_server(transport_name: str, target: str, reach: Reach) -> Iterator[t
         else:
             server_target = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
         assert not isinstance(server_target, FolderTarget)
-        settings, logged = resolve({}, os.environ).settings, ProgramLog()
-        events = ProgramEvents(logged.log, logged.stray)
-        client_place = ClientPlace(settings.state_dir, settings.api_key_header)
-        transport = target_transport(server_target, reach, client_place, events)
-        yield connected(transport, logged, reach.revision), 1
+        yield connected(server_target, reach), 1
 
 
 def connect_and_run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -> None:

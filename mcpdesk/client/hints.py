@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mcpdesk.client.answers.connection_faults import NO_HTTP, SPEAKS_TLS, WRONG_ENCODING
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.transport import REDIRECTS, REFUSED, excerpt
-from mcpdesk.errors import CallError, HttpError, InvalidAnswer, Unreachable
+from mcpdesk.errors import CallError, ConnectTimeout, HttpError, InvalidAnswer, Unreachable
 from mcpdesk.protocol.client_questions import wants_older_revision
 
 URL_REQUIRED = -32042
@@ -21,6 +21,10 @@ CLOSED = "The server closed the connection: see its log."
 WRONG_PATH = "Check the path. Most servers use /mcp, older ones /sse."
 REDIRECT = (
     "Use the URL that it redirects to, if you trust it. If that is a login page, the server needs a token."
+)
+SLOW = (
+    "Check that it is an MCP server and does not wait for input. "
+    "MCPDESK_CONNECT_TIMEOUT_S allows more time, which a first `npx` or `uvx` may need."
 )
 FAILED = "The server failed: see its log."
 PAGE = "This is a web page. Most servers use /mcp, older ones /sse."
@@ -145,6 +149,8 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return ENDED
         case Unreachable():
             return NOT_STARTED
+        case ConnectTimeout():
+            return SLOW
         case HttpError(status=0) if "certificate" in error.message or "SSL" in error.message:
             return CERTIFICATE
         case HttpError(status=0) if WRONG_ENCODING in error.message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from mcpdesk.client.answers.pending_replies import PendingReplies
@@ -26,18 +26,16 @@ class InMemory(ClientTransport):
         target: str,
         *,
         before_send: Callable[[], None] = lambda: None,
-        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`connect` opens the channel. Its argument is the function that receives the server's frames.
 
-        `before_send` runs before every frame, `on_close` after the connection has ended.
+        `before_send` runs before every frame.
         """
         self.target = target
         self._replies = PendingReplies()
         self._receive: Receive = lambda incoming: None
         self._channel = connect(self._received)
         self._before_send = before_send
-        self._on_close = on_close
 
     async def open(self, receive: Receive) -> None:
         """Store `receive`. The channel is already open."""
@@ -66,8 +64,6 @@ class InMemory(ClientTransport):
         """Close the connection."""
         self._channel.close("the caller has left")
         self._replies.fail(CallError("closed while the call was running"))
-        if self._on_close is not None:
-            await self._on_close()
 
     def _received(self, frames: Sequence[bytes]) -> None:
         for frame in frames:

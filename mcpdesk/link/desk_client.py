@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from mcpdesk.client.connection import ServerConnection
@@ -20,6 +20,7 @@ from mcpdesk.errors import CallError, HttpError, ProtocolError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.held_token import HeldToken
+from mcpdesk.hosting.host import Host
 from mcpdesk.link.values import CallOutcome, Progress
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -205,6 +206,16 @@ class HostedDesk(DeskClient):
         """True for tools that require a task. Others are called without one, to show progress and logs."""
         tool = self.endpoint.server.tools.get(name)
         return tool is not None and tool.task == "required"
+
+
+@asynccontextmanager
+async def hosted_desk(host: Host, roots: Roots, revision: Revision) -> AsyncIterator[HostedDesk]:
+    """Run a host of one folder while the block runs, with a connection to it. Raises: DeskError."""
+    try:
+        await host.start()
+        yield HostedDesk(host.endpoints()[0], host.call_soon, roots, revision)
+    finally:
+        await host.stop()
 
 
 def _token_advice(error: CallError) -> str:

@@ -10,25 +10,26 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.client.connection import ServerConnection
-from mcpdesk.client.targets import CommandTarget
+from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget
 from mcpdesk.client.transport import excerpt
+from mcpdesk.connect import connect
 from mcpdesk.errors import CallError
-from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.settings import BY_NAME as SETTINGS_BY_NAME
 from mcpdesk.testing.case_files import Case
 from mcpdesk.testing.case_run import CaseResult, ScriptedAnswers, run_case
-from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.upstream.target_transport import ProgramEvents, Reach
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
-    from mcpdesk.client.transport import ClientTransport
+    from mcpdesk.client.connection import ServerConnection
+    from mcpdesk.connect.connecting import Target
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
-    from mcpdesk.server.offer.server import Server
 
 IDENTITY = {"name": "mcpdesk-test", "version": __version__}
 NO_REACH = Reach()
+CONNECT_S = 60.0
+"""Time limit for starting a server and connecting to it, unless the setting `connect_timeout_s` is higher."""
 MOST_LOGGED = 200
 """Maximum number of log lines kept per case; the newest are kept."""
 _TROUBLE = ("warning", "error", "critical")
@@ -39,11 +40,14 @@ class ConnectedServer:
     """A connected server that runs cases one after another."""
 
     def __init__(
-        self, connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
+        self,
+        connection: ServerConnection,
+        answers: ScriptedAnswers,
+        logged: Callable[[], list[str]],
+        host: Host | None,
     ) -> None:
-        self.connection, self.answers = connection, answers
-        self.host: Host | None = None
-        """Host of the server's folder, if it is hosted in this process."""
+        """`host` has the server's folder, if it is hosted in this process."""
+        self.connection, self.answers, self.host = connection, answers, host
         self._logged = logged
 
     async def run(self, case: Case) -> CaseResult:
@@ -54,81 +58,38 @@ class ConnectedServer:
 
 
 @asynccontextmanager
-async def connected(
-    transport: ClientTransport, logged: Callable[[], list[str]], revision: str = ""
-) -> AsyncIterator[ConnectedServer]:
-    """Connect to any server. Raises: CallError if it cannot be reached."""
-    answers = ScriptedAnswers()
-    connection = ServerConnection(
-        transport, IDENTITY, questions=answers.handlers, revision=BY_NAME.get(revision)
+async def connected(target: Target, reach: Reach = NO_REACH) -> AsyncIterator[ConnectedServer]:
+    """Connect to any server, and list its tools, so that the first case does not include the time for that.
+
+    Raises: DeskError if it cannot be hosted, started or reached.
+    """
+    from mcpdesk.settings import resolve
+
+    answers, program = ScriptedAnswers(), ProgramLog()
+    host = None
+    if not isinstance(target, UrlTarget | CommandTarget | BrokenTarget):
+        from mcpdesk.hosting.host import Host
+
+        host = target if isinstance(target, Host) else None
+    opening = connect(
+        target,
+        IDENTITY,
+        reach=reach,
+        answers=answers.handlers,
+        on_log=ProgramEvents(program.log, program.stray),
+        limit_s=max(CONNECT_S, resolve({}, os.environ).settings.connect_timeout_s),
     )
-    try:
-        yield await _opened(connection, answers, logged)
-    finally:
-        await connection.close()
-
-
-async def _opened(
-    connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
-) -> ConnectedServer:
-    """Connect, and list the tools, so that the first case does not include the time for loading."""
-    await connection.open()
-    with suppress(CallError):
-        await connection.list_all("tools/list", "tools")
-    return ConnectedServer(connection, answers, logged)
+    async with opening as connection:
+        with suppress(CallError):
+            await connection.list_all("tools/list", "tools")
+        yield ConnectedServer(connection, answers, program if host is None else HostLog(host), host)
 
 
 def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
     """Return a host of a folder that shares no state with other runs. Raises: DeskError."""
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
+    from mcpdesk.connect.in_process import lone_host
 
-    flags = {"state_dir": str(state), "port": 0, "host": "127.0.0.1"}
-    settings = effective_settings(flags, os.environ, folder).settings
-    return Host(HostPlan((folder,), settings, http=http, meet=False, watch=False))
-
-
-@asynccontextmanager
-async def hosted(host: Host, reach: Reach = NO_REACH) -> AsyncIterator[ConnectedServer]:
-    """Connect to the folder of a host, over HTTP if the host listens, else in memory. Raises: DeskError."""
-    from mcpdesk.bridge.client import caller, connect_to_endpoint
-    from mcpdesk.client.credentials import credential_headers
-    from mcpdesk.client.http_transports import StreamableHttp
-
-    answers, logged, revision = ScriptedAnswers(), HostLog(host), BY_NAME.get(reach.revision)
-    try:
-        await host.start()
-        endpoint = host.endpoint("", reach.mode)
-        assert endpoint is not None
-        if host.plan.http:
-            key, header = host.rules.api_key, host.settings.api_key_header
-            headers = credential_headers(reach.token, key, header, dict(reach.headers))
-            transport = StreamableHttp(host.url(endpoint.name), headers, reach.mode)
-            connection = ServerConnection(transport, IDENTITY, questions=answers.handlers, revision=revision)
-        else:
-            principal = await caller(endpoint.server, reach.token)
-            connection = connect_to_endpoint(endpoint, principal, answers.handlers(), revision=revision)
-        try:
-            server = await _opened(connection, answers, logged)
-            server.host = host
-            yield server
-        finally:
-            await connection.close()
-    finally:
-        await host.stop()
-
-
-@asynccontextmanager
-async def hosted_object(server: Server, reach: Reach) -> AsyncIterator[ConnectedServer]:
-    """Connect to a server made in code, in memory. Raises: DeskError."""
-    from mcpdesk.bridge.client import connect_to_server
-
-    answers = ScriptedAnswers()
-    connection = await connect_to_server(server, reach.token, answers.handlers(), BY_NAME.get(reach.revision))
-    try:
-        yield await _opened(connection, answers, list)
-    finally:
-        await connection.close()
+    return lone_host(folder, {"state_dir": str(state), "port": 0, "host": "127.0.0.1"}, http=http)
 
 
 class HostLog:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
+from mcpdesk.connect import blocking
 from mcpdesk.testing.case_files import DEFAULT_TIMEOUT_S, Case, Expectation, checked_answers
 from mcpdesk.testing.case_run import CallAnswer, CaseResult, make_call
-from mcpdesk.testing.connected_server import ConnectedServer
+from mcpdesk.testing.connected_server import CONNECT_S
 from mcpdesk.testing.target_opening import ConnectOptions, opened
-
-T = TypeVar("T")
-CONNECT_S = 60.0
-"""Time limit for starting a server and connecting to it."""
 
 
 class ServerUnderTest:
@@ -37,17 +31,9 @@ class ServerUnderTest:
 
         Raises: DeskError if it cannot be hosted, started or reached; TypeError for an unknown option.
         """
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="desk-client", daemon=True)
-        self._thread.start()
-        self._opened: AbstractAsyncContextManager[ConnectedServer] | None = None
-        try:
-            opening = opened(target, options)
-            self._subject = self._run(opening.__aenter__(), CONNECT_S)
-            self._opened = opening
-        except BaseException:
-            self.close()
-            raise
+        self._opened = ExitStack()
+        self._server = self._opened.enter_context(blocking(opened(target, options), limit_s=CONNECT_S))
+        self._subject = self._server.server
 
     def __enter__(self) -> ServerUnderTest:
         return self
@@ -83,28 +69,20 @@ class ServerUnderTest:
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send any request and return its result. Raises: CallError."""
-        return self._run(self._subject.connection.result(method, params), DEFAULT_TIMEOUT_S)
+        return self._server.run(self._subject.connection.result(method, params), DEFAULT_TIMEOUT_S)
 
     @property
     def revision(self) -> str:
         """Name of the negotiated revision."""
-        return self._run(self._subject.connection.open(), CONNECT_S).revision.name
+        return self._server.run(self._subject.connection.open(), CONNECT_S).revision.name
 
     def run(self, case: Case) -> CaseResult:
         """Run a case of a case file."""
-        return self._run(self._subject.run(case), case.timeout_s + CONNECT_S)
+        return self._server.run(self._subject.run(case), case.timeout_s + CONNECT_S)
 
     def close(self) -> None:
         """Close the connection, and stop a server that was started for it."""
-        opened, self._opened = self._opened, None
-        try:
-            if opened is not None:
-                self._run(opened.__aexit__(None, None, None), CONNECT_S)
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(CONNECT_S)
-            if not self._thread.is_alive():
-                self._loop.close()
+        self._opened.close()
 
     def _ask(
         self,
@@ -117,14 +95,8 @@ class ServerUnderTest:
         script = checked_answers([dict(each) for each in answers], "answers")
         case = Case(target, kind, target, dict(arguments), script, Expectation(), timeout_s, "")
         subject = self._subject
-        answer = self._run(make_call(case, subject.connection, subject.answers), timeout_s + CONNECT_S)
+        work = make_call(case, subject.connection, subject.answers)
+        answer = self._server.run(work, timeout_s + CONNECT_S)
         unanswered = [*subject.answers.failures, *subject.answers.left()]
         assert not unanswered, "\n".join(unanswered)
         return answer
-
-    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout_s)
-        finally:
-            future.cancel()

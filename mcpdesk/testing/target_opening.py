@@ -15,15 +15,7 @@ from msgspec.structs import replace
 from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.revisions import BY_NAME, ERAS
-from mcpdesk.testing.connected_server import (
-    ConnectedServer,
-    ProgramLog,
-    connected,
-    hosted,
-    hosted_object,
-    isolated_host,
-    stdio_target,
-)
+from mcpdesk.testing.connected_server import ConnectedServer, connected, isolated_host, stdio_target
 
 if TYPE_CHECKING:
     from mcpdesk.client.config_files import ConfigFile
@@ -76,7 +68,7 @@ async def opened(target: Any, options: ConnectOptions) -> AsyncIterator[Connecte
         async with _folder(folder, options, reach) as server:
             yield server
         return
-    async with _connected(_remote_target(target_text, options), reach) as server:
+    async with connected(_remote_target(target_text, options), reach) as server:
         yield server
 
 
@@ -112,11 +104,11 @@ async def _folder(folder: Path, options: ConnectOptions, reach: Reach) -> AsyncI
             _refuse(options, ("headers", "token"), "A folder that gets variables")
             command = stdio_target(folder, Path(state), reach.mode)
             command = replace(command, environment={**environment, **command.environment})
-            async with _connected(command, reach._replace(mode="")) as server:
+            async with connected(command, reach._replace(mode="")) as server:
                 yield server
             return
         host = isolated_host(folder, Path(state), http=bool(reach.headers))
-        async with hosted(host, reach) as server:
+        async with connected(host, reach) as server:
             yield server
 
 
@@ -128,12 +120,12 @@ async def _object(target: Any, options: ConnectOptions, reach: Reach) -> AsyncIt
     others = ("mode", "environment", "folder", "packages", "account")
     if isinstance(target, Server):
         _refuse(options, (*others, "headers", "api_key"), "A Server")
-        async with hosted_object(target, reach) as server:
+        async with connected(target, reach) as server:
             yield server
         return
     _refuse(options, others, "A server object")
     with object_url(target) as url:
-        async with _connected(UrlTarget(url, kind="http"), reach) as server:
+        async with connected(UrlTarget(url, kind="http"), reach) as server:
             yield server
 
 
@@ -157,19 +149,6 @@ def _refuse(options: ConnectOptions, names: Sequence[str], what: str) -> None:
     """Raises: DeskUserError for options that a kind of target does not support."""
     if given := [name for name in names if options.get(name)]:
         raise DeskUserError(f"{what} takes no {given[0]}.", "")
-
-
-@asynccontextmanager
-async def _connected(target: RemoteTarget, reach: Reach) -> AsyncIterator[ConnectedServer]:
-    from mcpdesk.settings import resolve
-    from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, target_transport
-
-    settings, logged = resolve({}, os.environ).settings, ProgramLog()
-    events = ProgramEvents(logged.log, logged.stray)
-    client_place = ClientPlace(settings.state_dir, settings.api_key_header)
-    transport = target_transport(target, reach, client_place, events)
-    async with connected(transport, logged, reach.revision) as server:
-        yield server
 
 
 def _agree(config: ConfigFile) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.bridge.client import IDENTITY, Client
-from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.bridge.client import Client
 from mcpdesk.protocol.revisions import LATEST_HANDSHAKE
+from mcpdesk.upstream.target_transport import Reach
 from tests.support.desk import running_desk
 from tests.support.folders import write
 
@@ -74,10 +73,8 @@ FILES = {
 TOOLS = ["count.words", "greet", "picture", "refuse", "route", "steps", "wait"]
 
 
-def session(url: str, questions: Questions | None = None) -> ServerConnection:
-    """A connection in the newest revision with a handshake, to a server that has a newer one."""
-    transport = StreamableHttp(url, {})
-    return ServerConnection(transport, IDENTITY, questions=lambda: questions or {}, revision=LATEST_HANDSHAKE)
+HANDSHAKE = Reach(revision=LATEST_HANDSHAKE.name)
+"""The newest revision with a handshake, for a server that has a newer one."""
 
 
 @pytest.fixture
@@ -97,5 +94,5 @@ async def client(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[
         url = desk.view().servers[0].url
         async with Client(url) as made:
             if request.param == "session":
-                made._connection = session(url)
+                made._reach = HANDSHAKE
             yield made

@@ -11,11 +11,10 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.bridge.client import Client, connect_to_folder, connect_to_server
+from mcpdesk.bridge.client import Client
 from mcpdesk.errors import (
     CallError,
     CallTimeout,
-    DeskError,
     DeskUserError,
     HttpError,
     InvalidAnswer,
@@ -25,7 +24,7 @@ from tests.bridge.conftest import TOOLS
 from tests.support import tokens
 from tests.support.desk import running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S, in_time, until
+from tests.support.patience import WITHIN_S, in_time
 from tests.support.scripted import DISCOVERED, Seen, http, json, modern, result, scripted, stream
 from tests.support.served import make_server
 
@@ -372,70 +371,3 @@ async def test_whatever_a_server_answers_it_is_a_result_or_a_call_error() -> Non
                         assert "\x1b" not in str(error)
                     answered += 1
     assert answered == 750
-
-
-ENDLESS = """
-    import asyncio
-    from pathlib import Path
-
-    async def endless() -> str:
-        Path(__file__).with_name("began.txt").touch()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            Path(__file__).with_name("ended.txt").touch()
-        return ""
-    """
-
-
-async def test_cancelled_request_ends_the_call_in_the_server(folder: Path) -> None:
-    write(folder, {"tools/endless.py": ENDLESS})
-    connection = await connect_to_folder(folder, "")
-    work = asyncio.create_task(connection.request("tools/call", {"name": "endless"}))
-    await until((folder / "tools" / "began.txt").exists)
-    work.cancel()
-    await asyncio.wait([work])
-    await until((folder / "tools" / "ended.txt").exists)
-    assert work.cancelled()
-    await connection.close()
-
-
-LIFESPAN = """
-    from pathlib import Path
-
-    async def lifespan(server):
-        yield "open"
-        Path(__file__).with_name("closed.txt").touch()
-    """
-
-
-async def test_folder_is_hosted_until_its_connection_is_closed(folder: Path) -> None:
-    write(folder, {"context.py": LIFESPAN})
-    connection = await connect_to_folder(folder, "")
-    await connection.result("tools/call", {"name": "greet", "arguments": {"name": "x"}})
-    assert not (folder / "closed.txt").exists()
-    await connection.close()
-    assert (folder / "closed.txt").exists()
-
-
-async def test_folder_without_the_mode_is_not_left_open(folder: Path) -> None:
-    before = asyncio.all_tasks()
-    with pytest.raises(DeskError, match="wild"):
-        await connect_to_folder(folder, "wild")
-    assert asyncio.all_tasks() == before
-
-
-async def test_folder_that_is_broken_in_part_serves_the_rest(folder: Path) -> None:
-    write(folder, {"tools/broken.py": "this is no Python"})
-    connection = await connect_to_folder(folder, "")
-    answer = await connection.result("tools/call", {"name": "greet", "arguments": {"name": "x"}})
-    assert answer["content"][0]["text"] == "Hello, x!"
-    await connection.close()
-
-
-async def test_server_made_in_code_needs_no_folder_and_is_not_recorded() -> None:
-    connection = await connect_to_server(make_server())
-    assert (await connection.open()).server == {"name": "sample", "version": "1.0"}
-    with pytest.raises(RpcError):
-        await connection.result("no/such")
-    await connection.close()

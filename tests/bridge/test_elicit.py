@@ -13,9 +13,9 @@ import pytest
 from mcpdesk.bridge.client import Client
 from mcpdesk.bridge.result_text import format_result
 from mcpdesk.client.answer_checks import question_fault
-from mcpdesk.client.connection import MOST_QUESTIONS, Questions
+from mcpdesk.client.connection import MOST_QUESTIONS
 from mcpdesk.errors import CallTimeout, InvalidAnswer, RpcError
-from tests.bridge.conftest import session
+from tests.bridge.conftest import HANDSHAKE
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S, within
@@ -60,8 +60,7 @@ async def opened(way: str, folder: Path, **more: Any) -> AsyncIterator[Client]:
         return
     async with running_desk(folder, http=True) as desk, Client(desk.view().servers[0].url, **more) as client:
         if way == "session":
-            questions: Questions = {"elicitation/create": client._elicit} if client._on_elicit else {}
-            client._connection = session(desk.view().servers[0].url, questions)
+            client._reach = HANDSHAKE
         yield client
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import runpy
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpdesk.cli import command_client
 from mcpdesk.cli.command_client import client, progress_line
 from mcpdesk.cli.printing import PROTOCOL_ERROR
-from mcpdesk.cli.reach import ProgramLines, with_hint
-from mcpdesk.client.unix_pipe import ENDED, UnixPipe
+from mcpdesk.cli.reach import with_hint
 from mcpdesk.errors import DeskUserError, HttpError, RemoteProtocolError, RpcError
 from mcpdesk.paths import sample_servers
-from mcpdesk.settings import resolve
 from mcpdesk.upstream.target_transport import Reach
 from tests.support.folders import write
 from tests.support.scripted import DISCOVERED
@@ -56,26 +51,6 @@ def test_all_pages_are_fetched_and_unknown_lists_are_empty(folder: Path) -> None
     with client(str(folder), Reach()) as peer:
         assert len(peer.request_all("tools/list", "tools", 10)) == 5
         assert peer.request_all("nothing/list", "nothings", 10) == []
-
-
-class SlowPipe(UnixPipe):
-    """A connection whose close does not return."""
-
-    async def close(self) -> None:
-        await super().close()
-        await asyncio.Event().wait()
-
-
-def test_a_close_that_takes_too_long_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_client, "CLOSE_S", 0.05)
-    ours, theirs = socket.socketpair(socket.AF_UNIX)
-    theirs.close()
-    settings = resolve({}, {}).settings
-    made = command_client._connected(
-        SlowPipe(ours, "tea"), settings, None, ProgramLines(), False, None, False
-    )
-    with pytest.raises(DeskUserError, match=ENDED), made:
-        pytest.fail("it is connected")
 
 
 def test_progress_is_told_in_words() -> None:

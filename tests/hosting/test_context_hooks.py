@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.hosting.host import Host
 from mcpdesk.testing.case_files import Case, Expectation
 from mcpdesk.testing.case_run import CallAnswer, make_call
-from mcpdesk.testing.connected_server import hosted, isolated_host
+from mcpdesk.testing.connected_server import connected, isolated_host
 from tests.support.folders import write
 
 CONTEXT = """
@@ -72,7 +72,7 @@ Call = Callable[..., "asyncio.Future[CallAnswer]"]
 async def running(folder: Path, tmp_path: Path) -> AsyncIterator[tuple[Host, Call]]:
     """A host, and a function that calls a tool of the folder, or reads a resource of it."""
     host = isolated_host(folder, tmp_path / "state")
-    async with hosted(host) as subject:
+    async with connected(host) as subject:
 
         def call(target: str, kind: str = "tool", **arguments: str) -> asyncio.Future[CallAnswer]:
             case = Case(target, kind, target, arguments, (), Expectation(), 20.0, "")

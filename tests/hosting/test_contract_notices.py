@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcpdesk.hosting.host import Host
-from mcpdesk.testing.connected_server import hosted, isolated_host
+from mcpdesk.testing.connected_server import connected, isolated_host
 from tests.support.folders import write
 
 TOOL = """
@@ -26,7 +26,7 @@ async def test_a_save_is_judged_by_the_offer_before(tmp_path: Path) -> None:
     files = {"mcp.json": '{"name": "shop"}', "tools/price.py": TOOL.format(more="", told="The price.")}
     folder = write(tmp_path / "shop", files)
     host = isolated_host(folder, tmp_path / "state")
-    async with hosted(host):
+    async with connected(host):
         broken = await save(folder, host, ", shop: str")
         assert broken.startswith(
             'shop breaks clients: price: "shop" is new and required (tools/price.py:1) · reloaded in '

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.bridge import Client, client_tools, format_result
-from tests.bridge.conftest import session
+from tests.bridge.conftest import HANDSHAKE
 
 pytestmark = pytest.mark.slow
 SERVER = Path(__file__).parents[1] / "support" / "official_server.py"
@@ -59,7 +59,7 @@ async def client(request: pytest.FixtureRequest, streamable: str, older: str) ->
     """A client that speaks a revision of each kind with it."""
     async with Client(older if request.param == "2024-11-05" else streamable) as made:
         if request.param == "2025-11-25":
-            made._connection = session(streamable)
+            made._reach = HANDSHAKE
         assert (await made.connect())["revision"] == request.param
         yield made
 

@@ -11,7 +11,7 @@ from mcpdesk.features.contract.lock_file import lock_text
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import definitions
 from mcpdesk.protocol.catalogue.contract import LOCK_NAME
-from mcpdesk.testing.connected_server import hosted, isolated_host
+from mcpdesk.testing.connected_server import connected, isolated_host
 from tests.support.folders import write
 
 TOOL = """
@@ -43,7 +43,7 @@ async def test_a_save_is_judged_by_the_lock(tmp_path: Path, monkeypatch: pytest.
     files = {"mcp.json": '{"name": "shop"}', "tools/price.py": TOOL.format(more="", told="The price.")}
     folder = write(tmp_path / "shop", files)
     host = isolated_host(folder, tmp_path / "state")
-    async with hosted(host):
+    async with connected(host):
         lock(folder, host)
         for told in ("The price.", "Another price."):
             said = await save(folder, host, ", shop: str", told)
@@ -64,7 +64,7 @@ async def test_a_save_breaks_a_lock_only_when_a_skill_is_published_no_more(tmp_p
     folder = write(tmp_path / "office", files)
     skill = folder / "skills" / "refunds" / "SKILL.md"
     host = isolated_host(folder, tmp_path / "state")
-    async with hosted(host):
+    async with connected(host):
         lock(folder, host)
         skill.write_text(SKILL.replace("Pay it back", "Pay nothing"))
         await host.folders["shop"].reload()

@@ -1,0 +1,84 @@
+"""Use of a connection by code without an event loop: its requests run on the loop of another thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+END_S = 10.0
+"""Maximum seconds that the end of a block waits for the thread. Hosted code can block it for ever."""
+
+
+class Blocking(Generic[T]):
+    """A server, and the event loop on which it must be used."""
+
+    def __init__(self, server: T, loop: asyncio.AbstractEventLoop) -> None:
+        self.server = server
+        self.loop = loop
+
+    def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        """Begin `work` on the server's loop. Cancelling the future cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def run(self, work: Coroutine[Any, Any, R], timeout_s: float | None = None) -> R:
+        """Return the result of `work`. Raises: TimeoutError after `timeout_s`; and what `work` raises."""
+        future = self.start(work)
+        try:
+            return future.result(timeout_s)
+        finally:
+            future.cancel()
+
+
+@contextmanager
+def blocking(
+    opening: AbstractAsyncContextManager[T],
+    *,
+    run: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
+    limit_s: float | None = None,
+) -> Iterator[Blocking[T]]:
+    """Open a connection until the block ends, such as `blocking(connect(target, identity))`.
+
+    `run` runs a coroutine on a new event loop. An exception in the block does not reach the connection, which
+    is closed as usual. Raises: what `opening` raises; TimeoutError if it takes more than `limit_s`.
+    """
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
+    opened: Future[T] = Future()
+    closed: Future[None] = Future()
+    ended = asyncio.Event()
+
+    async def serve() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        begun.set_result((asyncio.get_running_loop(), task))
+        try:
+            async with opening as server:
+                opened.set_result(server)
+                await ended.wait()
+        except BaseException as error:  # raised by the thread that waits
+            (closed if opened.done() else opened).set_exception(error)
+        else:
+            closed.set_result(None)
+
+    thread = threading.Thread(target=lambda: run(serve()), name="mcpdesk-client", daemon=True)
+    thread.start()
+    loop, task = begun.result()
+    try:
+        server = opened.result(limit_s)
+    except BaseException:  # also an interrupt by the person
+        if not opened.done():
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join(END_S)
+        raise
+    try:
+        yield Blocking(server, loop)
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(END_S)
+    if closed.done():
+        closed.result()
