@@ -114,8 +114,8 @@ def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Move
     gc.disable()  # imported objects are never garbage; the core enables collection when it serves
     from pathlib import Path
 
-    from mcpdesk.cli import lone_core
     from mcpdesk.errors import DeskError
+    from mcpdesk.runtime import lone_core
 
     try:
         return lone_core.run(Path(folder).resolve(), mode, client_state)

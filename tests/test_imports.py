@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "setting": set(),
     "settings": {"paths", "feature_table"},
     "__main__": {
-        "transports.clean_terminal", "transports.pump", "transports.relay", "cli.main", "cli.lone_core",
+        "transports.clean_terminal", "transports.pump", "transports.relay", "cli.main", "runtime.lone_core",
         "cli.printing", "features",
     },
     "__init__": {"server"},
@@ -61,14 +61,17 @@ ALLOWED: dict[str, set[str]] = {
         "client", "upstream", "protocol", "auth", "server", "hosting", "recorder.record", "settings",
     },
     "bridge": {"connect", "client", "protocol", "auth", "server", "hosting", "upstream.target_transport"},
+    "runtime": {
+        "connect", "protocol", "hosting", "server", "link", "transports", "feature", "features",
+    },
     "cli": {
-        "connect",
+        "connect", "runtime",
         "protocol", "client", "upstream", "bridge", "recorder", "inbox", "auth", "server", "transports",
         "hosting", "link", "tui", "settings", "paths", "testing", "feature", "features",
     },
     "features": {
         "feature", "feature_table", "protocol", "connect", "client", "upstream", "bridge", "recorder", "jobs",
-        "inbox",
+        "runtime", "inbox",
         "storage", "auth", "server", "tools", "transports", "hosting", "link", "tui", "settings", "paths",
         "testing", "cli",
     },
@@ -88,6 +91,7 @@ FOREIGN: dict[str, set[str]] = {
     "upstream": {"textual", "rich", "click"},
     "hosting": {"textual", "rich", "click"},
     "link": {"textual", "rich", "click"},
+    "runtime": {"click"},
     "connect": {"textual", "rich", "click"},
     "bridge": {"textual", "rich", "click"},
     "testing": {"textual", "rich", "click"},
@@ -98,6 +102,7 @@ FOREIGN: dict[str, set[str]] = {
 LAZY: dict[str, set[str]] = {
     "": {"jwt", "PIL", "bs4", "prometheus_client", "redis", "platformdirs", "uvloop"},
     "cli": {"textual", "aiohttp", "rich"},
+    "runtime": {"textual", "aiohttp", "rich"},
     "hosting": {"aiohttp", "jsonschema_rs", "watchfiles"},
     "link": {"aiohttp"},
     "client": {"aiohttp", "jsonschema_rs"},

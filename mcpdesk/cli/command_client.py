@@ -354,8 +354,8 @@ def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
 
     The folder's code is imported, but none of its tools are called.
     """
-    from mcpdesk.cli.core_process import loaded
     from mcpdesk.link.local_catalogue import ServerCatalogue
+    from mcpdesk.runtime.core_process import loaded
 
     with loaded(folder) as host:
         endpoint = host.endpoint("", mode)
@@ -437,13 +437,13 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
 
     Raises: DeskError if the folder cannot be hosted, or rejects the token.
     """
-    from mcpdesk.cli.core_process import capture_output
     from mcpdesk.client.roots import folder_roots
     from mcpdesk.connect.in_process import lone_host
     from mcpdesk.hosting.core_thread import loop_factory, run
     from mcpdesk.link.desk_client import hosted_desk
     from mcpdesk.link.local_catalogue import ServerCatalogue
     from mcpdesk.protocol.revisions import BY_NAME
+    from mcpdesk.runtime.core_process import capture_output
 
     host = lone_host(folder, watch=watches, mode=reach.mode, is_brief=not watches)
     opening = hosted_desk(host, lambda: folder_roots([folder]), BY_NAME[settings.desk_revision])

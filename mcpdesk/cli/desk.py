@@ -17,9 +17,7 @@ from msgspec.structs import replace
 
 from mcpdesk.byte_size import size_text
 from mcpdesk.cli import completion
-from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.command_help import BriefCommand
-from mcpdesk.cli.core_process import StopRequests, capture_output, offer_link, require_unix
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
@@ -29,6 +27,8 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import AttachedLink, LiveCapture
 from mcpdesk.features import NO_FEATURE, offering
 from mcpdesk.paths import captures_folder, state_folder
+from mcpdesk.runtime.attach_point import AttachPoint
+from mcpdesk.runtime.core_process import StopRequests, capture_output, offer_link, require_unix
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:

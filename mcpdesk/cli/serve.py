@@ -17,9 +17,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.command_help import BriefCommand
-from mcpdesk.cli.core_process import (
+from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
+from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
+from mcpdesk.cli.reach import agreement, reach_options, server_folder
+from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import ServedCore
+from mcpdesk.features import NO_FEATURE, offering
+from mcpdesk.runtime.attach_point import AttachPoint
+from mcpdesk.runtime.core_process import (
     SIGNALS,
     JournalPrinter,
     StopRequests,
@@ -27,12 +33,6 @@ from mcpdesk.cli.core_process import (
     offer_link,
     require_unix,
 )
-from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
-from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
-from mcpdesk.cli.reach import agreement, reach_options, server_folder
-from mcpdesk.errors import DeskUserError
-from mcpdesk.feature import ServedCore
-from mcpdesk.features import NO_FEATURE, offering
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
@@ -155,7 +155,7 @@ def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server
         return serve_mock(mock, server, sys.stdin.buffer, sys.stdout.buffer)
     if not folder:
         raise click.UsageError("Missing argument 'FOLDER'.")
-    from mcpdesk.cli import lone_core
+    from mcpdesk.runtime import lone_core
     from mcpdesk.transports import pump
 
     folder_path = server_folder(folder)

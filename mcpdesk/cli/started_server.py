@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from mcpdesk.cli.core_process import capture_output
 from mcpdesk.cli.reach import agreement, ask_input, server_folder, with_hint
 from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
 from mcpdesk.errors import CallError, DeskUserError
+from mcpdesk.runtime.core_process import capture_output
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from mcpdesk.errors import (
 from mcpdesk.features import offering
 from mcpdesk.hosting.folder.folder_rights import refusals, strictest
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
-from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
+from mcpdesk.hosting.folder.manifest import FILE, LOCK_NAME, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import BuiltIn, Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.reload import OfferChanges, apply, listed
@@ -197,7 +197,7 @@ class HostedFolder:
                 self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
         summary = changes.summary()
         if summary:
-            from mcpdesk.protocol.catalogue.contract import LOCK_NAME, contract_changes, locked
+            from mcpdesk.protocol.catalogue.contract import contract_changes, locked
 
             if self._state.own_loops is not None:
                 self._state.own_loops.rejoin()

@@ -9,10 +9,10 @@ import time
 
 from msgspec.structs import replace
 
-from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.recorder.record import ConnectionInfo, Direction
+from mcpdesk.runtime.attach_point import AttachPoint
 
 ASKED = (
     b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"add","arguments":{"text":"'

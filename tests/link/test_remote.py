@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link import core_copy
@@ -36,6 +35,7 @@ from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HeldMark, RecordedRemark
+from mcpdesk.runtime.attach_point import AttachPoint
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.version import __version__

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from mcpdesk.cli.core_process import offer_link
+from mcpdesk.runtime.core_process import offer_link
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.http_client import http_client

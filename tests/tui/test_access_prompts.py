@@ -15,9 +15,9 @@ import pytest
 from textual import events
 from textual.widgets import Input, Static
 
-from mcpdesk.cli.core_process import offer_link
 from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, TokenView
 from mcpdesk.paths import sample_servers
+from mcpdesk.runtime.core_process import offer_link
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.access_prompts import (
     NO_GRANTS,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpdesk.cli.core_process import loaded
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
 from mcpdesk.features import offering
+from mcpdesk.runtime.core_process import loaded
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.folder.findings import Finding

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import loaded
 from mcpdesk.cli.printing import print_json, print_message, print_text
 from mcpdesk.cli.reach import reach_options, secret, server_folder
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError, UnknownMode
+from mcpdesk.runtime.core_process import loaded
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mcpdesk.auth.http_origin import is_loopback
-from mcpdesk.cli.core_process import require_unix
 from mcpdesk.cli.serve import operator_key
 from mcpdesk.features.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan, listening_socket
 from mcpdesk.hosting.host_plan import rules_of
+from mcpdesk.runtime.core_process import require_unix
 from mcpdesk.settings import DEFAULT_WEB_ADDRESS
 from mcpdesk.transports.clean_terminal import is_terminal
 

@@ -27,7 +27,7 @@ class ContractFeature(Feature):
     def agreed_definitions(self, folder: Path) -> Definitions | None:
         """Return the definitions in the lock file, or None if it is missing or unusable."""
         from mcpdesk.features.contract.lock_file import read_lock
-        from mcpdesk.protocol.catalogue.contract import LOCK_NAME
+        from mcpdesk.hosting.folder.manifest import LOCK_NAME
 
         try:
             return read_lock((folder / LOCK_NAME).read_bytes()).definitions

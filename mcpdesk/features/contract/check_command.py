@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import IS_UNIX, loaded
 from mcpdesk.cli.printing import (
     OK,
     TOOL_ERROR,
@@ -26,8 +25,9 @@ from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.contract.lock import contract_of, differences, lock_file_path
 from mcpdesk.features.contract.reports import Remark, junit_of, sarif_of
-from mcpdesk.protocol.catalogue.contract import LOCK_NAME
+from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.protocol.catalogue.token_cost import Cost, definition_cost
+from mcpdesk.runtime.core_process import IS_UNIX, loaded
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:

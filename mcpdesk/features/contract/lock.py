@@ -13,7 +13,8 @@ from mcpdesk.client.targets import COMMAND
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.contract.lock_file import Lock, lock_text, read_lock
 from mcpdesk.features.contract.reports import Remark
-from mcpdesk.protocol.catalogue.contract import LOCK_NAME, Definitions, contract_changes, locked
+from mcpdesk.hosting.folder.manifest import LOCK_NAME
+from mcpdesk.protocol.catalogue.contract import Definitions, contract_changes, locked
 
 if TYPE_CHECKING:
     from mcpdesk.link.values import CatalogueItem

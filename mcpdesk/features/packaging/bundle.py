@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.packaging.runtime_wheel import EPOCH, FILE, NAME, runtime_wheel
+from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.hosting.folder.reload import IGNORED_ENDINGS, IGNORED_FOLDERS
-from mcpdesk.protocol.catalogue.contract import LOCK_NAME
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.recorder.masking import holds_token
 from mcpdesk.settings import ENV_FILES

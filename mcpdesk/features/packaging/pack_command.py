@@ -10,10 +10,10 @@ import click
 
 from mcpdesk.auth.principal import TOKEN_VARIABLE
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import loaded
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_message, print_text
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
+from mcpdesk.runtime.core_process import loaded
 
 PACK_EXAMPLES = """\b
 Examples:

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from mcpdesk import private_files
-from mcpdesk.cli.core_process import require_unix
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
 from mcpdesk.client.config_files import language_of, parsed, read_text, sha256_of
 from mcpdesk.client.configs.client_places import CLIENTS, config_places
@@ -22,6 +21,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.features.tap import json_edits, toml_edits, yaml_edits
 from mcpdesk.features.tap.json_edits import ConfigEdit
 from mcpdesk.paths import state_folder
+from mcpdesk.runtime.core_process import require_unix
 
 WRAP_EXAMPLES = """\b
 Examples:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Step = str | int
 """Key in an object, or index in a list."""
 FILE = "mcp.json"
+LOCK_NAME = "mcp.lock.json"
+"""File in a server folder with the agreed contract."""
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
 SCHEMA_URL = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/docs/mcp.schema.json"

@@ -11,8 +11,6 @@ from msgspec import Struct
 
 Definitions = Mapping[tuple[str, str], Mapping[str, Any]]
 """JSON object of each item, by kind and name such as `("tool", "echo")`."""
-LOCK_NAME = "mcp.lock.json"
-"""File in a server folder with the agreed contract."""
 _UNLOCKED = frozenset({"_meta", "icons", "resources"})
 """Members of a definition that are not part of the contract, such as the digests of a skill's files."""
 DEEPEST = 12

@@ -8,9 +8,9 @@ import pytest
 
 from mcpdesk.features import VARIABLE
 from mcpdesk.features.contract.lock_file import lock_text
+from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import definitions
-from mcpdesk.protocol.catalogue.contract import LOCK_NAME
 from mcpdesk.testing.connected_server import connected, isolated_host
 from tests.support.folders import write
 

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcpdesk.cli import core_process
-from mcpdesk.cli.core_process import MOST_LINES, JournalPrinter, StopRequests
 from mcpdesk.hosting import log_limits
 from mcpdesk.hosting.journal import Journal
+from mcpdesk.runtime import core_process
+from mcpdesk.runtime.core_process import MOST_LINES, JournalPrinter, StopRequests
 from tests.support.patience import WITHIN_S, within
 
 
@@ -108,7 +108,7 @@ def test_a_reader_that_has_gone_holds_up_nobody(monkeypatch: pytest.MonkeyPatch)
 ROOT = str(Path(__file__).parents[2])
 PRELUDE = """
 import os, signal, sys, threading, time
-from mcpdesk.cli.core_process import StopRequests
+from mcpdesk.runtime.core_process import StopRequests
 asked = threading.Event()
 def say(*words):
     # Past the buffers: a signal may come while they are written out.

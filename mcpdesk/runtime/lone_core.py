@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpdesk.cli.attach_point import AttachPoint
-from mcpdesk.cli.core_process import CLIENT_LEFT, JournalPrinter, StopRequests, capture_output
+from mcpdesk.runtime.attach_point import AttachPoint
+from mcpdesk.runtime.core_process import CLIENT_LEFT, JournalPrinter, StopRequests, capture_output
 from mcpdesk.transports import pump, rendezvous
 
 if TYPE_CHECKING:
