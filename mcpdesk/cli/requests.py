@@ -57,7 +57,7 @@ Examples:
   mcpdesk call sample_servers/hello greet --input '{"name": "Ada"}' --json
   mcpdesk call http://127.0.0.1:3333/mcp/hello greet name=Ada --key-env MCPDESK_API_KEY
 
-Exit codes: 0 ok, 1 tool error, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
+Exit codes: 0 ok, 1 tool error, 2 invalid command, 3 cannot connect, 4 protocol error, 5 timed out.
 """
 LIST_EXAMPLES = """\b
 Examples:

@@ -33,7 +33,7 @@ Examples:
 Use the output as `tools` in a request to the API. If a schema had to be changed for the API, the change is
 reported on stderr.
 
-Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
+Exit codes: 0 ok, 2 invalid command, 3 cannot connect, 4 protocol error, 5 timed out.
 """
 CONFIG_EXAMPLES = """\b
 Examples:
@@ -139,8 +139,8 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
 def config_command(folder: str, client: str, url: str | None, mode: str, variable: str | None) -> None:
     """Print the configuration that connects an AI client to the server folder FOLDER.
 
-    If every call of the server needs a token, use --token-env. You can omit it with --http if mcp.json names
-    an authorization server, because the client then gets a token there.
+    If every call of the server needs a token, add --token-env. With --http, this is not necessary if mcp.json
+    names an authorization server, because the client can log in there.
     """
     from mcpdesk.hosting.client_config import ServerAddress, client_config
     from mcpdesk.hosting.folder.manifest import read_manifest

@@ -81,7 +81,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
     "--over",
     default="memory",
     metavar="A,B",
-    help="For a folder: transports to test over: memory, stdio, http. Default: memory.",
+    help="For a folder: transports, separated by commas: memory, stdio, http. Default: memory.",
 )
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
 @click.option("--watch", is_flag=True, help="Run the cases again whenever a file changes.")

@@ -71,7 +71,7 @@ def with_lock_file(arguments: list[str]) -> list[str]:
 @click.option(
     "--strict",
     is_flag=True,
-    help="Treat warnings as errors. One warning is a parameter without a description.",
+    help="Treat warnings as errors, such as a parameter without a description.",
 )
 @click.option(
     "--lock", metavar="[FILE]", help=f"Compare with the lock file FILE. Default: {LOCK_NAME} in the folder."

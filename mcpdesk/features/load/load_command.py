@@ -30,7 +30,8 @@ Examples:
   mcpdesk load sample_servers/hello greet name=Ada --rate 200 --for 10 --over memory,stdio,http
   mcpdesk load https://example.com/mcp search query=tea --rate 5 --max-p99 800
 
-Exit codes: 0 all calls succeeded, 1 some failed or p99 is above --max-p99, 2 usage, 3 cannot connect.
+Exit codes: 0 all calls succeeded, 1 some failed or p99 is above --max-p99, 2 invalid command,
+3 cannot connect.
 """
 
 
@@ -39,7 +40,7 @@ Exit codes: 0 all calls succeeded, 1 some failed or p99 is above --max-p99, 2 us
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option("--rate", type=click.FloatRange(0, 100_000, min_open=True), default=50.0, show_default=True,
-              help="Calls per second.")  # fmt: skip
+              metavar="N", help="Calls per second.")  # fmt: skip
 @click.option("--for", "seconds", type=click.FloatRange(0, 86_400, min_open=True), default=5.0,
               show_default=True, metavar="SECONDS", help="Duration of the run.")  # fmt: skip
 @click.option(
@@ -52,7 +53,7 @@ Exit codes: 0 all calls succeeded, 1 some failed or p99 is above --max-p99, 2 us
     "--over",
     default="memory",
     metavar="A,B",
-    help="For a folder: transports to measure: memory, stdio, http. Default: memory.",
+    help="For a folder: transports, separated by commas: memory, stdio, http. Default: memory.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @reach_options

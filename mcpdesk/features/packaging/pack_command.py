@@ -23,7 +23,7 @@ Examples:
 
 Before you publish, fill in `publish` in mcp.json: the registry name, the author and the repository.
 
-Exit codes: 0 ok, 1 the folder has an error, 2 usage.
+Exit codes: 0 ok, 1 the folder has an error, 2 invalid command.
 """
 
 
@@ -45,10 +45,9 @@ Exit codes: 0 ok, 1 the folder has an error, 2 usage.
 def pack_command(folder: str, out: Path | None, url: str) -> int:
     """Make two files from the server folder FOLDER: an MCPB bundle, and server.json for the registry.
 
-    The bundle contains the folder and mcpdesk itself. It is started with uv, which installs the packages that
-    they need. These files of the folder are left out: test cases, locks, secrets, files of environment
-    variables, captures, hidden files and caches. The command lists them. It overwrites older versions of the
-    two files.
+    The bundle contains the folder and mcpdesk itself. uv starts the bundle, and installs the packages that it
+    needs. The command leaves some files out and lists them: test cases, lock files, secrets, files with
+    environment variables, captures, hidden files and caches. If the two files exist, they are overwritten.
     """
     from hashlib import sha256
 

@@ -166,8 +166,8 @@ def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
 @click.command(name="unwrap", epilog=UNWRAP_EXAMPLES, short_help="Undo `wrap`.")
 @click.argument("client")
 def unwrap_command(client: str) -> None:
-    """Remove the taps from the configuration file of CLIENT. The file is again as it was before
-    `mcpdesk wrap`. If it was edited since then, those changes are kept.
+    """Remove the taps from the configuration file of CLIENT, and restore its content byte for byte. If you
+    edited the file after `mcpdesk wrap`, your changes are kept.
     """
     path, text = _read(client, is_wrapped=True)
     changed = _unwrapped(path, text).changed
