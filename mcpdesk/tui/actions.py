@@ -52,7 +52,7 @@ _main_server = partial(Action, scope="main", group="Server")
 _app = partial(Action, scope="app", group="Desk")
 OWN_ACTIONS: tuple[Action, ...] = (
     _workbench("call", "ctrl+r", "call",
-        "Call the tool, read the resource or get the prompt. A destructive tool asks first."),
+        "Call the tool, read the resource or get the prompt. For a destructive tool, the desk asks first."),
     _workbench("again", "full_stop", "repeat",
         "Call again with the arguments of the last call.", footer=False, wide=True),
     _workbench("replay_recording", "R", "what the save changed",
@@ -97,7 +97,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
         "Choose whether clients may call the tool: allow, ask (you approve each call) or deny.",
         footer=False, wide=True),
     _catalogue("pick_mode", "m", "mode",
-        "Show only the tools of one mode. Clients see them with ?mode=NAME.", footer=False, wide=True),
+        "Show only the tools of one mode. Clients choose a mode with ?mode=NAME.", footer=False, wide=True),
     _catalogue("fold", "left,h", "fold group", footer=False),
     _catalogue("unfold", "right,l", "unfold group", footer=False),
 

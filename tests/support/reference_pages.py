@@ -35,7 +35,7 @@ For example, call the tool `greet` like this:
 3. Press `ctrl+r`.
 
 In the tables, `^p` means ctrl+p, `⇧↑` shift+up, `⌥x` alt+x, `⏎` enter and `⌫` backspace. If a row has several
-keys, each of them does the same.
+keys, you can press any of them.
 """
 COMMANDS_HEAD = """\
 # Commands
