@@ -63,6 +63,8 @@ class BuiltinTool(NamedTuple):
     """Module that defines the tool, as a function with the tool's name."""
     libraries: Mapping[str, str] = MappingProxyType({})
     """Packages that the tool needs, by module name. The extra `tools` installs them."""
+    settings: tuple[str, ...] = ()
+    """Names of the settings that only this tool uses. It finds their values in `ToolOptions.settings`."""
 
 
 class FolderSource(NamedTuple):

@@ -569,14 +569,11 @@ def _state_name(name: str, folder: Path) -> str:
 
 def _options(settings: Settings) -> ToolOptions:
     return ToolOptions(
-        search_engines=settings.search_engines,
-        search_urls=dict(each.split("=", 1) for each in settings.search_urls),
-        search_timeout_s=settings.search_timeout_ms / 1000,
-        read_private_urls=settings.read_private_urls,
         output_chars=settings.output_chars,
         outputs_keep_bytes=settings.outputs_keep_bytes,
         ask_order=settings.ask_order,
         model=settings.model,
+        settings={name: getattr(settings, name) for tool in BUILTINS.values() for name in tool.settings},
     )
 
 

@@ -52,7 +52,8 @@ def test_builtins_join_the_folders_tools_and_unknown_ones_are_reported(folder: P
 def test_settings_reach_the_server_and_a_server_made_in_code_has_the_same_defaults(folder: Path) -> None:
     hosted, _ = make(folder)
     assert hosted.server.limits == Limits() and hosted.server.hosted is not None
-    assert hosted.server.hosted.options == ToolOptions()
+    usual = {"search_engines": (), "search_urls": (), "search_timeout_ms": 8000, "read_private_urls": False}
+    assert hosted.server.hosted.options == ToolOptions(settings=usual)
     assert rules_of(resolve({}, {}).settings, "") == Rules()
     numbers = {"tool_timeout_ms": 1_000, "question_timeout_ms": 2_000, "job_timeout_ms": 3_000}
     numbers |= {"page_size": 4, "max_in_flight": 5, "max_bodies_bytes": 6_000, "max_subscriptions": 7}
@@ -78,14 +79,16 @@ def test_settings_reach_the_server_and_a_server_made_in_code_has_the_same_defaul
         output_dirs=(Path("/a"), Path.home() / "b"),
     )
     assert server.hosted.options == ToolOptions(
-        search_engines=("arxiv",),
-        search_urls={"arxiv": "http://x/y=z"},
-        search_timeout_s=11.0,
-        read_private_urls=True,
         output_chars=2_001,
         outputs_keep_bytes=1 << 20,
         ask_order="both",
         model="m",
+        settings={
+            "search_engines": ("arxiv",),
+            "search_urls": ("arxiv=http://x/y=z",),
+            "search_timeout_ms": 11_000,
+            "read_private_urls": True,
+        },
     )
 
 

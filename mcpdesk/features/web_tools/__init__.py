@@ -10,9 +10,14 @@ class WebTools(Feature):
 
     builtin_tools = {
         "ReadDocs": BuiltinTool(
-            "mcpdesk.features.web_tools.docs", {"bs4": "beautifulsoup4", "markdownify": "markdownify"}
+            "mcpdesk.features.web_tools.docs",
+            {"bs4": "beautifulsoup4", "markdownify": "markdownify"},
+            ("read_private_urls",),
         ),
-        "WebSearch": BuiltinTool("mcpdesk.features.web_tools.search"),
+        "WebSearch": BuiltinTool(
+            "mcpdesk.features.web_tools.search",
+            settings=("search_engines", "search_urls", "search_timeout_ms"),
+        ),
     }
 
 

@@ -89,7 +89,7 @@ async def read_docs(
     """
     from mcpdesk.features.web_tools.fetch import fetch
 
-    fetched = await fetch(url.strip(), private=ctx.hosted.options.read_private_urls)
+    fetched = await fetch(url.strip(), private=bool(ctx.hosted.options.settings.get("read_private_urls")))
     if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
         return await _page(fetched, format, wait_ms, ctx)
     if _is_text(fetched):
@@ -131,7 +131,7 @@ async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, 
     program = find_browser()
     if program is None:
         return fetched.text, "fetch", "no browser was found on this machine: scripts of the page did not run"
-    private = ctx.hosted.options.read_private_urls
+    private = bool(ctx.hosted.options.settings.get("read_private_urls"))
     try:
         async with ctx.hosted.browsers:
             drawn = await draw(

@@ -24,7 +24,6 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import ToolOptions
 from mcpdesk.tools import stripped_text
 from mcpdesk.version import __version__
 
@@ -90,18 +89,15 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
         query: The search query
     """
     wanted = stripped_text("query", query, QUERY_LIMIT)
-    options = ctx.hosted.options
-    asked = await asyncio.gather(
-        *(
-            _ask(name, wanted, options.search_urls.get(name, ""), options.search_timeout_s)
-            for name in _engines(options)
-        )
-    )
+    settings = ctx.hosted.options.settings
+    urls = dict(each.split("=", 1) for each in settings.get("search_urls", ()))
+    timeout_s = settings.get("search_timeout_ms", 8000) / 1000
+    names = _engines(settings.get("search_engines") or (*USUAL, *urls))
+    asked = await asyncio.gather(*(_ask(name, wanted, urls.get(name, ""), timeout_s) for name in names))
     return _result(wanted, [status for status, _ in asked], {s.engine: hits for s, hits in asked if hits})
 
 
-def _engines(options: ToolOptions) -> Iterable[str]:
-    names = options.search_engines or (*USUAL, *options.search_urls)
+def _engines(names: Sequence[str]) -> Iterable[str]:
     unknown = [name for name in names if name not in ENGINES]
     if unknown:
         raise HandlerError(f"search_engines: unknown engine {unknown[0]!r}; known: {', '.join(ENGINES)}")

@@ -57,14 +57,6 @@ SESSION = "session:"
 class ToolOptions(Struct, frozen=True):
     """Settings that built-in tools use."""
 
-    search_engines: tuple[str, ...] = ()
-    """Names of search engines in any order. Empty for the default ones."""
-    search_urls: Mapping[str, str] = field(default_factory=dict)
-    """URL of a mirror to use instead of an engine, by engine."""
-    search_timeout_s: float = 8.0
-    """Time limit per engine in seconds."""
-    read_private_urls: bool = False
-    """True if pages in private networks may be read."""
     output_chars: int = 30_000
     """Maximum length in characters of a program's output, or of a document, in one result."""
     outputs_keep_bytes: int = 1 << 30
@@ -73,6 +65,8 @@ class ToolOptions(Struct, frozen=True):
     """Order of the parties that AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
     model: str = ""
     """Model that sampling requests ask for, if the tool has no preference."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the settings that only one tool uses, by name."""
 
 
 class Plan(Struct, frozen=True):

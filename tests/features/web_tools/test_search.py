@@ -45,7 +45,9 @@ async def search(
 async def search_at(
     urls: dict[str, str], *names: str, query: str = "tides", timeout_s: float = 5.0
 ) -> ToolResult[Any]:
-    home = ServerState(Path("/nowhere"), Path("/nowhere"), (), ToolOptions(names, urls, timeout_s))
+    settings = {"search_engines": names, "search_urls": [f"{name}={url}" for name, url in urls.items()]}
+    options = ToolOptions(settings={**settings, "search_timeout_ms": timeout_s * 1000})
+    home = ServerState(Path("/nowhere"), Path("/nowhere"), (), options)
     return await use("WebSearch", ToolContext(home=home), query=query)
 
 
