@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host_part import HostPart, StartedCore
     from mcpdesk.hosting.journal import Journal
     from mcpdesk.inbox.question import Question
-    from mcpdesk.link.attach_messages import Welcome
     from mcpdesk.link.capture_link import CaptureLink
+    from mcpdesk.link.feature_part import FeaturePart
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
+    from mcpdesk.link.welcome import Welcome
     from mcpdesk.protocol.catalogue.contract import Definitions
     from mcpdesk.protocol.jsonrpc import Id
     from mcpdesk.recorder.archive import Archive
     from mcpdesk.recorder.exchange_text import Logged
     from mcpdesk.recorder.index.traffic_index import Index
+    from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
     from mcpdesk.settings import Settings
     from mcpdesk.transports.http.extra_routes import DialectPath, ExtraRoutes
     from mcpdesk.transports.http.mcp_routes import McpRoutes
@@ -125,6 +127,18 @@ class ServedCore(NamedTuple):
     """State folder, if it is not the default one."""
     environment: Mapping[str, str]
     """Environment of programs that the core starts."""
+
+
+class CoreOption(NamedTuple):
+    """Option of the commands that start a core for clients."""
+
+    name: str
+    """Name of its parameter, and of its value for `Feature.interceptor`."""
+    add: Callable[[click.decorators.FC], click.decorators.FC]
+    read: Callable[[Any], str]
+    """Returns the value from that of the command line. Raises: DeskUserError."""
+    example: str
+    """Command line for the help of `mcpdesk serve`, with its meaning."""
 
 
 class MenuLine(NamedTuple):
@@ -323,6 +337,18 @@ class Feature:
     def picture_view(self, encoded: str, note: str) -> Widget | None:
         """Widget for a picture in a result, from base64 and a description."""
         return None
+
+    def core_options(self) -> Sequence[CoreOption]:
+        """Options of the commands that start a core for clients."""
+        return ()
+
+    def interceptor(self, core: InterceptedCore) -> Interceptor | None:
+        """Interceptor for the messages of a core, which is not running yet."""
+        return None
+
+    def link_parts(self) -> Sequence[type[FeaturePart]]:
+        """Kinds of state that the feature adds to a link."""
+        return ()
 
     def screen_actions(self) -> Sequence[ScreenAction]:
         """Keys of the screen with their actions."""

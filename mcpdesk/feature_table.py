@@ -8,7 +8,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
     "dashboard": frozenset({"http_routes"}),
     "gateway": frozenset({"dialect_paths"}),
-    "holding": frozenset({"screen_actions", "screen_signs"}),
+    "holding": frozenset({"core_options", "interceptor", "link_parts", "screen_actions", "screen_signs"}),
     "load": frozenset({"commands"}),
     "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "openapi": frozenset({"folder_sources"}),

@@ -19,7 +19,7 @@ from mcpdesk.byte_size import size_text
 from mcpdesk.cli import completion
 from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
-from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
+from mcpdesk.cli.options import core_options, feature_values, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
 from mcpdesk.cli.reach import agreement, reach_options
 from mcpdesk.client.targets import program_name
@@ -78,12 +78,10 @@ THEME = click.option("--theme", metavar="NAME", help="Colour theme. Default: the
 )  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.folder)
 @THEME
-@faults_option
+@core_options
 @reach_options
 @setting_options
-def desk_command(
-    targets: tuple[str, ...], theme: str | None, faults: Path | None, reach: Reach, **values: Any
-) -> int:
+def desk_command(targets: tuple[str, ...], theme: str | None, reach: Reach, **values: Any) -> int:
     """Open the desk on the TARGETs: server folders, programs, URLs and configuration files. Clients can
     connect to the server folders while the desk runs. Without a TARGET, the desk shows the bundled
     sample."""
@@ -95,6 +93,7 @@ def desk_command(
         if targets
         else DeskTargets((paths.sample_servers() / "desk",))
     )
+    of_features = feature_values(values)
     flags = given_flags(values)
     from mcpdesk.hosting.host_plan import plan_for
 
@@ -106,7 +105,7 @@ def desk_command(
         mode=reach.mode,
         waits=True,
         upstreams=desk_folders.upstreams,
-        faults=fault_rules(faults),
+        feature_options=of_features,
     )
     if plan.settings.web:
         from mcpdesk.cli.serve import run_service

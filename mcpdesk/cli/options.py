@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -16,6 +15,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features import offering
 from mcpdesk.settings import (
     DEFAULT_WEB_ADDRESS,
     SETTINGS,
@@ -27,6 +27,8 @@ from mcpdesk.settings import (
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+CORE_OPTIONS = tuple(each for feature in offering("core_options") for each in feature.core_options())
+"""Options of features for the commands that start a core for clients."""
 
 _HTTP = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")
 SETTINGS_EXAMPLES = """\b
@@ -85,24 +87,19 @@ def mode_option(function: Command) -> Command:
     return click.option("--mode", default="", metavar="NAME", help=text)(function)
 
 
-def faults_option(function: Command) -> Command:
-    """Add `--faults` to a command."""
-    text = "Delay, drop or break messages by the rules in FILE (see docs/faults.md). Default: no faults."
-    return click.option("--faults", metavar="FILE", type=click.Path(path_type=Path), help=text)(function)
+def core_options(function: Command) -> Command:
+    """Add the options of features to a command that starts a core for clients."""
+    for each in reversed(CORE_OPTIONS):
+        function = each.add(function)
+    return function
 
 
-def fault_rules(file: Path | None) -> str:
-    """Return the rules of `--faults`, one per line. Raises: DeskUserError for an invalid file."""
-    if file is None:
-        return ""
-    from mcpdesk.hosting.holding.faults import FaultRules
+def feature_values(values: dict[str, Any]) -> dict[str, str]:
+    """Remove the values of `core_options` from those of a command, and return them as features read them.
 
-    try:
-        return FaultRules(file.expanduser().read_text("utf-8")).text
-    except OSError as error:
-        raise DeskUserError(f"--faults: {file} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise DeskUserError(f"--faults: {file}, {error}.", "A rule: delay 2s 10% for tool:echo") from None
+    Raises: DeskUserError.
+    """
+    return {each.name: each.read(values.pop(each.name)) for each in CORE_OPTIONS}
 
 
 def given_flags(values: dict[str, Any]) -> dict[str, object]:

@@ -19,7 +19,7 @@ import click
 from mcpdesk.cli import completion
 from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
-from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
+from mcpdesk.cli.options import CORE_OPTIONS, core_options, feature_values, given_flags, setting_options
 from mcpdesk.cli.reach import agreement, reach_options, server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import ServedCore
@@ -48,14 +48,15 @@ if TYPE_CHECKING:
 GRACE_S = 10.0
 """Time limit for the shutdown after running calls have finished or timed out."""
 POLL_S = 0.1
-SERVE_EXAMPLES = """\b
+_EXAMPLES = "\n".join(f"  {each.example}" for each in CORE_OPTIONS)
+SERVE_EXAMPLES = f"""\b
 Examples:
   mcpdesk serve ~/servers/profiles
   mcpdesk serve ~/servers/a ~/servers/b --http 127.0.0.1:4000
   mcpdesk serve ~/servers/a --socket /run/user/1000/a.sock
   mcpdesk serve ~/servers/a --mode review
   mcpdesk serve --mock capture.jsonl                  replay the answers in a capture
-  mcpdesk serve ~/servers/a --faults faults.txt       delay or drop some responses
+{_EXAMPLES}
 
 With --socket, HTTP is served on that Unix socket instead of on a TCP port.
 Logs go to stderr. After SIGTERM or Ctrl+C, running calls finish. Then the command ends with exit code 0.
@@ -98,20 +99,19 @@ def mock_options(command: Callable[..., int]) -> Callable[..., int]:
     epilog=SERVE_EXAMPLES,
     short_help="Serve folders without a screen.",
     common=(
-        "http", "socket", "web", "mode", "mock", "faults", "allowed_hosts", "log_format", "trust",
-        "state_dir",
+        "http", "socket", "web", "mode", "mock", *(each.name for each in CORE_OPTIONS), "allowed_hosts",
+        "log_format", "trust", "state_dir",
     ),
 )  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.folder)
 @mock_options
-@faults_option
+@core_options
 @reach_options
 @setting_options
 def serve_command(
     targets: tuple[str, ...],
     mock: Path | None,
     server: str,
-    faults: Path | None,
     reach: Reach,
     **values: Any,
 ) -> int:
@@ -122,6 +122,7 @@ def serve_command(
     targets_found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
     if mock is not None:
         targets_found = _with_mock(targets_found, mock, server)
+    of_features = feature_values(values)
     from mcpdesk.hosting.host_plan import plan_for
 
     plan = plan_for(
@@ -131,7 +132,7 @@ def serve_command(
         mode=reach.mode,
         waits=True,
         upstreams=targets_found.upstreams,
-        faults=fault_rules(faults),
+        feature_options=of_features,
     )
     return run_service(plan)
 

@@ -31,7 +31,7 @@ from mcpdesk.transports.unread_answers import UNREAD
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.held_token import ClientToken
-    from mcpdesk.hosting.holding.holds import Accept, Holds
+    from mcpdesk.recorder.interceptor import Accept, Interceptor
     from mcpdesk.transports.replay import ClientState
 
 OpenDialogue: TypeAlias = "Callable[[Callable[[bytes], None]], HostedDialogue]"
@@ -133,11 +133,11 @@ class HostedDialogue:
             if call.pauses:
                 call.end(LEFT)
 
-    def hold(self, holds: Holds | None) -> None:
-        """Pass messages through `holds`, where a person can stop and edit them. None ends this."""
+    def intercept(self, interceptor: Interceptor | None) -> None:
+        """Pass messages through an interceptor. None ends this."""
         plain = self.conversation.accept_message
-        self.accept_message = plain if holds is None else holds.guard(self.connection, plain)
-        self.conversation.accept_member = None if holds is None else self.accept_message
+        self.accept_message = plain if interceptor is None else interceptor.guard(self.connection, plain)
+        self.conversation.accept_member = None if interceptor is None else self.accept_message
 
     def identify(self, principal: Principal) -> None:
         """Set the principal after the peer has authenticated."""

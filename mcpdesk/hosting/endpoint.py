@@ -25,7 +25,7 @@ from mcpdesk.server.offer.listing import WIRE
 from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.holding.holds import Holds
+    from mcpdesk.recorder.interceptor import Interceptor
     from mcpdesk.server.calls.dialect import Dialect
 
 WITHHELD = "an mcp.json is invalid; the desk and the log show the error"
@@ -90,8 +90,8 @@ class HostedEndpoint:
             self.dispatcher.tasks.share(base.dispatcher.tasks)
         self.large = LargeFrames(server)
         self._in_dialects: dict[str, DialectEndpoint] = {}
-        self.holds: Holds | None = None if base is None else base.holds
-        """Store of held messages, or None if no messages were ever held."""
+        self.interceptor: Interceptor | None = None if base is None else base.interceptor
+        """Interceptor of messages, or None if it was never active."""
 
     @property
     def name(self) -> str:
@@ -129,16 +129,16 @@ class HostedEndpoint:
         conversation = Conversation(self.dispatcher, transport, peer, push, spoken, is_connected)
         dialogue = HostedDialogue(conversation, self.recorder, self.name, self.forget, principal)
         self.dialogues[dialogue.connection] = dialogue
-        if self.holds is not None and self.holds.is_on:
-            dialogue.hold(self.holds)
+        if self.interceptor is not None and self.interceptor.is_active:
+            dialogue.intercept(self.interceptor)
         return dialogue
 
-    def hold(self, holds: Holds) -> None:
-        """Pass the messages of all clients through `holds`, where a person can stop them."""
+    def intercept(self, interceptor: Interceptor) -> None:
+        """Pass the messages of all clients through an interceptor while it is active."""
         for endpoint in (self, *self.modes.values()):
-            endpoint.holds = holds
+            endpoint.interceptor = interceptor
         for dialogue in self.dialogues.values():
-            dialogue.hold(holds if holds.is_on else None)
+            dialogue.intercept(interceptor if interceptor.is_active else None)
 
     def channel(
         self,
@@ -208,8 +208,8 @@ class HostedEndpoint:
     def forget(self, dialogue: HostedDialogue) -> None:
         """Remove a dialogue that has ended, and keep a summary of it."""
         self.dialogues.pop(dialogue.connection, None)
-        if self.holds is not None:
-            self.holds.forget(dialogue.connection)
+        if self.interceptor is not None:
+            self.interceptor.forget(dialogue.connection)
         self.past.add(dialogue.conversation)
         if dialogue.shown_revision and dialogue.conversation.transport != "memory":
             summary = summary_of(dialogue)
@@ -256,10 +256,10 @@ class HostedEndpoint:
         }
 
 
-def hold_all(endpoints: Mapping[str, HostedEndpoint], holds: Holds) -> None:
-    """Pass the messages of the clients of several servers through `holds`."""
+def intercept_all(endpoints: Mapping[str, HostedEndpoint], interceptor: Interceptor) -> None:
+    """Pass the messages of the clients of several servers through an interceptor while it is active."""
     for endpoint in endpoints.values():
-        endpoint.hold(holds)
+        endpoint.intercept(interceptor)
 
 
 class DialectEndpoint:

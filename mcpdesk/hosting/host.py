@@ -15,14 +15,14 @@ from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
 from mcpdesk.features import offering
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
 from mcpdesk.hosting.changes import LoopTurns
-from mcpdesk.hosting.endpoint import HostedEndpoint, hold_all
+from mcpdesk.hosting.endpoint import HostedEndpoint, intercept_all
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
-from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.host_part import HostPart, StartedCore
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, rules_of, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
+from mcpdesk.hosting.interception import interceptor_for
 from mcpdesk.hosting.journal import Journal, LogLine, Notice, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PipeOpener, PumpPlaces
@@ -31,6 +31,7 @@ from mcpdesk.hosting.stuck_folders import StuckFolders
 from mcpdesk.jobs.schedule import NamedLocks, OneByOne, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.recorder.interceptor import InterceptedCore
 from mcpdesk.recorder.record import CallLog, RecordedRemark
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.call_starts import CallStarts
@@ -84,7 +85,15 @@ class Host:
             self.journal.origin_of = self._origin_of
         notify = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
         self.by_name: dict[str, HostedEndpoint] = {}
-        self.holds = Holds(self.recording, notify, partial(hold_all, self.by_name), self.disconnect)
+        self.interceptor = interceptor_for(
+            InterceptedCore(
+                self.recording,
+                notify,
+                partial(intercept_all, self.by_name),
+                self.disconnect,
+                options=plan.feature_options,
+            )
+        )
         self.services = Services(
             self.journal.log,
             round_keys=self._round_keys,
@@ -99,14 +108,13 @@ class Host:
             from mcpdesk.hosting.replicas.host_sharing import HostSharing
 
             self._sharing = HostSharing(settings, self.journal, self.services, self.folders, self.start_chore)
-        self.holds.set_faults(plan.faults)
         self._hosted_upstreams = HostedUpstreams(
             settings,
             self.journal,
             self.recording,
             self.services,
             lambda: self.roots,
-            self.holds,
+            self.interceptor,
             lambda: self.watch,
             plan.http,
         )
@@ -322,8 +330,8 @@ class Host:
         server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
         self.folders[name] = hosted
         self.by_name[name] = HostedEndpoint(server, self.services, self.recording)
-        if self.holds.is_on:
-            self.by_name[name].hold(self.holds)
+        if self.interceptor.is_active:
+            self.by_name[name].intercept(self.interceptor)
         server.tools.subscribe(lambda _: self._refresh_rules())
         assert hosted.server.hosted is not None
         hosted.server.hosted.is_brief = self.plan.is_brief
@@ -479,7 +487,7 @@ class Host:
         await self.send_pumps_away()
         await self._kept_jobs.close()
         await self.services.close()
-        self.holds.close()
+        self.interceptor.close()
         await self._pumps.close()
         if self.http is not None:
             await self.http.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -58,8 +59,8 @@ class HostPlan(Struct, frozen=True):
     """True to withhold a folder with an invalid `mcp.json` until it is fixed. If False, the core fails to
     start.
     """
-    faults: str = ""
-    """Fault rules, one per line."""
+    feature_options: Mapping[str, str] = MappingProxyType({})
+    """Values of the command line options of features, by name."""
     is_brief: bool = False
     """True for a process that serves one call and ends. It fires no callbacks and refuses background
     programs.
@@ -102,7 +103,7 @@ def plan_for(
     mode: str = "",
     waits: bool = False,
     upstreams: Sequence[UpstreamPlan] = (),
-    faults: str = "",
+    feature_options: Mapping[str, str] = MappingProxyType({}),
 ) -> HostPlan:
     """Return the plan of a core. The core uses the settings of the first folder.
 
@@ -138,7 +139,7 @@ def plan_for(
         reports=True,
         mode=mode,
         waits=waits,
-        faults=faults,
+        feature_options=feature_options,
         is_unsure=is_unsure,
     )
 

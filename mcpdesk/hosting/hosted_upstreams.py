@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.calls.services import Services
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
     from mcpdesk.client.roots import DeskRoots
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
+    from mcpdesk.recorder.interceptor import Interceptor
     from mcpdesk.recorder.record import ConnectionInfo
     from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
     from mcpdesk.upstream.channels import Channels
@@ -35,7 +35,7 @@ class HostedUpstreams:
         recording: Recording,
         services: Services,
         roots: Callable[[], DeskRoots],
-        holds: Holds,
+        interceptor: Interceptor,
         watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
     ) -> None:
@@ -52,7 +52,7 @@ class HostedUpstreams:
         self._recording = recording
         self._services = services
         self._roots = roots
-        self._holds = holds
+        self._interceptor = interceptor
         self._watch = watch
         self._is_served = is_served
         self._logged_in: set[str] = set()
@@ -208,7 +208,7 @@ class HostedUpstreams:
             lambda text, failed: journal.notify(text, Severity.ERROR if failed else Severity.INFO),
             self._services.inbox,
             self._settings.connect_timeout_s,
-            self._holds,
+            self._interceptor,
             self._agreed,
             self._restarted,
             self._watch,

@@ -9,13 +9,18 @@ requests. The types of arguments and results are those of `Link`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from typing import Any, Final, TypeAlias, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct
 
+from mcpdesk.features import offering
+from mcpdesk.link.feature_part import FeaturePart, Intent
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, LogLine, Notice, Progress
+from mcpdesk.link.welcome import Welcome as Welcome
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, RecordedRemark
 
 HEAD: Final = 4
@@ -24,29 +29,6 @@ GREET_ME: Final = bytes(HEAD)
 """Empty message, which asks only for a `Welcome`."""
 LONGEST: Final = 256 << 20
 """Maximum size of a message in bytes."""
-
-
-class Welcome(Struct, frozen=True, kw_only=True):
-    """First message from a core. Visitors of any version can read it."""
-
-    mcpdesk: str
-    """Version of mcpdesk."""
-    pid: int
-    kind: str
-    """Command that started the core: `desk`, `serve` or `stdio`."""
-    names: tuple[str, ...] = ()
-    """Names of its servers."""
-    since: float = 0.0
-    """Unix time when the core started."""
-    address: str = ""
-    """URL of its first server. Empty while the core does not listen."""
-    secret_headers: frozenset[str] = frozenset()
-    """Names of further headers whose values must be masked."""
-
-    @property
-    def title(self) -> str:
-        """Display name: `serve hello (pid 4711)`."""
-        return f"{self.kind} {' '.join(self.names)} (pid {self.pid})"
 
 
 class Join(Struct, frozen=True, tag=True):
@@ -119,8 +101,12 @@ FromScreen: TypeAlias = Join | Ask
 
 _RESULTS = {name: get_type_hints(getattr(Link, name)) for name in dir(Link) if not name.startswith("_")
             if callable(getattr(Link, name))}  # fmt: skip
-SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo", "held")
+SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo")
 """Methods of `Link` that return a part of the local copy."""
+FEATURE_PARTS: Final[dict[str, type[FeaturePart]]] = {
+    kind.part_name: kind for feature in offering("link_parts") for kind in feature.link_parts()
+}
+"""Kinds of state of features, by name of the part."""
 PARTS: Final[dict[str, Any]] = {
     "view": _RESULTS["view"]["return"],
     "catalogue": Catalogue,
@@ -129,6 +115,7 @@ PARTS: Final[dict[str, Any]] = {
     "logs": list[LogLine],
     "notices": list[Notice],
     **{name: _RESULTS[name]["return"] for name in SNAPSHOTS},
+    **FEATURE_PARTS,
 }
 """Types of the parts in a `State`, by name of the part."""
 NO_RESULT: Final = (
@@ -137,11 +124,7 @@ NO_RESULT: Final = (
 )  # fmt: skip
 """Methods of `Link` without a result."""
 ASYNC: Final = (
-    "hold",
-    "set_faults",
-    "release",
-    "mock",
-    "delay",
+    "do",
     "untrusted",
     "add_server",
     "set_log_level",
@@ -168,6 +151,9 @@ class LinkMethod:
         self.result: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(result)
 
 
+_INTENTS = tuple(intent for kind in FEATURE_PARTS.values() for intent in kind.intents)
+
+
 def _method(name: str) -> LinkMethod:
     hints = dict(_RESULTS[name])
     result = hints.pop("return")
@@ -177,6 +163,7 @@ def _method(name: str) -> LinkMethod:
 
 METHODS: Final[dict[str, LinkMethod]] = {
     **{name: _method(name) for name in (*NO_RESULT, *ASYNC, *BLOCKING)},
+    "do": LinkMethod(tuple.__class_getitem__((reduce(or_, _INTENTS or (Intent,)),)), bool),
     "request": LinkMethod(tuple[str, str, dict[str, Any]], None),
     "cancel": LinkMethod(tuple[int], None),  # `int`: id of a request
     "look": LinkMethod(tuple[int], None),  # `int`: connection of a client

@@ -44,7 +44,8 @@ from mcpdesk.link.attach_messages import (
     framed,
     pack,
 )
-from mcpdesk.link.link import Link, promise
+from mcpdesk.link.feature_part import Intent
+from mcpdesk.link.link import Link, Part, promise
 from mcpdesk.link.raised_numbers import AT, Raised
 from mcpdesk.link.traffic_copy import EPOCH, OWN, TrafficCopy
 from mcpdesk.link.upstream_views import SchemaChecks
@@ -81,8 +82,8 @@ PAIR_S, PAIR_REST_S = 0.003, 0.001
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait for a core that does not read."""
-_OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect", "release", "delay"})
-"""Methods whose first argument is the number of a question, a connection or a held message."""
+_OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect"})
+"""Methods whose first argument is the number of a question or a connection."""
 _OF_A_CALLBACK: Final = frozenset({"fire_callback", "cancel_callback"})
 """Methods whose second argument is the number of a callback."""
 _OF_A_JOB: Final = frozenset({"kill_job", "output"})
@@ -163,7 +164,7 @@ class CopyRoom:
             self.frames.forget(epoch)
 
     def copy_of(self, number: int) -> CoreCopy | None:
-        """Return the copy that the number of a connection, question or held message belongs to."""
+        """Return the copy that the number of a connection, a question or an item of a feature belongs to."""
         return self._copies.get(number >> EPOCH)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -343,6 +344,11 @@ class CoreCopy(Link):
         """Call a method of `WAITED` without waiting. The future may fail with ValueError or DeskUserError."""
         return self._ask(method, self._own_numbers(method, arguments))
 
+    def feature_part(self, kind: type[Part]) -> Part:
+        """Return the state of a feature."""
+        part = self._parts.get((kind.part_name, ""))
+        return part if isinstance(part, kind) else kind()
+
     def known_uses(self, uses: Mapping[str, JobUse]) -> dict[str, JobUse]:
         """Replace the job ids of the core with those in the result of `jobs`."""
         jobs = {job.id.partition(AT)[0]: job.id for job in self.jobs()}
@@ -377,6 +383,8 @@ class CoreCopy(Link):
     def _own_numbers(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Convert numbers and ids in the arguments to those that the core itself uses."""
         match arguments:
+            case (Intent(item=int(number)) as intent,):
+                return (intent.with_item(number & OWN),)
             case (int(number), *others) if method in _OF_A_NUMBER:
                 return (number & OWN, *others)
             case (server, int(number), *others) if method in _OF_A_CALLBACK:

@@ -18,16 +18,14 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
+from mcpdesk.link.feature_part import FeaturePart, Intent
 from mcpdesk.link.values import (
     CallbackView,
     CallOutcome,
-    CannedCall,
     Catalogue,
     ClientDetail,
     CoreView,
     GrantView,
-    HeldDirections,
-    HoldView,
     JobOutput,
     JobUse,
     JobView,
@@ -38,10 +36,10 @@ from mcpdesk.link.values import (
     SchemaFailure,
     TodoView,
     UntrustedFile,
-    Verdict,
 )
 from mcpdesk.recorder.index.traffic_index import Index
 
+Part = TypeVar("Part", bound=FeaturePart)
 Result = TypeVar("Result")
 
 
@@ -287,42 +285,17 @@ class ClientFacet:
         """Close the session or connection of a client. Ignored if it has left."""
 
 
-class HoldFacet:
-    """Messages that are held until a person decides about them."""
+class FeatureFacet:
+    """State that features add to a core, and requests about it."""
 
-    def held(self) -> HoldView:
-        """Return the hold rule, and the held messages, oldest first."""
-        return HoldView()
+    def feature_part(self, kind: type[Part]) -> Part:
+        """Return the state of one kind. The default state if the core lacks its feature."""
+        return kind()
 
-    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
-        """Hold messages that match a traffic filter. An empty filter releases all and holds none.
+    def do(self, intent: Intent) -> Future[bool]:
+        """Carry out a request. The result is False if it has no effect, because its item no longer exists.
 
-        The future fails with ValueError for an invalid filter.
-        """
-        return _not_done()
-
-    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Release a held message, replace it, or drop it. The result is False if it is no longer held.
-
-        The future fails with ValueError if `text` is not a valid replacement.
-        """
-        return _not_done()
-
-    def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Release a held message after some seconds. The result is False if it is no longer held."""
-        return _not_done()
-
-    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
-        """Answer all requests like `what` with a recorded answer. An empty answer ends this.
-
-        The future fails with ValueError for an invalid answer.
-        """
-        return _not_done()
-
-    def set_faults(self, text: str) -> Future[bool]:
-        """Set the fault rules, one per line. An empty text removes all.
-
-        The future fails with ValueError for an invalid rule.
+        The future fails with ValueError for an invalid request.
         """
         return _not_done()
 
@@ -347,7 +320,7 @@ class Link(
     OperatorFacet,
     WorkFacet,
     ClientFacet,
-    HoldFacet,
+    FeatureFacet,
     LogFacet,
     ABC,
 ):

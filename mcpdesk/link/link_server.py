@@ -26,6 +26,7 @@ from msgspec import Struct, structs
 from mcpdesk.errors import DeskError
 from mcpdesk.link.attach_messages import (
     ASYNC,
+    FEATURE_PARTS,
     METHODS,
     SNAPSHOTS,
     Ask,
@@ -437,8 +438,10 @@ class CoreNews:
             make = getattr(self._link, name)
             if name in versions:
                 self._send_changed(name, versions[name], make)
-            elif is_due or name == "held" or (name == "jobs" and are_jobs_new):
+            elif is_due or (name == "jobs" and are_jobs_new):
                 self._send_value(name, make())
+        for name, kind in FEATURE_PARTS.items():
+            self._send_value(name, self._link.feature_part(kind))
         if is_due:
             self._send_connections(list(self._link.traffic.connections.values()))
 

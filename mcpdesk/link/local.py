@@ -18,17 +18,15 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.client_views import LISTEN, PassedRow, hosted_views, passed_views
 from mcpdesk.link.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
-from mcpdesk.link.link import ClientFacet, Link, promise
+from mcpdesk.link.feature_part import Intent
+from mcpdesk.link.link import ClientFacet, Link, Part, promise
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_work import LocalWork
 from mcpdesk.link.values import (
-    CannedCall,
     ClientDetail,
     ClientView,
     CoreView,
     GrantView,
-    HeldDirections,
-    HoldView,
     LogLine,
     Notice,
     Parked,
@@ -37,7 +35,6 @@ from mcpdesk.link.values import (
     RunningCall,
     ServerView,
     SessionView,
-    Verdict,
     connected,
 )
 from mcpdesk.protocol.revisions import BY_NAME
@@ -303,44 +300,14 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Cancel a waiting question without an answer."""
         return self._let_core(lambda: self._host.inbox.answering.cancel(question, by))
 
-    def held(self) -> HoldView:
-        """Return the hold rule and the held messages."""
-        return self._host.holds.view
+    def feature_part(self, kind: type[Part]) -> Part:
+        """Return the state of a feature."""
+        part = self._host.interceptor.part
+        return part if isinstance(part, kind) else kind()
 
-    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
-        """Hold messages that match a traffic filter."""
-
-        def hold() -> bool:
-            self._host.holds.set_rule(rule, directions)
-            return True
-
-        return self._ask_core(hold)
-
-    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
-        """Answer such requests with a captured answer."""
-
-        def can() -> bool:
-            self._host.holds.mock(what, answer)
-            return True
-
-        return self._ask_core(can)
-
-    def set_faults(self, text: str) -> Future[bool]:
-        """Set fault rules, one per line."""
-
-        def set_faults() -> bool:
-            self._host.holds.set_faults(text)
-            return True
-
-        return self._ask_core(set_faults)
-
-    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Release a held message, or drop it."""
-        return self._ask_core(lambda: self._host.holds.decide(number, how, text))
-
-    def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Release a held message after some seconds."""
-        return self._ask_core(lambda: self._host.holds.delay(number, seconds))
+    def do(self, intent: Intent) -> Future[bool]:
+        """Carry out a request to a feature."""
+        return self._ask_core(lambda: self._host.interceptor.do(intent))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Set the policy of a tool."""

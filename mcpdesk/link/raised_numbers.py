@@ -9,12 +9,12 @@ from typing import Any, Final
 from msgspec import structs
 
 from mcpdesk.inbox.question import Question
+from mcpdesk.link.feature_part import FeaturePart
 from mcpdesk.link.traffic_copy import EPOCH
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,
     CoreView,
-    HoldView,
     JobKind,
     JobView,
     LogLine,
@@ -61,6 +61,8 @@ class Raised:
 
     def part(self, part: str, value: Any) -> Any:
         """Return any other part with the offset added to its numbers."""
+        if isinstance(value, FeaturePart):
+            return value.raised(self._above, self._replica)
         raise_it = _RAISED.get(part)
         return value if raise_it is None else raise_it(self, value)
 
@@ -78,16 +80,6 @@ class Raised:
             )
             for one in value
         )
-
-    def _held(self, value: HoldView) -> HoldView:
-        above = self._above
-        messages = tuple(
-            structs.replace(
-                one, number=one.number + above, connection=one.connection + above, replica=self._replica
-            )
-            for one in value.messages
-        )
-        return structs.replace(value, messages=messages)
 
     def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
         """Add the epoch to the ids of programs, which each core numbers itself. Other job ids are unique."""
@@ -110,7 +102,6 @@ class Raised:
 _RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {
     "catalogue": Raised._catalogue,
     "questions": Raised._questions,
-    "held": Raised._held,
     "jobs": Raised._jobs,
     "callbacks": Raised._numbered,
     "todo": Raised._numbered,

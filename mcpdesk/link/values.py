@@ -12,11 +12,6 @@ from msgspec import Struct
 from mcpdesk.client.trust import UntrustedFile as UntrustedFile
 from mcpdesk.hosting.heartbeat import Stuck as Stuck
 from mcpdesk.hosting.held_token import TokenView as TokenView
-from mcpdesk.hosting.holding.held_message import CannedCall as CannedCall
-from mcpdesk.hosting.holding.held_message import HeldDirections as HeldDirections
-from mcpdesk.hosting.holding.held_message import HeldMessage as HeldMessage
-from mcpdesk.hosting.holding.held_message import HoldView as HoldView
-from mcpdesk.hosting.holding.held_message import Verdict as Verdict
 from mcpdesk.hosting.journal import LogLine as LogLine
 from mcpdesk.hosting.journal import Notice as Notice
 from mcpdesk.hosting.journal import Severity as Severity
@@ -576,8 +571,8 @@ class CoreView:
     """Reason why frames cannot be written to the capture. Empty if they can."""
     capture_grows: bool = False
     """True if another process still writes the capture that is shown."""
-    can_hold: bool = False
-    """True if messages can be held although no server is hosted, because the link is to a tap."""
+    can_intercept: bool = False
+    """True if messages can be intercepted although no server is hosted, because the link is to a tap."""
     stuck: Stuck | None = None
     questions_version: int = 0
     """Number that increases when a question arrives or ends."""

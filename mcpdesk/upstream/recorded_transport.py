@@ -23,9 +23,8 @@ from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorde
 from mcpdesk.upstream.passed_channel import token_of
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.holding.held_outlet import HeldLine
-    from mcpdesk.hosting.holding.holds import Holds
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
+    from mcpdesk.recorder.interceptor import Interceptor, MessageLine
 
 OnReply = Callable[[str, ServerReply], None]
 """Function that is called with the method of each answered request, and the reply."""
@@ -41,8 +40,8 @@ class _Pending(Struct):
     """Request without a reply so far."""
 
     identifier: Id
-    line: HeldLine | None = None
-    """Queue for messages about the request while some are held, or None."""
+    line: MessageLine | None = None
+    """Line for messages about the request while messages are intercepted, or None."""
 
 
 class RecordedTransport(ClientTransport):
@@ -53,12 +52,12 @@ class RecordedTransport(ClientTransport):
         transport: ClientTransport,
         recorder: Recorder,
         info: ConnectionInfo,
-        holds: Holds,
+        interceptor: Interceptor,
         on_reply: OnReply,
         on_agreed: Callable[[ConnectionInfo], None],
         watch: Callable[[], ExchangeWatch | None],
     ) -> None:
-        """`holds` may hold messages until a person releases them.
+        """`interceptor` may change, delay, answer or drop messages.
 
         `on_agreed` is called with the connection when the revision is agreed. `watch` returns the observer of
         requests, or None.
@@ -67,13 +66,13 @@ class RecordedTransport(ClientTransport):
         self._recorder = recorder
         self._info = info
         self._on_reply = on_reply
-        self._holds = holds
+        self._interceptor = interceptor
         self._on_agreed = on_agreed
         self._watch = watch
         self._pending: dict[Id, _Pending] = {}
         """Pending requests by progress token, or by id if they have no token."""
-        self._unrelated: HeldLine | None = None
-        """Queue for messages that belong to no pending request. None before the connection is open."""
+        self._unrelated: MessageLine | None = None
+        """Line for messages that belong to no pending request. None before the connection is open."""
         self._questions: dict[Id, Id | None] = {}
         """Unanswered requests of the server by id, each with the id of the request it arrived with,
         or None.
@@ -139,8 +138,8 @@ class RecordedTransport(ClientTransport):
         identifier = request["id"]
         self._record(Direction.IN, codec.encode(request))
         try:
-            if self._holds.is_on:
-                reply = await self._held_exchange(request, headers, receive)
+            if self._interceptor.is_active:
+                reply = await self._intercepted_exchange(request, headers, receive)
             else:
                 with self._awaited(request) as pending:
                     reply = await self._inner.exchange(request, headers, self._recording(receive, pending))
@@ -167,18 +166,18 @@ class RecordedTransport(ClientTransport):
         self._on_reply(request["method"], reply)
         return reply
 
-    async def _held_exchange(
+    async def _intercepted_exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply. A person may hold the request and its messages.
+        """Send a request and wait for its reply, both through the interceptor.
 
         Raises: CallError.
         """
-        holds, number, came = self._holds, self._info.number, time()
+        interceptor, number, came = self._interceptor, self._info.number, time()
         known = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
         in_session = known is not None and not known.is_stateless and request["method"] != "initialize"
         try:
-            sent, given = await holds.hold_request(number, request, in_session)
+            sent, given = await interceptor.request(number, request, in_session)
         except SessionLost as lost:
             raise SessionGone(str(lost), self.target, status=404) from None
         if given is not None:
@@ -189,14 +188,14 @@ class RecordedTransport(ClientTransport):
             if not isinstance(reply.message, dict):
                 return reply
             try:
-                answer = await holds.hold_answer(number, sent, came, reply.message)
+                answer = await interceptor.answer(number, sent, came, reply.message)
             except AnswerCut as cut:
                 raise CallError(str(cut), self.target) from None
             if answer is reply.message:
                 return reply
             if answer is not None:
                 return ServerReply(answer, codec.encode(answer), headers=reply.headers)
-        await holds.lose(number)
+        await interceptor.lose(number)
         raise CallError("dropped by the person at the desk", self.target)
 
     async def _exchange_in_line(
@@ -221,7 +220,7 @@ class RecordedTransport(ClientTransport):
                 else:
                     self._record_remarks(incoming.remarks, incoming.request)
                     self._keep_question(incoming.message, pending.identifier)
-                    line.put(_holdable(incoming))
+                    line.put(_readable(incoming))
 
             reply = await self._inner.exchange(request, headers, put)
             await line.all_gone()
@@ -236,8 +235,8 @@ class RecordedTransport(ClientTransport):
             self._questions.pop(message["id"], None)
         if (watch := self._watch()) is not None:
             watch.follow(self._info, message)
-        if self._holds.is_on:
-            passed = await self._holds.hold_one_way(self._info.number, message)
+        if self._interceptor.is_active:
+            passed = await self._interceptor.one_way(self._info.number, message)
             if passed is None:
                 return
             message = passed
@@ -261,7 +260,7 @@ class RecordedTransport(ClientTransport):
             return None
         info = replace(self._info, transport="sse")
         return RecordedTransport(
-            older, self._recorder, info, self._holds, self._on_reply, self._on_agreed, self._watch
+            older, self._recorder, info, self._interceptor, self._on_reply, self._on_agreed, self._watch
         )
 
     async def listen(self, opened: Callable[[], None]) -> None:
@@ -287,7 +286,7 @@ class RecordedTransport(ClientTransport):
 
     def ended(self, at: float) -> None:
         """Note that the connection ended at this Unix time."""
-        self._holds.forget(self._info.number)
+        self._interceptor.forget(self._info.number)
         if (watch := self._watch()) is not None:
             watch.left(self._info.number)
         self._info = replace(self._info, closed=at)
@@ -309,9 +308,9 @@ class RecordedTransport(ClientTransport):
             self._keep_question(message, None if pending is None else pending.identifier)
             if (watch := self._watch()) is not None:
                 watch.came_back(self._info, message)
-            line = self._line_for(message, receive, pending) if self._is_holding else None
+            line = self._line_for(message, receive, pending) if self._is_intercepting else None
             if line is not None:
-                line.put(_holdable(incoming))
+                line.put(_readable(incoming))
             else:
                 data = incoming.frame or codec.encode(message)
                 self._record(Direction.OUT, data, not incoming.remarks)
@@ -378,15 +377,16 @@ class RecordedTransport(ClientTransport):
                     self._unrelated.put(data)
 
     @property
-    def _is_holding(self) -> bool:
-        """True if messages may be held now, or earlier messages are still held."""
+    def _is_intercepting(self) -> bool:
+        """True if messages are intercepted now, or earlier messages still wait."""
         lines = [self._unrelated, *(each.line for each in self._pending.values())]
-        return self._holds.is_on or any(line is not None and line.is_moving for line in lines)
+        return self._interceptor.is_active or any(line is not None and line.is_moving for line in lines)
 
-    def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> HeldLine | None:
-        """Return the queue for a message of the request `of`, or of the request that the message names.
+    def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> MessageLine | None:
+        """Return the line for a message of the request `of`, or of the request that the message names.
 
-        If it names none, the message belongs to the only request with held messages, or else to no request.
+        If it names none, the message belongs to the only request with intercepted messages, or else to no
+        request.
         None for progress of a request that is no longer pending, because no caller waits for it.
         """
         token = _progress_token(message)
@@ -395,15 +395,15 @@ class RecordedTransport(ClientTransport):
             if of is None:
                 return None
         if of is None:
-            held = [each for each in self._pending.values() if each.line is not None]
-            of = held[0] if len(held) == 1 else None
+            lines = [each for each in self._pending.values() if each.line is not None]
+            of = lines[0] if len(lines) == 1 else None
         if of is None:
             return self._unrelated
         of.line = of.line or self._line(receive, of.identifier)
         return of.line
 
-    def _line(self, receive: Receive, of: Id | None = None) -> HeldLine:
-        """Return a queue whose released messages are recorded and passed to `receive`."""
+    def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
+        """Return a line whose messages are recorded and passed to `receive`."""
 
         def deliver(data: bytes) -> None:
             self._record(Direction.OUT, data)
@@ -414,7 +414,7 @@ class RecordedTransport(ClientTransport):
             with suppress(CallError):
                 await self._inner.send(message)
 
-        return self._holds.line(self._info.number, deliver, answer, of)
+        return self._interceptor.line(self._info.number, deliver, answer, of)
 
     def _record(self, direction: Direction, data: bytes, is_json: bool = True) -> None:
         self._recorder.frame(self._info.number, direction, data, is_json)
@@ -427,7 +427,7 @@ def _progress_token(message: JSONObject) -> Id | None:
     return token if is_id(token) else None
 
 
-def _holdable(incoming: Incoming) -> bytes:
-    """Return a message in a form that a person can read while it is held."""
+def _readable(incoming: Incoming) -> bytes:
+    """Return a message in a form that a person can read while it waits."""
     is_plain = incoming.frame and not incoming.remarks
     return incoming.frame if is_plain else codec.encode(incoming.message)

@@ -48,8 +48,8 @@ from mcpdesk.upstream.target_transport import (
 )
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.holding.holds import Holds
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
+    from mcpdesk.recorder.interceptor import Interceptor
 
 LOG_LEVEL = "debug"
 """Log level that the desk requests at first: all messages. A person can select a higher one."""
@@ -131,7 +131,7 @@ class UpstreamSite(NamedTuple):
     """Function that shows a text to the person. Its second argument is True for a failure."""
     inbox: Inbox
     connect_timeout_s: float
-    holds: Holds
+    interceptor: Interceptor
     agreed: Callable[[ConnectionInfo], None] = lambda info: None
     """Function that is called with the connection when a revision was agreed."""
     restarted: Callable[[str], None] = lambda name: None
@@ -297,7 +297,7 @@ class Upstream:
         events = self.program_output._replace(on_ended=self._program_ended)
         transport = target_transport(plan.target, plan.reach, site.location, events)
         self._transport = RecordedTransport(
-            transport, site.recorder, info, site.holds, self._answered, site.agreed, site.watch
+            transport, site.recorder, info, site.interceptor, self._answered, site.agreed, site.watch
         )
         self.connection = ServerConnection(
             self._transport,

@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link import core_copy
 from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome, framed, pack, read_message
@@ -28,7 +29,7 @@ from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, CoreNews, ser
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
 from mcpdesk.link.traffic_copy import TrafficCopy
-from mcpdesk.link.values import Notice, Severity, Verdict
+from mcpdesk.link.values import Notice, Severity
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.capture import recording as recording_module
 from mcpdesk.recorder.index.exchange import Status
@@ -219,16 +220,16 @@ def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start
     serve()
     link = attach()
     with pytest.raises(ValueError, match="unknown field"):
-        result_of(link.hold("nope:add", "both"))
-    assert result_of(link.hold("tool:add", "both"))
+        result_of(link.do(SetHold("nope:add", "both")))
+    assert result_of(link.do(SetHold("tool:add", "both")))
     calling = call(link, "add", a=1, b=2)
-    wait_until(lambda: link.held().messages)
-    (one,) = link.held().messages
+    wait_until(lambda: link.feature_part(HoldView).messages)
+    (one,) = link.feature_part(HoldView).messages
     with pytest.raises(ValueError, match="object"):
-        result_of(link.release(one.number, Verdict.CHANGE, "[]"))
-    result_of(link.release(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40')))
-    wait_until(lambda: [each.is_answer for each in link.held().messages] == [True])
-    assert result_of(link.hold("", "both"))
+        result_of(link.do(Release(one.number, Verdict.CHANGE, "[]")))
+    result_of(link.do(Release(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40'))))
+    wait_until(lambda: [each.is_answer for each in link.feature_part(HoldView).messages] == [True])
+    assert result_of(link.do(SetHold("", "both")))
     assert text(result_of(calling.outcome)) == "42"
     wait_until(lambda: len(link.traffic.marks) == 2 and methods(link)[-1] == ("desk", "tools/call"))
     asked, answered = link.traffic.marks_of(list(link.traffic.exchanges)[-1])

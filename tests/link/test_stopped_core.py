@@ -11,6 +11,7 @@ import psutil
 import pytest
 from textual.widgets import Static
 
+from mcpdesk.features.holding.held_message import HoldView
 from mcpdesk.link.link import promise
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.link.values import JobUse
@@ -220,10 +221,10 @@ async def test_pager_resend_mock_and_edit_wait_for_the_core_while_keys_go_on(
         core.stop()
         await core.press("y")
         await core.press("1", "3", "2")
-        assert not core.link.held().canned
+        assert not core.link.feature_part(HoldView).canned
         core.resume()
         await until_shown(lambda: any("answered as in the capture" in each for each in toasts(app)))
-        await until_shown(lambda: len(core.link.held().canned) == 1)
+        await until_shown(lambda: len(core.link.feature_part(HoldView).canned) == 1)
 
         await press_while_stopped(edited, "i")
         assert app.main.shown == "traffic"

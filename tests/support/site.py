@@ -13,14 +13,13 @@ import orjson
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import UnknownMode
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.hosted_jobs import HostedJobs
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
-from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.interceptor import Interceptor
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote, RecordedRemark
 from mcpdesk.transports.base import PassThrough, Rules
 from mcpdesk.transports.figure import Figure, Sample
@@ -88,7 +87,7 @@ class Served:
         self.peer = Peer()
         self.recorder = Frames()
         self.hosted = HostedEndpoint(self.peer.server, self.peer.services, self.recorder)
-        self.holds = Holds(Recording(None), lambda text: None)
+        self.interceptor = Interceptor()
         self.rules = rules
         self.uptime_s = 1.5
         self.unready = ""

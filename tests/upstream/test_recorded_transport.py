@@ -11,9 +11,8 @@ import pytest
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.transport import Incoming
 from mcpdesk.hosting.channel import FrameChannel
-from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.protocol import codec
-from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.interceptor import Interceptor
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 from mcpdesk.upstream import recorded_transport
 from mcpdesk.upstream.recorded_transport import UNANSWERED, RecordedTransport
@@ -46,7 +45,7 @@ async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
         InMemory(connect, "far"),
         cast(Recorder, frames),
         info,
-        Holds(Recording(None), lambda text: None),
+        Interceptor(),
         lambda method, reply: None,
         lambda info: None,
         lambda: None,

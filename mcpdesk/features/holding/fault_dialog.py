@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
+from mcpdesk.features.holding.held_message import SetFaults, held
 from mcpdesk.link.link import Link
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.menu import Dialog
@@ -51,7 +52,7 @@ class FaultDialog(Dialog[None]):
         with Vertical(classes="box") as box:
             box.border_title = "Faults by rule"
             suggested = f"# delay 2s 10% for {self._rule or 'tool:NAME'}\n"
-            yield TextField(self._link.held().faults or suggested, compact=True, show_line_numbers=True)
+            yield TextField(held(self._link).faults or suggested, compact=True, show_line_numbers=True)
             yield Static(classes="wrong", markup=False)
             yield Static(Content(_HELP), classes="keys", markup=False)
 
@@ -65,7 +66,7 @@ class FaultDialog(Dialog[None]):
         """Set the rules, or show the error in them."""
         wrong = self.query_one(".wrong", Static)
         try:
-            await asyncio.wrap_future(self._link.set_faults(self.area.true_text))
+            await asyncio.wrap_future(self._link.do(SetFaults(self.area.true_text)))
         except ValueError as error:
             wrong.update(Content(f"✗ {one_line(str(error))}"))
             wrong.add_class("-shown")

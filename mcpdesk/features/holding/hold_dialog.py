@@ -18,8 +18,18 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static, TextArea
 
+from mcpdesk.features.holding.held_message import (
+    Delay,
+    HeldDirections,
+    HeldMessage,
+    HoldView,
+    Release,
+    SetHold,
+    Verdict,
+    held,
+)
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import HeldDirections, HeldMessage, HoldView, ItemKind, Verdict
+from mcpdesk.link.values import ItemKind
 from mcpdesk.protocol.catalogue.example_value import example_value
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
@@ -138,7 +148,7 @@ class HoldDialog(Dialog[bool]):
         self._drafts = {} if drafts is None else drafts
         self._link = link
         self._shown = HoldView()
-        self._suggested = link.held().rule or rule
+        self._suggested = held(link).rule or rule
         self._edited: HeldMessage | None = None
         """Message in the editor, or None."""
         self._loaded = ""
@@ -159,7 +169,7 @@ class HoldDialog(Dialog[bool]):
 
     def on_mount(self) -> None:
         """Show the held messages, and follow changes."""
-        view = self._link.held()
+        view = held(self._link)
         self.query_one(WayStrip).current = DIRECTIONS.index(view.directions)
         self._show()
         follow_core(self, self._link, self._look, poll_s=_LOOK_S)
@@ -208,7 +218,7 @@ class HoldDialog(Dialog[bool]):
     def action_pass_all(self) -> None:
         """Release all messages unchanged."""
         for one in self.listing.rows:
-            self._link.release(one.number, Verdict.PASS)
+            self._link.do(Release(one.number, Verdict.PASS))
 
     def action_drop(self) -> None:
         """Drop the message."""
@@ -218,7 +228,7 @@ class HoldDialog(Dialog[bool]):
     def action_delay(self) -> None:
         """Release the message automatically after a delay."""
         if (one := self._one) is not None:
-            self._decide(lambda: self._link.delay(one.number, DELAY_S))
+            self._decide(lambda: self._link.do(Delay(one.number, DELAY_S)))
 
     def action_answer(self) -> None:
         """Write a manual answer instead of asking the server."""
@@ -238,7 +248,7 @@ class HoldDialog(Dialog[bool]):
     def direction_picked(self, event: TabStrip.Picked) -> None:
         """Hold messages of the selected direction."""
         event.stop()
-        if self._link.held().rule:
+        if held(self._link).rule:
             self._hold()
 
     @on(RowList.Moved)
@@ -307,7 +317,7 @@ class HoldDialog(Dialog[bool]):
             if then is not None:
                 then()
 
-        self._decide(lambda: self._link.hold(rule, directions), tell)
+        self._decide(lambda: self._link.do(SetHold(rule, directions)), tell)
 
     def _release(self, one: HeldMessage, how: Verdict, text: str = "", message: str = "") -> None:
         """Release a message, and notify the person of an outcome that the list does not show."""
@@ -316,7 +326,7 @@ class HoldDialog(Dialog[bool]):
             if message:
                 self.app.notify(message, markup=False)
 
-        self._decide(lambda: self._link.release(one.number, how, text), tell)
+        self._decide(lambda: self._link.do(Release(one.number, how, text)), tell)
 
     @property
     def _one(self) -> HeldMessage | None:
@@ -350,7 +360,7 @@ class HoldDialog(Dialog[bool]):
 
     def _show(self) -> None:
         """Show the currently held messages."""
-        before, view = self._shown, self._link.held()
+        before, view = self._shown, held(self._link)
         self._shown = view
         if before.messages and not view.messages and self.editor.has_focus_within:
             self.listing.focus()  # the editor is hidden, and the next key is not meant for the filter
@@ -362,7 +372,7 @@ class HoldDialog(Dialog[bool]):
         self._show_keys()
 
     def _look(self) -> None:
-        view = self._link.held()
+        view = held(self._link)
         if view != self._shown:
             self._show()
         elif view.messages:

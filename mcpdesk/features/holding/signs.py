@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from textual.content import Content
 
 from mcpdesk.feature import ScreenSigns
-from mcpdesk.link.values import HoldView
+from mcpdesk.features.holding.held_message import HoldView
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.part_line import LinePart

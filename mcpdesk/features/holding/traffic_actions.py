@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 from textual import work
 
 from mcpdesk.feature import ScreenAction
-from mcpdesk.link.values import CannedCall, CoreView
+from mcpdesk.features.holding.held_message import CannedCall, Mock, held
+from mcpdesk.link.values import CoreView
 from mcpdesk.tui.action import Action
 
 if TYPE_CHECKING:
@@ -58,14 +59,14 @@ async def mock(pane: TrafficPane) -> None:
     index, one = pane.link.traffic, pane.link.traffic.exchange(chosen)
     what, ends = CannedCall(one.server, one.method, one.name), ""
     try:
-        if what not in pane.link.held().canned:
+        if what not in held(pane.link).canned:
             await pane.fetch(chosen)
             ends = canned_answer(index, one)
             question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
             help = "For every client and all arguments, until M ends it."
             if not await is_confirmed(pane.app, question, Choice("mock", True, key="y", help=help), "no"):
                 return
-        await asyncio.wrap_future(pane.link.mock(what, ends))
+        await asyncio.wrap_future(pane.link.do(Mock(what, ends)))
     except ValueError as error:
         pane.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
         return
@@ -75,7 +76,7 @@ async def mock(pane: TrafficPane) -> None:
 
 def _is_available(view: CoreView) -> bool:
     """Return True if the core of this view can hold messages."""
-    return bool(view.servers) or view.can_hold
+    return bool(view.servers) or view.can_intercept
 
 
 # fmt: off

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 from mcpdesk.errors import AnswerCut, ProtocolError
 from mcpdesk.features.tap.tapped_messages import TAPPED
-from mcpdesk.hosting.holding.held_message import HoldView
-from mcpdesk.hosting.holding.holds import Holds
+from mcpdesk.hosting.interception import interceptor_for
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.reading.message_framer import MessageLines
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 from mcpdesk.transports import relay
 
 MOST_ASKED = 10_000
@@ -41,8 +41,12 @@ class HeldTap:
     def __init__(
         self, recording: Recording, report: Callable[[str], object], on_view: Callable[[], object]
     ) -> None:
-        """`report` and `on_view` have the meaning they have in `Holds`."""
-        self.holds = Holds(recording, report, self.hold, on_view=on_view)
+        """`report` shows a message to a person. `on_view` is called after a change of the interceptor's
+        state.
+        """
+        self.interceptor = interceptor_for(
+            InterceptedCore(recording, report, self.intercept, on_part=on_view)
+        )
         self._reader = asyncio.StreamReader()
         self._words: asyncio.WriteTransport | None = None
         self._is_asked = False
@@ -82,15 +86,15 @@ class HeldTap:
                     continue
                 self._on_line(is_from_client, number, await reader.readexactly(size))
         except asyncio.IncompleteReadError:
-            self.holds.close()
+            self.interceptor.close()
 
-    def hold(self, holds: Holds) -> None:
-        """Make the gate report lines only while `holds` is on."""
-        if holds.is_on != self._is_asked:
-            self._is_asked = holds.is_on
+    def intercept(self, interceptor: Interceptor) -> None:
+        """Make the gate report lines only while the interceptor is active."""
+        if interceptor.is_active != self._is_asked:
+            self._is_asked = interceptor.is_active
             self._asks.clear()
             self._forget_lines()
-            self._send(relay.BEGIN if holds.is_on else relay.END)
+            self._send(relay.BEGIN if interceptor.is_active else relay.END)
 
     async def ready(self) -> None:
         """Wait until the gate reports every line, or until a time limit."""
@@ -98,13 +102,6 @@ class HeldTap:
             with suppress(TimeoutError):
                 async with asyncio.timeout(READY_S):
                     await self._asks.wait()
-
-    def let_all_go(self) -> None:
-        """Stop holding, and release all messages. Called when no person is left to release them."""
-        self.holds.set_rule("", HoldView().directions)
-        self.holds.set_faults("")
-        for what in self.holds.view.canned:
-            self.holds.mock(what, "")
 
     def _send(self, word: int, number: int = 0, data: bytes = b"") -> None:
         if self._words is not None:
@@ -192,10 +189,10 @@ class HeldTap:
     async def _from_client(self, numbers: Numbers, message: JSONObject) -> None:
         identifier = message.get("id")
         if not isinstance(message.get("method"), str) or not is_id(identifier):
-            self._let(numbers, message, await self.holds.hold_one_way(TAPPED, message))
+            self._let(numbers, message, await self.interceptor.one_way(TAPPED, message))
             return
         came = time()
-        request, given = await self.holds.hold_request(TAPPED, message)
+        request, given = await self.interceptor.request(TAPPED, message)
         if request is not None:
             self._await_answer(identifier, request, came)
         self._let(numbers, message, request)
@@ -227,7 +224,7 @@ class HeldTap:
         if before is not None and not before.done():
             await asyncio.wait({before})
         data = given.rstrip()
-        passed = await self.holds.hold_sent(TAPPED, data, self._answer_for_client, about)
+        passed = await self.interceptor.sent(TAPPED, data, self._answer_for_client, about)
         if passed is None or passed is data:
             self._let(numbers, message, None if passed is None else message)
         else:
@@ -246,7 +243,7 @@ class HeldTap:
         if (before := self._last.get(identifier)) is not None and not before.done():
             await asyncio.wait({before})
         try:
-            passed = await self.holds.hold_answer(TAPPED, *asked, message)
+            passed = await self.interceptor.answer(TAPPED, *asked, message)
         except AnswerCut:
             self._say_of(numbers, relay.CUT, data[: len(data) // 2])
             return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from socket import socket
-from typing import Any, Final
 
 import msgspec
 
@@ -45,14 +45,6 @@ class TapDoor:
         self._timer: asyncio.TimerHandle | None = None
         """Timer for the next message to the screens, or None."""
         self._notices = count()
-        holds = self._tap.holds
-        self._methods: Final[dict[str, Any]] = {
-            "hold": holds.set_rule,
-            "release": holds.decide,
-            "delay": holds.delay,
-            "mock": holds.mock,
-            "set_faults": holds.set_faults,
-        }
 
     async def serve(self, listener: socket, first: socket) -> None:
         """Accept screens until the tap ends."""
@@ -82,7 +74,8 @@ class TapDoor:
                     self._send(writer, await self._do(asked))
                 else:
                     self._screens.add(writer)
-                    self._send(writer, State("held", "", pack(self._tap.holds.view)))
+                    for state in self._states():
+                        self._send(writer, state)
         except (asyncio.IncompleteReadError, OSError, ValueError, msgspec.MsgspecError):
             pass  # it disconnected, or runs another version
         finally:
@@ -90,16 +83,18 @@ class TapDoor:
             if writer in self._screens:
                 self._screens.discard(writer)
                 if not self._screens:
-                    self._tap.let_all_go()
+                    self._tap.interceptor.reset()
 
     async def _do(self, ask: Ask) -> Reply:
-        arguments = METHODS[ask.method].arguments.decode(ask.arguments)
+        if ask.method != "do":
+            return Reply(ask.id, error=f"unknown request: {ask.method}")
+        (intent,) = METHODS[ask.method].arguments.decode(ask.arguments)
         try:
-            done = self._methods[ask.method](*arguments)
+            is_done = self._tap.interceptor.do(intent)
         except ValueError as error:
             return Reply(ask.id, error=str(error), is_value_error=True)
         await self._tap.ready()
-        return Reply(ask.id, pack(done is not False))
+        return Reply(ask.id, pack(is_done))
 
     def _view_changed(self) -> None:
         """Schedule a message to every screen. Several quick changes cause only one."""
@@ -108,7 +103,12 @@ class TapDoor:
 
     def _send_view(self) -> None:
         self._timer = None
-        self._broadcast(State("held", "", pack(self._tap.holds.view)))
+        for state in self._states():
+            self._broadcast(state)
+
+    def _states(self) -> Iterator[State]:
+        if (part := self._tap.interceptor.part) is not None:
+            yield State(part.part_name, "", pack(part))
 
     def _notify(self, text: str) -> None:
         notice = Notice(next(self._notices), text, Severity.INFO, "traffic")

@@ -13,11 +13,24 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from mcpdesk.features import offering
 from mcpdesk.features.tap.taps import tap_of
-from mcpdesk.link.attach_messages import METHODS, PARTS, Ask, Join, Reply, State, framed, pack, read_message
+from mcpdesk.link.attach_messages import (
+    FEATURE_PARTS,
+    METHODS,
+    PARTS,
+    Ask,
+    Join,
+    Reply,
+    State,
+    framed,
+    pack,
+    read_message,
+)
 from mcpdesk.link.capture_link import CaptureLink
-from mcpdesk.link.link import promise
-from mcpdesk.link.values import CannedCall, CoreView, HeldDirections, HoldView, Severity, Verdict
+from mcpdesk.link.feature_part import FeaturePart, Intent
+from mcpdesk.link.link import Part, promise
+from mcpdesk.link.values import CoreView, Severity
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
@@ -26,7 +39,6 @@ UNSENT_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait for a tap that does not read."""
 FromTap: TypeAlias = Reply | State
 _of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
-_held = msgspec.msgpack.Decoder(PARTS["held"])
 _news = msgspec.msgpack.Decoder(PARTS["notices"])
 
 
@@ -50,7 +62,7 @@ class TapLink(CaptureLink):
         super().__init__(archive, message)
         self._door = door
         self._is_open = True
-        self._held = HoldView()
+        self._parts: dict[str, FeaturePart] = {}
         self._pending: dict[int, tuple[str, Future[Any]]] = {}
         self._ids = count(1)
         self._lock = threading.Lock()
@@ -67,7 +79,7 @@ class TapLink(CaptureLink):
 
     def view(self) -> CoreView:
         """Return a view of the capture. It says whether messages can be held."""
-        return replace(super().view(), can_hold=self._is_open)
+        return replace(super().view(), can_intercept=self._is_open and any(offering("interceptor")))
 
     def close(self) -> None:
         """Disconnect. The tap then releases all held messages."""
@@ -79,29 +91,14 @@ class TapLink(CaptureLink):
         self._door.close()
         super().close()
 
-    def held(self) -> HoldView:
-        """Return the hold rule and the held messages."""
-        return self._held
+    def feature_part(self, kind: type[Part]) -> Part:
+        """Return the state of a feature of the tap."""
+        part = self._parts.get(kind.part_name)
+        return part if isinstance(part, kind) else kind()
 
-    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
-        """Hold messages that match a traffic filter."""
-        return self._ask("hold", rule, directions)
-
-    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Release a held message, or drop it."""
-        return self._ask("release", number, how, text)
-
-    def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Release a held message after some seconds."""
-        return self._ask("delay", number, seconds)
-
-    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
-        """Answer such requests with a captured answer."""
-        return self._ask("mock", what, answer)
-
-    def set_faults(self, text: str) -> Future[bool]:
-        """Set fault rules, one per line."""
-        return self._ask("set_faults", text)
+    def do(self, intent: Intent) -> Future[bool]:
+        """Carry out a request to a feature of the tap."""
+        return self._ask("do", intent)
 
     def _ask(self, method: str, *arguments: object) -> Future[Any]:
         done = promise()
@@ -135,15 +132,15 @@ class TapLink(CaptureLink):
             while True:
                 self._on_message(_of_tap.decode(read_message(door.read)))
         with self._lock:
-            self._is_open, self._held = False, HoldView()
+            self._is_open, self._parts = False, {}
             asked, self._pending = self._pending, {}
         self._unsent.put(b"")
         for _, done in asked.values():
             done.set_result(False)
 
     def _on_message(self, news: FromTap) -> None:
-        if isinstance(news, State) and news.part == "held":
-            self._held = _held.decode(news.value)
+        if isinstance(news, State) and (kind := FEATURE_PARTS.get(news.part)) is not None:
+            self._parts[news.part] = msgspec.msgpack.decode(news.value, type=kind)
         elif isinstance(news, State):
             for notice in _news.decode(news.value):
                 self._add(notice.text, Severity.INFO)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from mcpdesk.auth.principal import Principal
     from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
     from mcpdesk.hosting.endpoint import DialectEndpoint
-    from mcpdesk.hosting.holding.holds import Holds
     from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.protocol.catalogue.publication import Publication
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
+    from mcpdesk.recorder.interceptor import Interceptor
     from mcpdesk.recorder.record import CaptureHealth, Recorder
     from mcpdesk.server.calls.dialect import Dialect
     from mcpdesk.transports.base import PassThrough, Rules
@@ -111,8 +111,8 @@ class Site(Protocol):
         """
 
     @property
-    def holds(self) -> Holds:
-        """Holds for messages of upstream servers."""
+    def interceptor(self) -> Interceptor:
+        """Interceptor of the messages of upstream servers."""
 
     @property
     def watch(self) -> ExchangeWatch | None:

@@ -301,7 +301,7 @@ def action_choices(app: DeskApp) -> Iterator[Choice]:
 def other_choices(app: DeskApp) -> Iterator[Choice]:
     """Yield actions of other screens that need no selected row."""
     view = app.link.view()
-    if not (view.servers or view.can_hold):
+    if not (view.servers or view.can_intercept):
         return
     for screen in (name for name in ELSEWHERE if name in app.main.panes and name != app.main.shown):
         for action in _offered_elsewhere(screen):

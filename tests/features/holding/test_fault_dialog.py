@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.features.holding.fault_dialog import FaultDialog
+from mcpdesk.features.holding.held_message import HoldView
 from tests.features.holding.test_hold_dialog import FILES, add
 from tests.support.desk import running_desk
 from tests.support.folders import write
@@ -36,7 +37,7 @@ async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
         await it.until(lambda: "✗ line 2: 'break' is not a fault" in it.shown())
         dialog.area.load_text('error 7 "no" for tool:add')
         await it.pilot.press("ctrl+r")
-        await it.until(lambda: bool(desk.held().faults) and it.app.screen is not dialog)
+        await it.until(lambda: bool(desk.feature_part(HoldView).faults) and it.app.screen is not dialog)
         outcome = await asyncio.wrap_future(add(desk, 1).outcome)
         assert outcome.error is not None and outcome.error["message"] == "no"
         await it.until(lambda: "faults: 1 so far · B" in it.shown() and "↯" in it.shown())
@@ -46,4 +47,4 @@ async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
         assert isinstance(again, FaultDialog)
         again.area.load_text("")
         await it.pilot.press("ctrl+r")
-        await it.until(lambda: not desk.held().faults and "so far" not in it.shown())
+        await it.until(lambda: not desk.feature_part(HoldView).faults and "so far" not in it.shown())

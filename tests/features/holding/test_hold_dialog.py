@@ -7,6 +7,7 @@ from time import time
 
 import pytest
 
+from mcpdesk.features.holding.held_message import HoldView
 from mcpdesk.features.holding.hold_dialog import HeldList, HoldDialog
 from mcpdesk.link.link import LinkCall
 from mcpdesk.recorder.exchange_summary import summary
@@ -41,7 +42,7 @@ async def opened(it: Bench, desk: RunningDesk, rule: str) -> None:
     await it.pilot.press("2")
     await it.until(lambda: bool(it.app.screen.query("TrafficList")))
     await it.pilot.press("H", *rule, "enter")
-    await it.until(lambda: desk.held().rule == rule and isinstance(it.app.screen, HoldDialog))
+    await it.until(lambda: desk.feature_part(HoldView).rule == rule and isinstance(it.app.screen, HoldDialog))
 
 
 @pytest.mark.slow
@@ -54,7 +55,7 @@ async def test_held_calls_are_changed_dropped_and_answered_by_keys(
         bench(desk, size=size) as it,  # type: ignore[arg-type]
     ):
         await opened(it, desk, "tool:add")
-        assert "none held" in it.shown()
+        await it.until(lambda: "none held" in it.shown())
         changed, answered, passed = add(desk, 1), add(desk, 10), add(desk, 100)
         await it.until(lambda: it.shown().count("→ request") == 3)
         assert '"a": 1,' in it.shown() and "r releases" in it.shown()
@@ -99,7 +100,7 @@ async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it_and_
         await it.until(lambda: "tools/call add" in it.shown())
         await it.pilot.press("G", "M")
         await it.until(lambda: "Answer every tools/call add with this answer?" in it.shown())
-        assert "For every client and all arguments" in it.shown() and not desk.held().canned
+        assert "For every client and all arguments" in it.shown() and not desk.feature_part(HoldView).canned
         await it.pilot.press("n")
         await it.until(lambda: "Answer every" not in it.shown())
         await it.pilot.press("M")
@@ -121,7 +122,7 @@ async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it_and_
         await it.until(lambda: "a mock answered at the desk" in it.shown())
         assert "a: 50" in it.shown() and "┄ at the desk" in it.shown() and "in the server" not in it.shown()
         await it.pilot.press("escape", "M")
-        await it.until(lambda: not desk.held().canned)
+        await it.until(lambda: not desk.feature_part(HoldView).canned)
         served = add(desk, 50)
         await it.until(served.outcome.done)
         assert "'text': '52'" in text(served)
@@ -159,13 +160,15 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         assert isinstance(dialog, HoldDialog)
         dialog.query_one("LineField").focus()
         await it.pilot.press("tab", "right", "right")
-        await it.until(lambda: desk.held().directions == "both")
+        await it.until(lambda: desk.feature_part(HoldView).directions == "both")
         await it.pilot.press("left", "enter")
-        await it.until(lambda: desk.held().directions == "answers" and dialog.listing.has_focus)
+        await it.until(
+            lambda: desk.feature_part(HoldView).directions == "answers" and dialog.listing.has_focus
+        )
         await it.pilot.click("HoldDialog TabStrip", offset=(3, 0))
-        await it.until(lambda: desk.held().directions == "requests")
+        await it.until(lambda: desk.feature_part(HoldView).directions == "requests")
         await it.pilot.click("HoldDialog TabStrip", offset=(12, 0))
-        await it.until(lambda: desk.held().directions == "answers")
+        await it.until(lambda: desk.feature_part(HoldView).directions == "answers")
         calls = [add(desk, number) for number in range(3)]
         await it.until(lambda: it.shown().count("← answer") == 3)
         await it.pilot.press("t")
@@ -173,7 +176,7 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         await it.pilot.press("R")
         await it.until(lambda: all(call.outcome.done() for call in calls))
         held = add(desk, 7)
-        await it.until(lambda: bool(desk.held().messages))
+        await it.until(lambda: bool(desk.feature_part(HoldView).messages))
         await it.pilot.press("escape")
         await it.until(lambda: it.shown().count("‖ held") == 1 and "1 held" in it.shown())
         await it.pilot.press("1")
@@ -182,7 +185,7 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         await it.until(lambda: isinstance(it.app.screen, HoldDialog))
         it.app.screen.query_one("LineField").focus()
         await it.pilot.press("ctrl+u", "enter")
-        await it.until(lambda: held.outcome.done() and not desk.held().rule)
+        await it.until(lambda: held.outcome.done() and not desk.feature_part(HoldView).rule)
         await it.pilot.press("escape")
         await it.until(lambda: not isinstance(it.app.screen, HoldDialog))
         await it.pilot.press("g", "enter", "enter", "right_square_bracket")
@@ -208,7 +211,7 @@ async def test_f2_leaves_the_dialog_for_the_question_that_waits(tmp_path: Path) 
         await it.pilot.press("f2")
         await it.until(lambda: isinstance(it.app.screen, QuestionScreen))
         await it.until(lambda: "Who is there?" in it.shown())
-        assert desk.held().rule == "tool:add"
+        assert desk.feature_part(HoldView).rule == "tool:add"
 
 
 @pytest.mark.slow
@@ -245,7 +248,7 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
         await opened(it, desk, "tool:add")
         await it.pilot.press("slash", "ctrl+u", *"nonsense:x", "enter")
         await it.until(lambda: bool(it.app.screen.query(".keys.-wrong")))
-        assert "nonsense" in it.shown() and desk.held().rule == "tool:add"
+        assert "nonsense" in it.shown() and desk.feature_part(HoldView).rule == "tool:add"
         await it.pilot.press("ctrl+u", *"tool:add", "enter")
         await it.until(lambda: isinstance(it.app.focused, HeldList))
         for keys in (["r"], ["enter", "ctrl+r"]):
@@ -257,7 +260,7 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
             assert call.outcome.done() and isinstance(it.app.focused, HeldList)
         await it.pilot.press("slash", "ctrl+u", "enter")
         await it.until(lambda: toasts(it.app)[-1:] == ["Holding is off."])
-        assert not desk.held().rule and isinstance(it.app.focused, LineField)
+        assert not desk.feature_part(HoldView).rule and isinstance(it.app.focused, LineField)
 
 
 @pytest.mark.slow
@@ -279,7 +282,7 @@ async def test_esc_leaves_the_editor_for_the_list_and_the_keys_named_are_those_o
         await it.pilot.press("1")
         held = add(desk, 1)
         await it.until(lambda: "r releases" in it.shown())
-        assert desk.held().rule == "tool:add"
+        assert desk.feature_part(HoldView).rule == "tool:add"
         for key, sends in (("enter", "ctrl+r releases it"), ("a", "ctrl+r sends this answer")):
             await it.pilot.press(key)
             await it.until(lambda sends=sends: sends in it.shown())  # type: ignore[misc]
@@ -289,7 +292,7 @@ async def test_esc_leaves_the_editor_for_the_list_and_the_keys_named_are_those_o
             assert "ctrl+r" not in it.shown()
         await it.pilot.press("r")
         await it.until(held.outcome.done)
-        assert "3" in text(held) and desk.held().rule == "tool:add"
+        assert "3" in text(held) and desk.feature_part(HoldView).rule == "tool:add"
 
 
 @pytest.mark.slow
@@ -331,7 +334,7 @@ async def test_statistics_do_not_count_the_time_a_person_held_a_call(tmp_path: P
     ):
         await opened(it, desk, "tool:add")
         held = add(desk, 1)
-        await it.until(lambda: any(time() - one.since > 2 for one in desk.held().messages))
+        await it.until(lambda: any(time() - one.since > 2 for one in desk.feature_part(HoldView).messages))
         await it.until(lambda: isinstance(it.app.focused, HeldList))
         await it.pilot.press("r")
         await it.until(held.outcome.done)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk.features.holding.held_message import CannedCall, Mock, SetFaults, SetHold
 from mcpdesk.features.holding.hold_dialog import HoldDialog
-from mcpdesk.link.values import CannedCall
 from mcpdesk.tui.screens.palette import action_choices, item_choices, other_choices
 from mcpdesk.tui.widgets.menu import search
 from tests.support.desk import running_desk
@@ -33,18 +33,18 @@ async def test_holding_faults_and_mocks_are_seen_on_every_screen(width: int, tmp
     ):
         await it.until(lambda: "near" in it.shown())
         assert "‖" not in it.shown()
-        result_of(desk.hold("tool:add", "requests"))
+        result_of(desk.do(SetHold("tool:add", "requests")))
         await it.until(lambda: "‖ holding" in it.shown())
         call = desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
         await it.until(lambda: "‖ 1 held" in it.shown())
-        result_of(desk.hold("", "requests"))
+        result_of(desk.do(SetHold("", "requests")))
         await it.until(lambda: call.outcome.done() and "‖" not in it.shown())
-        result_of(desk.set_faults("delay 0.01s 100% for tool:add"))
+        result_of(desk.do(SetFaults("delay 0.01s 100% for tool:add")))
         await it.until(lambda: "↯ faults" in it.shown())
         desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
         await it.until(lambda: "↯ 1 fault " in it.shown())
-        result_of(desk.set_faults(""))
-        result_of(desk.mock(CannedCall("near", "tools/call", "add"), '{"content": []}'))
+        result_of(desk.do(SetFaults("")))
+        result_of(desk.do(Mock(CannedCall("near", "tools/call", "add"), '{"content": []}')))
         await it.until(lambda: "↯" not in it.shown() and "M 1 mocked" in it.shown())
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.features.replicas.desk import combined_link
 from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.local_replicas import LocalReplicas
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import JobState, ReplicaState, ServerView, Severity, Verdict
+from mcpdesk.link.values import JobState, ReplicaState, ServerView, Severity
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.testing.sync_client import ServerUnderTest
@@ -146,19 +147,19 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
         assert not result_of(link.answer(question.id, [Answer(("red",))])), "the first answer wins"
     found = [text(result_of(call.outcome)) for call in calls]
     assert sorted("selected=('red',)" in each for each in found) == [False, True], found
-    assert result_of(link.hold("tool:add", "requests"))
+    assert result_of(link.do(SetHold("tool:add", "requests")))
     with pytest.raises(ValueError, match="unknown field"):
-        result_of(link.hold("nope:add", "requests"))
+        result_of(link.do(SetHold("nope:add", "requests")))
     adding = other.request("far", "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}})
-    wait_until(lambda: link.held().messages)
-    (message,) = link.held().messages
+    wait_until(lambda: link.feature_part(HoldView).messages)
+    (message,) = link.feature_part(HoldView).messages
     assert message.replica == other.replica
-    assert result_of(link.release(message.number, Verdict.PASS))
+    assert result_of(link.do(Release(message.number, Verdict.PASS)))
     assert result_of(adding.outcome).result is not None
     third = start()
     late = attach(third.name, *(each.name for each in replicas))
     wait_until(lambda: has_all(late, 3))
-    assert result_of(late.hold("", "requests"))
+    assert result_of(late.do(SetHold("", "requests")))
     for copy in link._living("far"):
         result_of(
             copy.request(
@@ -227,15 +228,15 @@ def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach
     first = start()
     link = attach("far", first.name)
     wait_until(lambda: has_all(link, 1))
-    assert result_of(link.hold("tool:add", "requests"))
+    assert result_of(link.do(SetHold("tool:add", "requests")))
     second = start()
     wait_until(lambda: has_all(link, 2))
     late = next(each.name for each in link.view().replicas if each.name.endswith(second.name))
     assert late == f"far:{second.name}"
     wait_until(lambda: any(each.text == f"{late} has appeared" for each in link.notices()))
     copy = next(each for each in link._living("far") if each.replica == late)
-    wait_until(lambda: copy.held().rule == "tool:add")
-    assert result_of(link.hold("", "requests"))
+    wait_until(lambda: copy.feature_part(HoldView).rule == "tool:add")
+    assert result_of(link.do(SetHold("", "requests")))
 
 
 @pytest.mark.process

@@ -20,6 +20,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.features.replicas.desk import engine_publisher, engine_streams, member
 from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
@@ -30,7 +31,7 @@ from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, Que
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
 from mcpdesk.link.core_copy import LOST, _of_core
 from mcpdesk.link.local import LocalLink
-from mcpdesk.link.values import ReplicaState, Severity, Verdict
+from mcpdesk.link.values import ReplicaState, Severity
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.testing.sync_client import ServerUnderTest
@@ -176,14 +177,14 @@ def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group)
             assert result_of(link.answer(question.id, [Answer(("blue",))]))
         for each in (asked, theirs):
             assert "selected=('blue',)" in text(result_of(each.outcome))
-        assert result_of(link.hold("tool:add", "requests"))
+        assert result_of(link.do(SetHold("tool:add", "requests")))
         held = other.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 2}})
-        wait_until(lambda: link.held().messages)
-        (message,) = link.held().messages
+        wait_until(lambda: link.feature_part(HoldView).messages)
+        (message,) = link.feature_part(HoldView).messages
         changed = message.text.replace('"a": 2', '"a": 40')
-        assert result_of(link.release(message.number, Verdict.CHANGE, changed))
+        assert result_of(link.do(Release(message.number, Verdict.CHANGE, changed)))
         assert text(result_of(held.outcome)) == "42"
-        assert result_of(link.hold("", "requests"))
+        assert result_of(link.do(SetHold("", "requests")))
         large = link.request("far", "tools/call", {"name": "large", "arguments": {}})
         assert len(text(result_of(large.outcome))) == 200_000
         wait_until(lambda: any(line.text == "a stray print" for line in link.logs()))

@@ -7,10 +7,11 @@ import os
 
 import pytest
 
+from mcpdesk.features.holding.held_message import Verdict
+from mcpdesk.features.holding.holds import Holds
 from mcpdesk.features.tap import held_tap
 from mcpdesk.features.tap.held_tap import HeldTap
 from mcpdesk.features.tap.tapped_messages import TAPPED
-from mcpdesk.hosting.holding.held_message import Verdict
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import relay
 from tests.support.patience import until, within
@@ -38,7 +39,9 @@ async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pyte
         return word, number
 
     try:
-        held.holds.set_rule("tool:echo", "answers")
+        holds = held.interceptor
+        assert isinstance(holds, Holds)
+        holds.set_rule("tool:echo", "answers")
         assert await decision() == (relay.BEGIN, 0)
         for number in (1, 2, 3):
             report(True, number, call(number, "echo"))
@@ -46,9 +49,9 @@ async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pyte
         for number in (1, 2, 3):
             report(False, 10 + number, text(number, "hi"))
         assert await decision() == (relay.PASS, 11), "its request is forgotten"
-        await until(lambda: [each.id for each in held.holds.view.messages] == [2, 3])
-        for each in held.holds.view.messages:
-            held.holds.decide(each.number, Verdict.PASS)
+        await until(lambda: [each.id for each in holds.view.messages] == [2, 3])
+        for each in holds.view.messages:
+            holds.decide(each.number, Verdict.PASS)
         assert {await decision() for _ in range(2)} == {(relay.PASS, 12), (relay.PASS, 13)}
     finally:
         os.close(gate)

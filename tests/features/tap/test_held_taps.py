@@ -20,10 +20,20 @@ import pytest
 
 from mcpdesk.cli.desk import capture_link
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features.holding.held_message import (
+    CannedCall,
+    Delay,
+    HeldMessage,
+    HoldView,
+    Mock,
+    Release,
+    SetFaults,
+    SetHold,
+    Verdict,
+)
 from mcpdesk.features.tap import tap_link
 from mcpdesk.features.tap.tap_link import TapLink
 from mcpdesk.features.tap.taps import RunningTap, running_taps, tap_of
-from mcpdesk.link.values import CannedCall, HeldMessage, Verdict
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.readable_message import held_messages
 from mcpdesk.transports import rendezvous
@@ -134,22 +144,22 @@ def looking(client: Client) -> Iterator[TapLink]:
 
 def held(link: TapLink) -> HeldMessage:
     """Wait for a held message and return it."""
-    found: HeldMessage = wait_until(lambda: link.held().messages)[0]
+    found: HeldMessage = wait_until(lambda: link.feature_part(HoldView).messages)[0]
     return found
 
 
 def release(link: TapLink, how: Verdict, text: str = "") -> None:
     one = held(link)
-    assert result_of(link.release(one.number, how, text or one.text))
-    wait_until(lambda: one not in link.held().messages)
+    assert result_of(link.do(Release(one.number, how, text or one.text)))
+    wait_until(lambda: one not in link.feature_part(HoldView).messages)
 
 
 def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        assert link.view().can_hold and link.view().capture_grows
+        assert link.view().can_intercept and link.view().capture_grows
         client.call(1)
         assert client.hears()["id"] == 1
-        assert result_of(link.hold("tool:run", "requests"))
+        assert result_of(link.do(SetHold("tool:run", "requests")))
         client.call(2)
         client.call(3, "other")
         assert client.hears()["id"] == 3
@@ -180,7 +190,7 @@ def test_a_tap_that_is_stopped_holds_nobody_up_and_answers_later(
         for each in processes:
             each.suspend()
         try:
-            asked = [link.set_faults("#" * (1 << 20)) for _ in range(8)]
+            asked = [link.do(SetFaults("#" * (1 << 20))) for _ in range(8)]
         finally:
             for each in processes:
                 each.resume()
@@ -233,7 +243,7 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
             assert text.count(b"\n") > 3
             return json.loads(text)
 
-        assert result_of(link.hold("tool:run", "requests"))
+        assert result_of(link.do(SetHold("tool:run", "requests")))
         write(pretty[0])
         assert (held(link).name, held(link).id) == ("run", 0)
         release(link, Verdict.PASS)
@@ -244,14 +254,14 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
         assert changed["got"]["params"]["arguments"] == {"command": "ls"} and changed["text"].count("\n") == 1
         write(pretty[2])
         release(link, Verdict.DROP)
-        assert result_of(link.hold("tool:run", "answers"))
+        assert result_of(link.do(SetHold("tool:run", "answers")))
         write(pretty[3])
         one = held(link)
         assert (one.id, one.is_answer) == (3, True) and not client.can_hear()
         release(link, Verdict.PASS)
         assert answer()["id"] == 3, "of the dropped one nothing came"
         write(pretty[0].partition("}")[0])
-        assert result_of(link.hold("", "answers"))
+        assert result_of(link.do(SetHold("", "answers")))
         write("}" + pretty[0].partition("}")[2])
         assert answer()["result"]["text"] == pretty[0], "a begun answer is completed when holding ends"
 
@@ -259,13 +269,13 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
 def test_a_filter_that_is_none_is_refused_with_the_reason(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
         with pytest.raises(ValueError, match="never closed"):
-            result_of(link.hold("(tool:run", "both"))
-        assert link.held().rule == ""
+            result_of(link.do(SetHold("(tool:run", "both")))
+        assert link.feature_part(HoldView).rule == ""
 
 
 def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        result_of(link.hold("tool:run", "both"))
+        result_of(link.do(SetHold("tool:run", "both")))
         client.call(1)
         release(link, Verdict.ANSWER, '{"content": []}')
         assert client.hears() == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
@@ -276,7 +286,7 @@ def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: 
         client.call(3)
         release(link, Verdict.PASS)
         one = held(link)
-        assert result_of(link.delay(one.number, 0.05))
+        assert result_of(link.do(Delay(one.number, 0.05)))
         assert client.hears()["id"] == 3
         client.process.stdin.close()  # type: ignore[union-attr]
         assert client.process.wait(WITHIN_S) == 0
@@ -287,7 +297,7 @@ def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: 
 
 def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        result_of(link.hold("method:notifications/progress", "both"))
+        result_of(link.do(SetHold("method:notifications/progress", "both")))
         client.call(1, _meta={"progressToken": "p"})
         first = held(link)
         assert client.hears(0.1) is None, "the answer waits behind the notifications of its request"
@@ -295,7 +305,7 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
         assert client.hears()["params"]["progress"] == 0.5
         release(link, Verdict.DROP)
         assert client.hears()["id"] == 1
-        result_of(link.hold("method:elicitation/create", "both"))
+        result_of(link.do(SetHold("method:elicitation/create", "both")))
         client.call(2, "ask")
         release(link, Verdict.ANSWER, '{"action": "decline"}')
         assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "decline"}
@@ -306,7 +316,7 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
         one = held(link)
         release(link, Verdict.CHANGE, one.text.replace("accept", "cancel"))
         assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "cancel"}
-        result_of(link.hold("kind:notification", "both"))
+        result_of(link.do(SetHold("kind:notification", "both")))
         client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         release(link, Verdict.PASS)
         release(link, Verdict.PASS)
@@ -316,14 +326,16 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
 def test_a_canned_answer_and_faults_reach_the_client_of_a_tap(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
         server = link.traffic.connections[1].server
-        assert result_of(link.mock(CannedCall(server, "tools/call", "run"), '{"result": {"content": []}}'))
+        assert result_of(
+            link.do(Mock(CannedCall(server, "tools/call", "run"), '{"result": {"content": []}}'))
+        )
         client.call(1)
         assert client.hears()["result"] == {"content": []}
-        result_of(link.mock(CannedCall(server, "tools/call", "run"), ""))
-        result_of(link.set_faults('error -32000 "by rule" for tool:run'))
+        result_of(link.do(Mock(CannedCall(server, "tools/call", "run"), "")))
+        result_of(link.do(SetFaults('error -32000 "by rule" for tool:run')))
         client.call(2)
         assert client.hears()["error"] == {"code": -32000, "message": "by rule"}
-        result_of(link.set_faults("cut for tool:run"))
+        result_of(link.do(SetFaults("cut for tool:run")))
         client.call(3)
         out = client.process.stdout
         assert out is not None
@@ -335,7 +347,7 @@ def test_a_canned_answer_and_faults_reach_the_client_of_a_tap(own_folders: Path)
 def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> None:
     with tapped() as client, looking(client) as other:
         with looking(client) as link:
-            result_of(link.hold("tool:run", "requests"))
+            result_of(link.do(SetHold("tool:run", "requests")))
             client.call(1)
             held(link)
         assert client.hears(0.2) is None and held(other).id == 1, "another one is there"
@@ -345,8 +357,8 @@ def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> 
         assert client.hears()["id"] == 2
         with looking(client) as link:
             assert not rendezvous.is_stale(client.tap.door), "a check for a core must not count as a visit"
-            wait_until(lambda: link.held().directions == "requests")
-            result_of(link.hold("tool:run", "requests"))
+            wait_until(lambda: link.feature_part(HoldView).directions == "requests")
+            result_of(link.do(SetHold("tool:run", "requests")))
             assert not rendezvous.is_stale(client.tap.door)
             client.call(3)
             assert held(link).id == 3
@@ -354,7 +366,7 @@ def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> 
 
 def test_when_the_recorder_is_killed_what_is_held_goes_on(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        result_of(link.hold("tool:run", "requests"))
+        result_of(link.do(SetHold("tool:run", "requests")))
         client.call(1)
         held(link)
         [recorder] = [
@@ -364,13 +376,16 @@ def test_when_the_recorder_is_killed_what_is_held_goes_on(own_folders: Path) -> 
         assert client.hears()["id"] == 1
         client.call(2)
         assert client.hears()["id"] == 2
-        wait_until(lambda: not link.view().can_hold)
-        assert link.held().rule == "" and result_of(link.hold("tool:run", "both")) is False
+        wait_until(lambda: not link.view().can_intercept)
+        assert (
+            link.feature_part(HoldView).rule == ""
+            and result_of(link.do(SetHold("tool:run", "both"))) is False
+        )
 
 
 def test_a_client_that_ends_its_input_still_gets_what_was_held(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        result_of(link.hold("tool:run", "both"))
+        result_of(link.do(SetHold("tool:run", "both")))
         client.call(1)
         held(link)
         client.process.stdin.close()  # type: ignore[union-attr]
@@ -383,7 +398,7 @@ def test_a_client_that_ends_its_input_still_gets_what_was_held(own_folders: Path
 
 def test_a_client_that_is_gone_is_not_waited_for(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        result_of(link.hold("tool:run", "both"))
+        result_of(link.do(SetHold("tool:run", "both")))
         client.call(1)
         held(link)
         client.process.stdin.close()  # type: ignore[union-attr]
@@ -416,7 +431,7 @@ def test_not_a_byte_changes_while_holding_begins_and_ends_at_any_place(own_folde
         while more := os.read(stdout.fileno(), 1 << 14):
             came += more
             if not dice.randrange(20):
-                result_of(link.hold(dice.choice(["", "tool:nothing"]), "both"))
+                result_of(link.do(SetHold(dice.choice(["", "tool:nothing"]), "both")))
         writer.join(WITHIN_S)
         assert bytes(came) == whole
         assert client.process.wait(WITHIN_S) == 0
@@ -453,5 +468,5 @@ def test_only_a_tap_that_runs_can_be_asked(own_folders: Path) -> None:
         assert Path(found.door).is_socket()
     wait_until(lambda: tap_of(Path(client.tap.capture)) is None)
     link = capture_link(archive_of(client.tap))
-    assert not isinstance(link, TapLink) and not link.view().can_hold
+    assert not isinstance(link, TapLink) and not link.view().can_intercept
     link.close()

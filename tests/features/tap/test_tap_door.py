@@ -12,10 +12,10 @@ from typing import Any, TypeVarTuple
 
 import msgspec
 
+from mcpdesk.features.holding.held_message import HoldView, SetFaults
 from mcpdesk.features.tap import tap_door
 from mcpdesk.link.attach_messages import METHODS, Ask, Join, Reply, State, framed, pack, read_message
 from mcpdesk.link.core_copy import _of_core
-from mcpdesk.link.values import HoldView
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports.relay import REPORT_HEADER
 from mcpdesk.version import __version__
@@ -69,11 +69,11 @@ async def _hold_and_see(place: Path, loop: ObservedLoop) -> None:
     ours.sendall(framed(Join(__version__)))
     assert not (await held()).rule
     assert tap_door.GATHER_S not in loop.delays, "nothing was changed, and no timer runs"
-    ours.sendall(framed(Ask(1, "set_faults", pack(("delay 1s for tool:x",)))))
+    ours.sendall(framed(Ask(1, "do", pack((SetFaults("delay 1s for tool:x"),)))))
     os.write(gate_tells, REPORT_HEADER.pack(False, 0, 0))  # the gate asks about every line from now on
     answers = [await received(), await received()]
     reply = next(each for each in answers if isinstance(each, Reply))
-    assert METHODS["set_faults"].result.decode(reply.value) and not reply.error
+    assert METHODS["do"].result.decode(reply.value) and not reply.error
     assert any(isinstance(each, State) for each in answers)
     assert loop.delays.count(tap_door.GATHER_S) == 1
     serving.cancel()

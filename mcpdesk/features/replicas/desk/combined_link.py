@@ -24,7 +24,6 @@ from mcpdesk.features.replicas.desk.combined_views import (
     OfferComparison,
     merged_callbacks,
     merged_grants,
-    merged_holds,
     merged_jobs,
     merged_todo,
     merged_view,
@@ -36,16 +35,14 @@ from mcpdesk.features.replicas.desk.question_numbers import QuestionNumbers
 from mcpdesk.features.replicas.desk.replica_source import FoundReplica, ReplicaSource
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
-from mcpdesk.link.link import Link, LinkCall, Over
+from mcpdesk.link.feature_part import Intent
+from mcpdesk.link.link import Link, LinkCall, Over, Part
 from mcpdesk.link.values import (
     CallbackView,
-    CannedCall,
     Catalogue,
     ClientDetail,
     CoreView,
     GrantView,
-    HeldDirections,
-    HoldView,
     JobOutput,
     JobUse,
     JobView,
@@ -59,7 +56,6 @@ from mcpdesk.link.values import (
     Severity,
     TodoView,
     UntrustedFile,
-    Verdict,
 )
 from mcpdesk.link.waiting import WAIT_S, refuse_on_event_loop
 from mcpdesk.version import __version__
@@ -104,8 +100,8 @@ class CombinedLink(Link):
         """Replica that receives the requests for a server, by name of the server."""
         self._watched: dict[str, set[str]] = {}
         """URIs of subscribed resources, by name of the server."""
-        self._wanted: dict[object, tuple[str, tuple[Any, ...]]] = {}
-        """Holds, faults and recorded answers that this desk set. Replicas that join later receive them."""
+        self._wanted: dict[object, Intent] = {}
+        """Requests of this desk to features of whole cores. Replicas that join later receive them."""
         self._counts: dict[str, tuple[object, int]] = {}
         self._comparison = OfferComparison(self.journal.notify)
         self._cached_view: tuple[object, CoreView] | None = None
@@ -504,41 +500,25 @@ class CombinedLink(Link):
         if (copy := self._copy_of(connection)) is not None:
             copy.disconnect(connection)
 
-    # Holds
+    # Features
 
-    def held(self) -> HoldView:
-        """Return the held messages of all replicas."""
-        return merged_holds([copy.held() for copy in self._living()])
+    def feature_part(self, kind: type[Part]) -> Part:
+        """Return the state of a feature, merged from all replicas."""
+        return kind.merged([copy.feature_part(kind) for copy in self._living()])
 
-    def hold(self, rule: str, directions: HeldDirections) -> Future[bool]:
-        """Set the hold rule on every replica, now and later."""
-        return self._want("hold", "hold", rule, directions)
+    def do(self, intent: Intent) -> Future[bool]:
+        """Send a request to the replica that has its item.
 
-    def set_faults(self, text: str) -> Future[bool]:
-        """Set fault rules on every replica, now and later."""
-        return self._want("faults", "set_faults", text)
-
-    def mock(self, what: CannedCall, answer: str) -> Future[bool]:
-        """Answer all such requests with a recorded answer on every replica, now and later."""
-        return self._want(what, "mock", what, answer)
-
-    def release(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Release a held message on the replica that holds it."""
-        copy = self._copy_of(number)
-        return super().release(number, how, text) if copy is None else copy.release(number, how, text)
-
-    def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Release a held message after some seconds on the replica that holds it."""
-        copy = self._copy_of(number)
-        return super().delay(number, seconds) if copy is None else copy.delay(number, seconds)
-
-    def _want(self, key: object, method: str, *arguments: Any) -> Future[bool]:
-        """Call a method on all replicas. If none refuses, also call it on replicas that join later."""
-        done = all_of([getattr(copy, method)(*arguments) for copy in self._living()], all)
+        A request for whole cores goes to every replica. If none refuses, also to those that join later.
+        """
+        if (item := intent.item) is not None:
+            copy = self._copy_of(item)
+            return super().do(intent) if copy is None else copy.do(intent)
+        done = all_of([copy.do(intent) for copy in self._living()], all)
 
         def remember(done: Future[bool]) -> None:
             if done.exception() is None:
-                self._wanted[key] = method, arguments
+                self._wanted[intent.key] = intent
 
         done.add_done_callback(remember)
         return done
@@ -651,9 +631,9 @@ class CombinedLink(Link):
             self._arrange([each for each in self._members if was_shown or each is not member])
 
     def _send_settings(self, copy: CoreCopy) -> None:
-        """Call the remembered methods on a replica that has just joined."""
-        for method, arguments in list(self._wanted.values()):
-            getattr(copy, method)(*arguments)
+        """Send the remembered requests to a replica that has just joined."""
+        for intent in list(self._wanted.values()):
+            copy.do(intent)
 
     def _arrange(self, members: Iterable[Member]) -> None:
         """Sort the replicas. Of the ended ones, keep the last `MOST_FORMER`."""

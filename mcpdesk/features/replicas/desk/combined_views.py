@@ -17,7 +17,6 @@ from mcpdesk.link.values import (
     Catalogue,
     CoreView,
     GrantView,
-    HoldView,
     JobState,
     JobView,
     PlanView,
@@ -133,19 +132,6 @@ def merged_grants(grants: Iterable[GrantView]) -> tuple[GrantView, ...]:
     """Merge approvals without duplicates, newest first."""
     every = sorted(grants, key=lambda grant: -grant.granted)
     return tuple(_distinct(every, lambda grant: (grant.server, grant.tool, grant.peer)))
-
-
-def merged_holds(views: Sequence[HoldView]) -> HoldView:
-    """Merge the held messages, oldest first, with the hold rule."""
-    ruling = next((view for view in views if view.rule), HoldView())
-    return HoldView(
-        ruling.rule,
-        ruling.directions,
-        tuple(sorted((one for view in views for one in view.messages), key=lambda one: one.since)),
-        tuple(dict.fromkeys(each for view in views for each in view.canned)),
-        next((view.faults for view in views if view.faults), ""),
-        sum(view.struck for view in views),
-    )
 
 
 class Offer:

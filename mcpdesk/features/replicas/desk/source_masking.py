@@ -1,7 +1,7 @@
 """Masking of secrets in messages that a replica sends to desks through the engine.
 
 Masking is optional (a setting). A mask replaces each secret within its text, so that a screen can show the
-message as usual. A held message that contained a secret cannot be edited.
+message as usual.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.inbox.question import Question, as_masked
-from mcpdesk.link.attach_messages import CallNews, Reply, State, TrafficBatch, pack
+from mcpdesk.link.attach_messages import FEATURE_PARTS, CallNews, Reply, State, TrafficBatch, pack
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.protocol import codec
 from mcpdesk.recorder.masking import mask_headers, mask_json, mask_message, mask_text
 from mcpdesk.recorder.record import Frame, HeldMark, HttpNote, RecordedRemark
 
 _KEY = "api_key"
-_HELD = "held"
 _QUESTIONS = "questions"
 
 
@@ -46,8 +45,9 @@ class SourceMask:
                 )
             case State():
                 value = _texts(msgspec.msgpack.decode(message.value))
-                if message.part == _HELD:
-                    _seal(msgspec.msgpack.decode(message.value), value)
+                if (kind := FEATURE_PARTS.get(message.part)) is not None:
+                    shown = msgspec.msgpack.decode(message.value, type=kind)
+                    value = shown.as_masked(msgspec.convert(value, kind))
                 elif message.part == _QUESTIONS:
                     value = _questions(message.value, value)
                 return replace(message, value=pack(value))
@@ -117,10 +117,3 @@ def _questions(before: bytes, after: Any) -> tuple[Question, ...]:
     kind = tuple[Question, ...]
     pairs = zip(msgspec.msgpack.decode(before, type=kind), msgspec.convert(after, kind), strict=True)
     return tuple(as_masked(was, now) for was, now in pairs)
-
-
-def _seal(before: Any, after: Any) -> None:
-    """Make held messages with masked parts read-only, because an edited copy would contain the mask."""
-    for was, now in zip(before["messages"], after["messages"], strict=True):
-        if was["text"] != now["text"]:
-            now["text"] = ""

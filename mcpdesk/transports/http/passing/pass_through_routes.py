@@ -136,7 +136,7 @@ class UnclaimedMessages:
 
 
 class Talk:
-    """One forwarded request of a client. A person may hold its messages."""
+    """One forwarded request of a client."""
 
     def __init__(
         self,
@@ -291,10 +291,10 @@ class PassThroughRoutes:
         headers = head.sent_on
         response: web.StreamResponse | None = None
         kept_headers = CIMultiDict[str]()
-        holds, came = self._site.holds, time.time()
+        interceptor, came = self._site.interceptor, time.time()
         talk = Talk(passed, client, headers, body, came, followed, on_unclaimed)
-        if holds.is_on and isinstance(message := _decoded(body), dict):
-            passed_on = await self._held_message(talk, message, bool(head.session))
+        if interceptor.is_active and isinstance(message := _decoded(body), dict):
+            passed_on = await self._intercepted_message(talk, message, bool(head.session))
             if isinstance(passed_on, web.Response):
                 return passed_on
             if passed_on is not message:
@@ -315,9 +315,9 @@ class PassThroughRoutes:
                     return await self._quoted(answer, kind, kept_headers, talk, head.method)
                 size = kept_headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL
-                if kind == JSON and (is_small or (holds.holds_answers and talk.request)):
+                if kind == JSON and (is_small or (interceptor.sees_answers and talk.request)):
                     return await self._buffered_answer(answer, kept_headers, talk)
-                if holds.is_on:
+                if interceptor.is_active:
                     kept_headers.popall("Content-Length", None)
                 chunks = _counted(answer.chunks(), connection_of(request))
                 if kind == JSON:  # it can be rejected only before anything is sent
@@ -359,16 +359,16 @@ class PassThroughRoutes:
             self._record(talk, refusal.body, response_note(502))
             return refusal
 
-    async def _held_message(
+    async def _intercepted_message(
         self, talk: Talk, message: dict[str, Any], in_session: bool
     ) -> dict[str, Any] | web.Response:
-        """Hold a message for a person. Return the message to forward, or the response to send instead."""
-        holds, number = self._site.holds, talk.client.info.number
+        """Intercept a message. Return the message to forward, or the response to send instead."""
+        interceptor, number = self._site.interceptor, talk.client.info.number
         if not _is_request(message):
-            passed = await holds.hold_one_way(number, message)
+            passed = await interceptor.one_way(number, message)
             return web.Response(status=202) if passed is None else passed
         try:
-            sent, given = await holds.hold_request(number, message, in_session)
+            sent, given = await interceptor.request(number, message, in_session)
         except SessionLost as lost:
             gone = rpc_error(404, ProtocolError(ErrorCode.INVALID_REQUEST, str(lost)), message["id"])
             assert isinstance(gone.body, bytes)
@@ -378,7 +378,7 @@ class PassThroughRoutes:
             self._record(talk, codec.encode(given), None)
             return json_answer(200, codec.encode(given))
         if sent is None:
-            await holds.lose(number)
+            await interceptor.lose(number)
             return web.Response(status=202)
         return sent
 
@@ -387,17 +387,21 @@ class PassThroughRoutes:
     ) -> web.StreamResponse:
         """Send an answer that consists of one JSON value.
 
-        A person may hold the answer to a request.
+        The answer to a request is intercepted.
         """
-        body, holds, client = (
+        body, interceptor, client = (
             b"".join([piece async for piece in answer.chunks()]),
-            self._site.holds,
+            self._site.interceptor,
             talk.client,
         )
-        if holds.holds_answers and (request := talk.request) and isinstance(message := _decoded(body), dict):
-            passed = await holds.hold_answer(client.info.number, request, talk.came, message)
+        if (
+            interceptor.sees_answers
+            and (request := talk.request)
+            and isinstance(message := _decoded(body), dict)
+        ):
+            passed = await interceptor.answer(client.info.number, request, talk.came, message)
             if passed is None:
-                await holds.lose(client.info.number)
+                await interceptor.lose(client.info.number)
                 return web.Response(status=202)
             body = body if passed is message else codec.encode(passed)
         http_note = None if answer.status == 200 else response_note(answer.status, JSON)
@@ -427,7 +431,7 @@ class PassThroughRoutes:
         headers.update(FIXED[JSON])
         return web.Response(status=shown, body=refusal, headers=headers)
 
-    async def _held_events(
+    async def _intercepted_events(
         self,
         piece: bytes,
         chunks: AsyncIterator[bytes],
@@ -435,11 +439,11 @@ class PassThroughRoutes:
         framer: EventFramer,
         talk: Talk,
     ) -> bool:
-        """Send the events one by one while messages are held, each after a person has released it.
+        """Send the events one by one while messages are intercepted.
 
         Return False if the answer was dropped. Nothing may follow it then.
         """
-        rest, holds, http_note = piece, self._site.holds, response_note(response.status, STREAM)
+        rest, interceptor, http_note = piece, self._site.interceptor, response_note(response.status, STREAM)
         while True:
             *complete, rest = _EVENT.split(rest)
             for block in map(b"".join, zip(complete[::2], complete[1::2], strict=True)):
@@ -448,9 +452,9 @@ class PassThroughRoutes:
                 except ValueError:
                     raise ConnectionError("the event is too long to hold") from None
                 for event in events:
-                    passed = await self._held_event(event.data, talk)
+                    passed = await self._intercepted_event(event.data, talk)
                     if passed is None and _is_answer(_decoded(event.data), talk.request):
-                        await holds.lose(talk.client.info.number)
+                        await interceptor.lose(talk.client.info.number)
                         return False
                     if passed is not None:
                         await self._record_relayed(talk, passed, http_note)
@@ -460,7 +464,7 @@ class PassThroughRoutes:
                         )
                         block = b"" if passed is None else b"%bdata: %b\n\n" % (named.encode(), passed)
                 await response.write(block)
-            if not (rest or holds.is_on):
+            if not (rest or interceptor.is_active):
                 return True
             if len(rest) > framer.limit:
                 raise ConnectionError("the event is too long to hold")
@@ -470,19 +474,19 @@ class PassThroughRoutes:
                 await response.write(rest)
                 return True
 
-    async def _held_event(self, data: bytes, talk: Talk) -> bytes | None:
-        """Hold the message in an event. Return the data to send, or None to send nothing."""
-        message, holds, number = _decoded(data), self._site.holds, talk.client.info.number
+    async def _intercepted_event(self, data: bytes, talk: Talk) -> bytes | None:
+        """Intercept the message in an event. Return the data to send, or None to send nothing."""
+        message, interceptor, number = _decoded(data), self._site.interceptor, talk.client.info.number
         if not isinstance(message, dict):
             return data
         request = talk.request
         if "method" in message:
-            return await holds.hold_sent(
+            return await interceptor.sent(
                 number, data, talk.send_to_server, None if request is None else request["id"]
             )
         if request is None or not _is_answer(message, request):
             return data
-        passed = await holds.hold_answer(number, request, talk.came, message)
+        passed = await interceptor.answer(number, request, talk.came, message)
         return data if passed is message else None if passed is None else codec.encode(passed)
 
     async def _copy(
@@ -494,7 +498,7 @@ class PassThroughRoutes:
         may_keep: Callable[[int], bool],
     ) -> None:
         """Send a body in pieces, and record the messages in it."""
-        most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
+        most, client, interceptor = self._site.rules.max_body_bytes, talk.client, self._site.interceptor
         kind = _kind(response.headers)
         http_note = response_note(status, kind)
         is_stream = kind == STREAM
@@ -504,8 +508,8 @@ class PassThroughRoutes:
         try:
             async for piece in chunks:
                 part = piece
-                if holds.is_on and framer is not None and framer.is_between:
-                    if not await self._held_events(piece, chunks, response, framer, talk):
+                if interceptor.is_active and framer is not None and framer.is_between:
+                    if not await self._intercepted_events(piece, chunks, response, framer, talk):
                         return
                     continue
                 if framer is not None:

@@ -7,40 +7,47 @@ A message is held before it is handled or sent. While nothing is held, no call r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from time import time
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import orjson
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import AnswerCut, RemoteProtocolError, SessionLost
-from mcpdesk.hosting.holding.faults import Fault, FaultKind, FaultRules
-from mcpdesk.hosting.holding.held_message import (
+from mcpdesk.features.holding.decision import Decision, Waiting
+from mcpdesk.features.holding.faults import Fault, FaultKind, FaultRules
+from mcpdesk.features.holding.held_message import (
     CannedCall,
+    Delay,
     HeldDirections,
     HeldMessage,
     HoldView,
+    Mock,
+    Release,
+    SetFaults,
+    SetHold,
     Verdict,
     changed_message,
     name_of,
     response_of,
 )
-from mcpdesk.hosting.holding.held_outlet import HeldLine, HeldOutlet
+from mcpdesk.features.holding.held_outlet import HeldLine, HeldOutlet
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
 from mcpdesk.protocol.outlet import ACCEPTED, NULL_OUTLET, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.interceptor import Accept, GiveAnswer, Interceptor
 from mcpdesk.recorder.record import Direction, Frame, HeldMark
 
 if TYPE_CHECKING:
+    from mcpdesk.link.feature_part import Intent
     from mcpdesk.recorder.index.query import Node
 
 MOST_HELD = 100
@@ -50,36 +57,9 @@ EDITABLE = 256 << 10
 LONGEST_DELAY_S = 3600.0
 MOST_WAITING = 1_000
 """Maximum number of requests that a rule delays or leaves unanswered. One more releases the oldest."""
-GiveAnswer = Callable[[JSONObject], Awaitable[object]]
-"""Function that receives the response to a question of a server."""
 
 
-class _Decision(Struct, frozen=True):
-    how: Verdict
-    message: JSONObject = {}
-
-
-class _Held:
-    """Held message and its decision. `of` is the request that a server's message is about."""
-
-    def __init__(self, shown: HeldMessage, message: JSONObject, of: Id | None) -> None:
-        self.shown = shown
-        self.message = message
-        self.of = of
-        self.decision: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
-        self.timer: asyncio.TimerHandle | None = None
-
-    def decide(self, decision: _Decision) -> None:
-        """Release the message with this decision. Later decisions are ignored."""
-        if not self.decision.done():
-            self.decision.set_result(decision)
-
-
-Accept: TypeAlias = "Callable[[Any, Outlet, Mapping[str, str] | None, Principal | None], Answer]"
-"""Function that handles one decoded message, like `Conversation.accept_message`."""
-
-
-class Holds:
+class Holds(Interceptor):
     """Rules and held messages of one core."""
 
     def __init__(
@@ -102,7 +82,7 @@ class Holds:
         self._on_rules = on_rules
         self._node: Node | None = None
         self._canned: dict[CannedCall, JSONObject] = {}
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, Waiting] = {}
         self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
         """Delayed and unanswered requests, with connection and id. A result of True means that the request
         continues.
@@ -117,9 +97,41 @@ class Holds:
         self._numbers = count(1)
 
     @property
-    def is_on(self) -> bool:
+    def is_active(self) -> bool:
         """True if any message may be held, answered from a recording, or given a fault."""
         return self._node is not None or bool(self._canned) or bool(self._faults.rules)
+
+    @property
+    def part(self) -> HoldView:
+        """Rules and held messages."""
+        return self.view
+
+    def do(self, intent: Intent) -> bool:
+        """Carry out a request of a front end. Return False if the message is no longer held.
+
+        Raises: ValueError for an invalid filter, rule or message.
+        """
+        match intent:
+            case SetHold(rule, directions):
+                self.set_rule(rule, directions)
+            case SetFaults(text):
+                self.set_faults(text)
+            case Mock(what, answer):
+                self.mock(what, answer)
+            case Release(number, how, text):
+                return self.decide(number, how, text)
+            case Delay(number, seconds):
+                return self.delay(number, seconds)
+            case _:
+                return False
+        return True
+
+    def reset(self) -> None:
+        """Release all held messages, and remove all rules and mocks."""
+        self.set_rule("", HoldView().directions)
+        self.set_faults("")
+        for what in self.view.canned:
+            self.mock(what, "")
 
     def set_faults(self, text: str) -> None:
         """Replace the fault rules. Messages that an earlier rule delays continue at once.
@@ -149,7 +161,7 @@ class Holds:
 
         Raises: ValueError for an invalid filter, or one that can never match.
         """
-        from mcpdesk.hosting.holding.reachable_rules import HELD, check_matches
+        from mcpdesk.features.holding.reachable_rules import HELD, check_matches
         from mcpdesk.recorder.index.query import QueryError, parse  # not needed at the start
 
         try:
@@ -161,7 +173,7 @@ class Holds:
         self._node = node
         if self._node is None:
             for held in self._held.values():
-                held.decide(_Decision(Verdict.PASS))
+                held.decide(Decision(Verdict.PASS))
         self._show(rule.strip(), directions)
         self._on_rules(self)
 
@@ -188,7 +200,7 @@ class Holds:
             if held.shown.what == "tells":
                 raise ValueError("a notification cannot be answered; change or drop it")
             message = response_of(held.shown.id, text)
-        held.decide(_Decision(how, message))
+        held.decide(Decision(how, message))
         return True
 
     def delay(self, number: int, seconds: float) -> bool:
@@ -200,7 +212,7 @@ class Holds:
             held.timer.cancel()
         seconds = max(0.0, min(seconds, LONGEST_DELAY_S))
         loop = asyncio.get_running_loop()
-        held.timer = loop.call_later(seconds, held.decide, _Decision(Verdict.PASS))
+        held.timer = loop.call_later(seconds, held.decide, Decision(Verdict.PASS))
         held.shown = replace(held.shown, due=time() + seconds)
         self._show()
         return True
@@ -211,7 +223,7 @@ class Holds:
             line.close()
         for held in self._held.values():
             if held.shown.connection == connection:
-                held.decide(_Decision(Verdict.DROP))
+                held.decide(Decision(Verdict.DROP))
         self._release(lambda of, identifier: of == connection)
         for key in [key for key in self._questions if key[0] == connection]:
             del self._questions[key]
@@ -221,7 +233,7 @@ class Holds:
         for line in list(self._lines):
             line.close()
         for held in self._held.values():
-            held.decide(_Decision(Verdict.DROP))
+            held.decide(Decision(Verdict.DROP))
         self._release(lambda of, identifier: True)
         self._node = None
         self._canned.clear()
@@ -236,7 +248,7 @@ class Holds:
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
-        if not self.is_on or not isinstance(message, dict):
+        if not self.is_active or not isinstance(message, dict):
             return plain(message, outlet, headers, principal)
         identifier, method = message.get("id"), message.get("method")
         if isinstance(method, str) and is_id(identifier):
@@ -281,11 +293,8 @@ class Holds:
         answer = plain(passed, outlet, headers, principal)
         return answer if isinstance(answer, tuple) else await answer
 
-    async def hold_one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Hold a notification of a client, or its reply to a question.
-
-        Return the message that the person released, or None if it was dropped.
-        """
+    async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
+        """Hold a notification of a client, or its reply to a question, if a rule matches."""
         about = self._held_subject(connection, message)
         return message if about is None else await self._hold_about(connection, message, about)
 
@@ -323,23 +332,16 @@ class Holds:
     def line(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
     ) -> HeldLine:
-        """Return a queue for a server's messages about the request `of`. None stands for no request.
-
-        `deliver` is called with each released message. `answer` is called with an answer that a person gave
-        instead of the client.
-        """
+        """Return a queue for a server's messages about the request `of`."""
         hold = partial(self._hold_sent, connection, answer, of)
         line = HeldLine(partial(self._is_sent_due, connection), hold, deliver)
         self._lines[line] = (connection, of)
         return line
 
-    async def hold_sent(
+    async def sent(
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
     ) -> bytes | None:
-        """Hold a message of a server if a rule matches.
-
-        Return the message to send, or None to send nothing.
-        """
+        """Hold a message of a server if a rule matches."""
         if not self._is_sent_due(connection, data):
             return data
         return await self._hold_sent(connection, answer, of, data)
@@ -374,7 +376,7 @@ class Holds:
         came = time()
         in_session = headers is not None and "Mcp-Session-Id" in headers
         try:
-            request, given = await self.hold_request(connection, message, in_session)
+            request, given = await self.request(connection, message, in_session)
         except SessionLost as lost:
             error = RemoteProtocolError(ErrorCode.INVALID_REQUEST, str(lost))
             return (404, codec.error_response(message["id"], error), Phases(time()))
@@ -395,11 +397,11 @@ class Holds:
         reply = answer if isinstance(answer, tuple) else await answer
         await line.all_gone()
         status, body, phases = reply
-        if body is None or not self.holds_answers:
+        if body is None or not self.sees_answers:
             return reply
         value = codec.decode(body)
         try:
-            passed = await self.hold_answer(connection, request, came, value)
+            passed = await self.answer(connection, request, came, value)
         except AnswerCut:
             if not await outlet.cut_off(body):
                 self._hang_up(connection)
@@ -411,18 +413,14 @@ class Holds:
         return (status, body, phases)
 
     @property
-    def holds_answers(self) -> bool:
+    def sees_answers(self) -> bool:
         """True if an answer may be held or cut off."""
         return (self._node is not None and self.view.directions != "requests") or self._faults.has_cuts
 
-    async def hold_request(
+    async def request(
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """Hold a request if a rule matches.
-
-        Return the request to handle and None, or None and the answer to give. Both are None if the request
-        was dropped. Raises: SessionLost if HTTP must report a lost session.
-        """
+        """Apply the fault rules and the mocks to a request, and hold it if the filter matches."""
         if self._faults.rules and (fault := self._strike(connection, message, in_session)) is not None:
             kind = fault.rule.kind
             if kind is FaultKind.SESSION:
@@ -452,13 +450,10 @@ class Holds:
             return None, None
         return (decision.message if decision.how is Verdict.CHANGE else message), None
 
-    async def hold_answer(
+    async def answer(
         self, connection: int, request: JSONObject, came: float, answer: JSONObject
     ) -> JSONObject | None:
-        """Hold the answer to a request that arrived at the Unix time `came`. Return the answer to send.
-
-        None if it was dropped. Raises: AnswerCut if the connection must break in the middle of the answer.
-        """
+        """Apply the fault rules to the answer to a request, and hold it if the filter matches."""
         if self._faults.has_cuts and self._strike(connection, request, False, came, answer) is not None:
             raise AnswerCut(codec.encode(answer))
         if self._node is None or self.view.directions == "requests":
@@ -559,14 +554,14 @@ class Holds:
         *,
         is_sent: bool = False,
         of: Id | None = None,
-    ) -> _Decision:
+    ) -> Decision:
         """Wait for a person's decision about a message, and record it.
 
         `message` is the request or its answer. `of` is the id of the request that a server's message is
         about; the decision is recorded with this id.
         """
         if len(self._held) >= MOST_HELD:
-            return _Decision(Verdict.PASS)
+            return Decision(Verdict.PASS)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
         text = codec.dumps(message, option=orjson.OPT_INDENT_2).decode()
         shown = HeldMessage(
@@ -584,7 +579,7 @@ class Holds:
             what,
             is_sent,
         )
-        held = self._held[number] = _Held(shown, message, of)
+        held = self._held[number] = Waiting(shown, message, of)
         if len(self._held) == 1:
             before = "the answer to " if shown.is_answer else ""
             self._report(f"held: {before}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
@@ -657,7 +652,7 @@ class Holds:
         for held in self._held.values():
             about = held.shown.id if held.shown.what == "request" else held.of
             if (held.shown.connection, about) == (connection, wanted):
-                held.decide(_Decision(Verdict.DROP))
+                held.decide(Decision(Verdict.DROP))
 
     def _matches(
         self,

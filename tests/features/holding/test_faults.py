@@ -11,9 +11,10 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.hosting.holding import holds as holds_module
-from mcpdesk.hosting.holding.faults import FaultRules
-from mcpdesk.hosting.holding.holds import Holds
+from mcpdesk.features.holding import holds as holds_module
+from mcpdesk.features.holding.faults import FaultRules
+from mcpdesk.features.holding.held_message import SetFaults
+from mcpdesk.features.holding.holds import Holds
 from mcpdesk.recorder.capture.recording import Recording
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
@@ -119,7 +120,7 @@ async def test_over_http_an_answer_is_late_wrong_lost_or_cut_off(era: str) -> No
 
         def set_rules(text: str) -> None:
             holds.set_faults(text)
-            served.hosted.hold(holds)
+            served.hosted.intercept(holds)
 
         set_rules('error -32000 "too busy" for method:tools/call')
         refused = await (await ask(served, session)).json()
@@ -150,7 +151,7 @@ async def test_a_session_gets_the_answer_of_a_stream_that_was_cut_when_it_comes_
         session = await served.session()
         holds = Holds(Recording(None), lambda text: None)
         holds.set_faults("cut for tool:steps")
-        served.hosted.hold(holds)
+        served.hosted.intercept(holds)
         headers = {name.replace("_", "-"): value for name, value in session.items()}
         headers |= {"Accept": "application/json, text/event-stream"}
         body = orjson.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": STEPS})
@@ -179,7 +180,7 @@ async def test_on_a_pipe_faults_are_marked_for_ever_and_a_cut_ends_it(era: str, 
         await peer.shake_hands()
     ask = peer.request if era == "handshake" else peer.modern
     holds.set_faults('delay 1ms for "slow"\nlose for "lost"\ncut for "cut"\nsession')
-    peer.endpoint.hold(holds)
+    peer.endpoint.intercept(holds)
     for number, word in enumerate(("slow", "lost", "cut"), 1):
         ask(number, "tools/call", {"name": "echo", "arguments": {"text": word}})
     assert (await peer.response(1))["result"]["content"][0]["text"] == "slow"
@@ -201,7 +202,7 @@ async def test_who_cancels_or_leaves_is_not_waited_for_and_those_that_wait_are_b
     peer = Peer()
     holds = Holds(peer.recording, lambda text: None)
     holds.set_faults("delay 3600s")
-    peer.endpoint.hold(holds)
+    peer.endpoint.intercept(holds)
     peer.modern(1, "tools/call", ECHO)
     peer.modern(2, "tools/call", ECHO)
     await until(lambda: holds.waiting == 2)
@@ -220,12 +221,12 @@ async def test_a_rule_for_everything_leaves_the_handshake_a_way_once_it_is_gone(
     peer = Peer()
     holds = Holds(peer.recording, lambda text: None)
     holds.set_faults("error")
-    peer.endpoint.hold(holds)
+    peer.endpoint.intercept(holds)
     peer.request(9, "initialize", {})
     assert (await peer.response(9))["error"]["message"] == "a fault by rule"
     plain = peer.channel.dialogue.conversation.accept_message
     holds.set_faults("")
-    peer.endpoint.hold(holds)
+    peer.endpoint.intercept(holds)
     assert peer.channel.dialogue.accept_message == plain
     assert "result" in await peer.shake_hands()
 
@@ -238,7 +239,7 @@ async def test_what_passes_to_servers_elsewhere_meets_the_same_faults(way: str) 
                 return got.status, await got.read()
 
         async def set_rules(text: str) -> None:
-            assert await asyncio.wrap_future(desk.set_faults(text))
+            assert await asyncio.wrap_future(desk.do(SetFaults(text)))
 
         there.go_on.set()
         await set_rules("cut for peer:aiohttp or tool:x")
@@ -263,7 +264,7 @@ async def test_a_websocket_is_closed_and_the_desks_own_call_is_told(tmp_path: Pa
         running_desk(write(tmp_path / "near", FILES), http=True) as desk,
         aiohttp.ClientSession() as session,
     ):
-        assert await asyncio.wrap_future(desk.set_faults("cut for tool:add\nlose for method:ping"))
+        assert await asyncio.wrap_future(desk.do(SetFaults("cut for tool:add\nlose for method:ping")))
         url = desk.host.url("near").replace("http:", "ws:") + "/ws"
         async with within(), session.ws_connect(url, protocols=["mcp"]) as socket:
             params: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}

@@ -11,14 +11,14 @@ import aiohttp
 import orjson
 import pytest
 
+from mcpdesk.features.holding.held_message import HeldMessage, Verdict
 from mcpdesk.hosting.endpoint import HostedEndpoint
-from mcpdesk.hosting.holding.held_message import HeldMessage, Verdict
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from tests.hosting.test_holds import HeardHolds
+from tests.features.holding.test_holds import HeardHolds
 from tests.support.message_log import MessageLog
 from tests.support.patience import until, within
 from tests.support.site import serving
@@ -58,7 +58,7 @@ class Talk(MessageLog):
 
     def hold(self, rule: str) -> None:
         self.holds.set_rule(rule, "both")
-        self.endpoint.hold(self.holds)
+        self.endpoint.intercept(self.holds)
 
 
 @asynccontextmanager
@@ -215,7 +215,7 @@ async def test_faults_strike_what_is_told_where_their_filter_names_it(way: str) 
         talk.holds.set_faults(
             "lose for method:notifications/progress\ndelay 1ms for method:notifications/roots"
         )
-        talk.endpoint.hold(talk.holds)
+        talk.endpoint.intercept(talk.holds)
         await talk.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
         await talk.send(call(1, "steps"))
         assert "result" in await talk.response(1)

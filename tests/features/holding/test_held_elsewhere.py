@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.targets import UrlTarget
+from mcpdesk.features.holding.held_message import HeldMessage, HoldView, Release, SetFaults, SetHold, Verdict
 from mcpdesk.inbox.question import Answer
-from mcpdesk.link.values import HeldMessage, Verdict
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.upstream.target_transport import Reach
@@ -28,19 +28,19 @@ from tests.upstream.test_upstream import names, odd, upstream
 
 
 async def held(desk: RunningDesk, *, is_answer: bool = False) -> HeldMessage:
-    await until(lambda: [one.is_answer for one in desk.held().messages] == [is_answer])
-    return desk.held().messages[0]
+    await until(lambda: [one.is_answer for one in desk.feature_part(HoldView).messages] == [is_answer])
+    return desk.feature_part(HoldView).messages[0]
 
 
 async def release(desk: RunningDesk, one: HeldMessage, how: Verdict, text: str = "") -> None:
-    assert await asyncio.wrap_future(desk.release(one.number, how, text))
+    assert await asyncio.wrap_future(desk.do(Release(one.number, how, text)))
 
 
 @pytest.mark.parametrize("way", ["200", "stream"])
 async def test_requests_of_clients_and_their_answers_are_changed_on_their_way(way: str) -> None:
     async def use(session: Any, url: str, there: Elsewhere, desk: RunningDesk) -> None:
         there.go_on.set()
-        assert await asyncio.wrap_future(desk.hold("tool:x or tool:y", "both"))
+        assert await asyncio.wrap_future(desk.do(SetHold("tool:x or tool:y", "both")))
 
         async def post() -> bytes:
             async with session.post(url, data=ASKED, headers=JSON | {"Mcp-Name": "x"}) as got:
@@ -60,7 +60,7 @@ async def test_requests_of_clients_and_their_answers_are_changed_on_their_way(wa
         assert b"mine" in await asking and len(there.asked) == 1
         asking = asyncio.create_task(post())
         await release(desk, await held(desk), Verdict.DROP)
-        await until(lambda: not desk.held().messages)
+        await until(lambda: not desk.feature_part(HoldView).messages)
         asking.cancel()
 
     await through(way, use)
@@ -70,10 +70,10 @@ async def test_requests_of_clients_and_their_answers_are_changed_on_their_way(wa
 async def test_calls_of_the_desk_to_a_program_are_held() -> None:
     async with running_desk(upstreams=[odd()]) as desk:
         await until(lambda: names(desk))
-        assert await asyncio.wrap_future(desk.hold("method:tools/call", "both"))
+        assert await asyncio.wrap_future(desk.do(SetHold("method:tools/call", "both")))
         calls = [desk.request("odd", "tools/call", {"name": "nobody", "arguments": {}}) for _ in range(2)]
-        await until(lambda: len(desk.held().messages) == 2)
-        first, second = desk.held().messages
+        await until(lambda: len(desk.feature_part(HoldView).messages) == 2)
+        first, second = desk.feature_part(HoldView).messages
         await release(desk, first, Verdict.ANSWER, '{"content": []}')
         assert (await asyncio.wrap_future(calls[0].outcome)).result == {"content": []}
         await release(desk, second, Verdict.PASS)
@@ -98,7 +98,7 @@ async def sent(desk: RunningDesk, *whats: str, after: HeldMessage | None = None)
     last = 0 if after is None else after.number
 
     def found() -> list[HeldMessage]:
-        return [one for one in desk.held().messages if one.number > last]
+        return [one for one in desk.feature_part(HoldView).messages if one.number > last]
 
     await until(found)
     [one] = found()
@@ -133,7 +133,7 @@ async def test_what_a_server_sends_to_a_client_is_held_and_changed(way: str, rev
         ):
             await until(lambda: upstream(desk, "far").state == "ready")
             await client.call_tool("add", {"a": 1, "b": 1})
-            assert await asyncio.wrap_future(desk.hold(SENT, "both"))
+            assert await asyncio.wrap_future(desk.do(SetHold(SENT, "both")))
             call = asyncio.create_task(client.call_tool("steps", {}, progress_callback=heard.on_progress))
             await let_progress_go(desk)
             await call
@@ -164,7 +164,7 @@ async def test_what_a_server_sends_to_the_desk_is_held_and_changed(way: str, rev
         plan = UpstreamPlan("far", target, Reach(revision=revision))
         async with running_desk(upstreams=[plan]) as desk:
             await until(lambda: upstream(desk, "far").state == "ready")
-            assert await asyncio.wrap_future(desk.hold(SENT, "both"))
+            assert await asyncio.wrap_future(desk.do(SetHold(SENT, "both")))
             call = desk.request("far", "tools/call", {"name": "steps", "arguments": {}})
             await let_progress_go(desk)
             assert "done" in str((await asyncio.wrap_future(call.outcome)).result)
@@ -226,7 +226,7 @@ async def test_a_stream_that_stands_open_is_held_from_now_on_and_keeps_its_other
             async with http.get(url, headers={"Accept": "text/event-stream"}) as stream:
                 steps.put_nowait(told(1) + told(2)[:9])
                 assert await stream.content.readexactly(len(told(1)) + 9) == told(1) + told(2)[:9]
-                assert await asyncio.wrap_future(desk.hold("method:notifications/n4", "both"))
+                assert await asyncio.wrap_future(desk.do(SetHold("method:notifications/n4", "both")))
                 steps.put_nowait(told(2)[9:])
                 assert await stream.content.readexactly(len(told(2)) - 9) == told(2)[9:]
                 steps.put_nowait(b": alive\r\n\r\n" + told(3) + told(4) + told(5))
@@ -244,7 +244,7 @@ async def test_a_stream_that_stands_open_is_held_from_now_on_and_keeps_its_other
                         await release(desk, await sent(desk, "tells", after=one), Verdict.DROP)
                     assert (await sending).status == 202
                 assert posted == [say % 3]
-                assert await asyncio.wrap_future(desk.hold("", "both"))
+                assert await asyncio.wrap_future(desk.do(SetHold("", "both")))
                 steps.put_nowait(told(4))
                 assert await stream.content.readexactly(len(told(4))) == told(4)
                 steps.put_nowait(b"")
@@ -259,15 +259,17 @@ async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(wa
         plan = UpstreamPlan("far", target, Reach(revision="2025-11-25"))
         async with running_desk(upstreams=[plan], http=True, no_auth=True) as desk:
             await until(lambda: upstream(desk, "far").state == "ready")
-            assert await asyncio.wrap_future(desk.hold("method:notifications/progress", "both"))
+            assert await asyncio.wrap_future(desk.do(SetHold("method:notifications/progress", "both")))
             call = desk.request("far", "tools/call", steps)
             one = await sent(desk, "tells")
             call.cancel()
-            await until(lambda: not desk.held().messages)
+            await until(lambda: not desk.feature_part(HoldView).messages)
             call = desk.request("far", "tools/call", steps)
             one = await sent(desk, "tells", after=one)
             desk.reload("far")
-            await until(lambda: not desk.held().messages and upstream(desk, "far").state == "ready")
+            await until(
+                lambda: not desk.feature_part(HoldView).messages and upstream(desk, "far").state == "ready"
+            )
             await asyncio.wrap_future(call.outcome)
             heard = official.Heard()
             async with official.session(desk.host.url("far"), "2025-11-25") as client:
@@ -275,13 +277,13 @@ async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(wa
                 calling = asyncio.create_task(client.call_tool("steps", {}, progress_callback=told))
                 one = await sent(desk, "tells", after=one)
                 calling.cancel()
-            await until(lambda: not desk.held().messages)
+            await until(lambda: not desk.feature_part(HoldView).messages)
             async with official.session(desk.host.url("far"), "2025-11-25") as client:
                 calling = asyncio.create_task(
                     client.call_tool("steps", {}, progress_callback=heard.on_progress)
                 )
                 await sent(desk, "tells", after=one)
-                assert await asyncio.wrap_future(desk.hold("", "both"))
+                assert await asyncio.wrap_future(desk.do(SetHold("", "both")))
                 await calling
             assert [done for done, _, _ in heard.progress] == [0, 1, 2]
 
@@ -294,9 +296,9 @@ async def test_progress_of_cancelled_calls_is_not_held_even_if_it_comes_late() -
         first = desk.request("odd", "tools/call", call)
         await until(lambda: first.progress)
         rule = "method:notifications/progress or method:notifications/message"
-        assert await asyncio.wrap_future(desk.hold(rule, "both"))
+        assert await asyncio.wrap_future(desk.do(SetHold(rule, "both")))
         second = desk.request("odd", "tools/call", call)
-        await until(lambda: len(desk.held().messages) == 2)
+        await until(lambda: len(desk.feature_part(HoldView).messages) == 2)
         first.cancel()
         progress = await held(desk)
         await release(desk, progress, Verdict.PASS)
@@ -309,7 +311,7 @@ async def test_progress_of_cancelled_calls_is_not_held_even_if_it_comes_late() -
         remark = await sent(desk, "tells", after=remark)
         assert remark.method == "notifications/message"
         await release(desk, remark, Verdict.PASS)
-        await until(lambda: not desk.held().messages)
+        await until(lambda: not desk.feature_part(HoldView).messages)
 
 
 @pytest.mark.process
@@ -319,10 +321,10 @@ async def test_faults_strike_what_a_program_tells() -> None:
         running_desk(upstreams=[UpstreamPlan("far", target)]) as desk,
     ):
         await until(lambda: upstream(desk, "far").state == "ready")
-        assert await asyncio.wrap_future(desk.set_faults("lose for method:notifications/progress"))
+        assert await asyncio.wrap_future(desk.do(SetFaults("lose for method:notifications/progress")))
         call = desk.request("far", "tools/call", {"name": "steps", "arguments": {}})
         assert "done" in str((await asyncio.wrap_future(call.outcome)).result)
-        assert call.progress is None and desk.held().struck == 3
+        assert call.progress is None and desk.feature_part(HoldView).struck == 3
 
 
 async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) -> None:
@@ -332,7 +334,9 @@ async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) ->
         plan = UpstreamPlan("near", UrlTarget(there.host.url("near")), Reach(revision=NEWEST))
         async with running_desk(upstreams=[plan]) as desk:
             await until(lambda: "one" in names(desk, "near"))
-            assert await asyncio.wrap_future(desk.hold("method:notifications/tools/list_changed", "both"))
+            assert await asyncio.wrap_future(
+                desk.do(SetHold("method:notifications/tools/list_changed", "both"))
+            )
             write(folder, {"tools/b.py": tool.format("two")})
             there.reload("near")
             one = await sent(desk, "tells")
@@ -349,11 +353,14 @@ async def test_only_a_session_can_be_lost(tmp_path: Path, revision: str) -> None
         plan = UpstreamPlan("near", UrlTarget(there.host.url("near")), Reach(revision=revision))
         async with running_desk(upstreams=[plan]) as desk:
             await until(lambda: "one" in names(desk, "near"))
-            assert await asyncio.wrap_future(desk.set_faults("session for tool:one"))
+            assert await asyncio.wrap_future(desk.do(SetFaults("session for tool:one")))
             call = desk.request("near", "tools/call", {"name": "one", "arguments": {}})
             outcome = await asyncio.wrap_future(call.outcome)
             has_session = revision != NEWEST
-            assert (desk.held().struck > 0, outcome.result is None) == (has_session, has_session)
+            assert (desk.feature_part(HoldView).struck > 0, outcome.result is None) == (
+                has_session,
+                has_session,
+            )
 
 
 async def test_time_at_the_desk_is_no_time_of_the_server(tmp_path: Path) -> None:
@@ -362,7 +369,7 @@ async def test_time_at_the_desk_is_no_time_of_the_server(tmp_path: Path) -> None
         plan = UpstreamPlan("near", UrlTarget(there.host.url("near")), Reach())
         async with running_desk(upstreams=[plan]) as desk:
             await until(lambda: "one" in names(desk, "near"))
-            assert await asyncio.wrap_future(desk.hold("tool:one", "requests"))
+            assert await asyncio.wrap_future(desk.do(SetHold("tool:one", "requests")))
             call = desk.request("near", "tools/call", {"name": "one", "arguments": {}})
             one = await held(desk)
             await asyncio.sleep(0.05)

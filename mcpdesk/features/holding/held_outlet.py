@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from mcpdesk.protocol.outlet import Outlet
+from mcpdesk.recorder.interceptor import MessageLine
 
 MOST_QUEUED = 1_000
 """Maximum number of messages in a queue. Further messages are sent at once."""
 
 
-class HeldLine:
+class HeldLine(MessageLine):
     """Queue of a server's messages about one request, or of those about no request."""
 
     def __init__(
@@ -26,9 +27,9 @@ class HeldLine:
         `is_due` returns True for a message that must be held. `hold` waits for the person and returns the
         message to send, or None to send nothing.
         """
+        super().__init__(deliver)
         self._is_due = is_due
         self._hold = hold
-        self._deliver = deliver
         self._queue: deque[bytes] = deque()
         self._first: bytes | None = None
         """Message that is held at present, or None."""

@@ -155,7 +155,7 @@ class FaultRules:
 
 def _rule(number: int, words: str) -> FaultRule:
     """Parse one line. Raises: ValueError, also for a filter that can never match."""
-    from mcpdesk.hosting.holding import reachable_rules
+    from mcpdesk.features.holding import reachable_rules
     from mcpdesk.recorder.index.query import QueryError, parse
 
     match = _RULE.fullmatch(words)

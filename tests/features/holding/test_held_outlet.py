@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mcpdesk.hosting.holding import held_outlet
-from mcpdesk.hosting.holding.held_outlet import HeldLine
+from mcpdesk.features.holding import held_outlet
+from mcpdesk.features.holding.held_outlet import HeldLine
 from tests.support.patience import within
 
 

@@ -1,15 +1,21 @@
-"""Messages held at the desk, as a front end shows them, and a person's changes to them."""
+"""Messages held at the desk, as a front end shows them, and the requests about them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
+from mcpdesk.link.feature_part import FeaturePart, Intent
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.recorder.record import BY_HAND, BY_MOCK
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
 
 HeldDirections = Literal["requests", "answers", "both"]
 
@@ -59,8 +65,69 @@ class CannedCall(Struct, frozen=True):
     name: str
 
 
-class HoldView(Struct, frozen=True):
+class SetHold(Intent, frozen=True):
+    """Hold messages that match a traffic filter. An empty filter releases all and holds none."""
+
+    rule: str
+    directions: HeldDirections
+
+
+class SetFaults(Intent, frozen=True):
+    """Set the fault rules, one per line. An empty text removes all."""
+
+    text: str
+
+
+class Mock(Intent, frozen=True):
+    """Answer all requests like `what` with a recorded answer. An empty answer ends this."""
+
+    what: CannedCall
+    answer: str
+
+    @property
+    def key(self) -> object:
+        """The requests that are answered."""
+        return self.what
+
+
+class Release(Intent, frozen=True):
+    """Release a held message, replace it by `text`, answer it, or drop it."""
+
+    number: int
+    how: Verdict
+    text: str = ""
+
+    @property
+    def item(self) -> int:
+        """Number of the held message."""
+        return self.number
+
+    def with_item(self, number: int) -> Self:
+        """Return the same request about another message."""
+        return replace(self, number=number)
+
+
+class Delay(Intent, frozen=True):
+    """Release a held message after some seconds."""
+
+    number: int
+    seconds: float
+
+    @property
+    def item(self) -> int:
+        """Number of the held message."""
+        return self.number
+
+    def with_item(self, number: int) -> Self:
+        """Return the same request about another message."""
+        return replace(self, number=number)
+
+
+class HoldView(FeaturePart, frozen=True):
     """Rules for holding messages, and the messages that are held now."""
+
+    part_name: ClassVar[str] = "held"
+    intents: ClassVar[Sequence[type[Intent]]] = (SetHold, SetFaults, Mock, Release, Delay)
 
     rule: str = ""
     """Filter for the messages to hold. Empty to hold none."""
@@ -72,6 +139,38 @@ class HoldView(Struct, frozen=True):
     """Fault rules, one per line."""
     struck: int = 0
     """Number of messages that got a fault since the rules were set."""
+
+    def raised(self, above: int, replica: str) -> Self:
+        """Return the state with an offset added to its numbers, and with the name of its replica."""
+        messages = tuple(
+            replace(one, number=one.number + above, connection=one.connection + above, replica=replica)
+            for one in self.messages
+        )
+        return replace(self, messages=messages)
+
+    def as_masked(self, masked: Self) -> Self:
+        """Make held messages with masked parts read-only, because an edited copy would contain the mask."""
+        pairs = zip(self.messages, masked.messages, strict=True)
+        sealed = tuple(now if was.text == now.text else replace(now, text="") for was, now in pairs)
+        return replace(masked, messages=sealed)
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """Merge the held messages, oldest first, with the hold rule."""
+        ruling = next((view for view in parts if view.rule), cls())
+        return cls(
+            ruling.rule,
+            ruling.directions,
+            tuple(sorted((one for view in parts for one in view.messages), key=lambda one: one.since)),
+            tuple(dict.fromkeys(each for view in parts for each in view.canned)),
+            next((view.faults for view in parts if view.faults), ""),
+            sum(view.struck for view in parts),
+        )
+
+
+def held(link: Link) -> HoldView:
+    """Return the hold rule of a core, and its held messages, oldest first."""
+    return link.feature_part(HoldView)
 
 
 def name_of(request: JSONObject) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.holding import holds as holds_module
-from mcpdesk.hosting.holding.held_message import HeldDirections, HeldMessage, HoldView, Verdict
-from mcpdesk.hosting.holding.holds import Holds
+from mcpdesk.features.holding import holds as holds_module
+from mcpdesk.features.holding.held_message import HeldDirections, HeldMessage, HoldView, Verdict
+from mcpdesk.features.holding.holds import Holds
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Status
@@ -54,7 +54,7 @@ class HeardHolds(Holds):
 def holding(peer: Peer, rule: str, ways: HeldDirections = "requests") -> HeardHolds:
     holds = HeardHolds(peer.recording)
     holds.set_rule(rule, ways)
-    peer.endpoint.hold(holds)
+    peer.endpoint.intercept(holds)
     return holds
 
 
@@ -192,7 +192,7 @@ async def test_without_a_rule_a_dialogue_is_as_it_was() -> None:
         holds.set_rule("tool:echo >1s", "requests")
     assert holds.view.rule == "tool:echo"
     holds.set_rule("", "both")
-    peer.endpoint.hold(holds)
+    peer.endpoint.intercept(holds)
     assert peer.channel.dialogue.accept_message == plain
 
 
@@ -200,7 +200,7 @@ async def test_http_requests_of_both_eras_are_held_and_one_that_is_dropped_hears
     async with serving() as served:
         holds = HeardHolds(Recording(None))
         holds.set_rule("tool:echo", "requests")
-        served.hosted.hold(holds)
+        served.hosted.intercept(holds)
         session = await served.session()
         old = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": echo("old")}
         calls = [

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from mcpdesk.hosting.holding.held_message import HeldDirections
+from mcpdesk.features.holding.held_message import HeldDirections
 from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 from mcpdesk.recorder.index.query import All, Either, Field, Limit, Node, Not
 

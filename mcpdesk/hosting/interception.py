@@ -1,0 +1,12 @@
+"""Choice of the interceptor of a core."""
+
+from __future__ import annotations
+
+from mcpdesk.features import offering
+from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
+
+
+def interceptor_for(core: InterceptedCore) -> Interceptor:
+    """Return the interceptor of the first feature that has one. Otherwise, it passes every message on."""
+    interceptors = (feature.interceptor(core) for feature in offering("interceptor"))
+    return next(filter(None, interceptors), Interceptor())

@@ -1,0 +1,48 @@
+"""Base classes of the state that a feature adds to a link, and of the requests about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from msgspec import Struct
+
+
+class Intent(Struct, frozen=True, tag=True):
+    """Request of a front end to a feature of a core."""
+
+    @property
+    def item(self) -> int | None:
+        """Number of the item that it is about. None if it sets something for the whole core."""
+        return None
+
+    def with_item(self, number: int) -> Self:
+        """Return the same request about the item with another number."""
+        return self
+
+    @property
+    def key(self) -> object:
+        """Identifies what it sets for the whole core. A later request with this key replaces it."""
+        return type(self)
+
+
+class FeaturePart(Struct, frozen=True):
+    """State of a feature of a core. Without arguments, it is the state of a core without the feature."""
+
+    part_name: ClassVar[str]
+    """Name in messages between a core and a screen."""
+    intents: ClassVar[Sequence[type[Intent]]] = ()
+    """Kinds of requests about it."""
+
+    def raised(self, above: int, replica: str) -> Self:
+        """Return the state with an offset added to its numbers, and with the name of its replica."""
+        return self
+
+    def as_masked(self, masked: Self) -> Self:
+        """Return the state to show instead of this one, of which `masked` is a copy without secrets."""
+        return masked
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """Merge the states of several cores."""
+        return parts[0] if parts else cls()

@@ -1,0 +1,148 @@
+"""Base class of an object that sees the messages of a core, and may change, answer, delay or drop them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from mcpdesk.auth.principal import Principal
+    from mcpdesk.link.feature_part import FeaturePart, Intent
+    from mcpdesk.protocol.jsonrpc import Id, JSONObject
+    from mcpdesk.protocol.outlet import Answer, Outlet
+    from mcpdesk.recorder.capture.recording import Recording
+
+Accept: TypeAlias = "Callable[[Any, Outlet, Mapping[str, str] | None, Principal | None], Answer]"
+"""Function that handles one decoded message, like `Conversation.accept_message`."""
+GiveAnswer: TypeAlias = "Callable[[JSONObject], Awaitable[object]]"
+"""Function that receives the response to a question of a server."""
+
+
+class InterceptedCore(NamedTuple):
+    """Members of a core, or of a tap, that an interceptor may use."""
+
+    recording: Recording
+    report: Callable[[str], object]
+    """Shows a message to a person."""
+    on_switch: Callable[[Interceptor], object] = lambda interceptor: None
+    """Must be called after `is_active` may have changed."""
+    disconnect: Callable[[int], object] = lambda connection: None
+    """Disconnects the client with a connection number."""
+    on_part: Callable[[], object] = lambda: None
+    """Must be called after a change of `part`."""
+    options: Mapping[str, str] = MappingProxyType({})
+    """Values of the command line options of features, by name."""
+
+
+class MessageLine:
+    """Passage of a server's messages about one request, or of those about no request."""
+
+    def __init__(self, deliver: Callable[[bytes], object]) -> None:
+        """`deliver` is called with each message that continues."""
+        self._deliver = deliver
+
+    @property
+    def is_moving(self) -> bool:
+        """True if messages wait here."""
+        return False
+
+    def put(self, message: bytes) -> None:
+        """Deliver one message, now or later."""
+        self._deliver(message)
+
+    async def all_gone(self) -> None:
+        """Wait until no message waits here."""
+
+    def close(self) -> list[bytes]:
+        """Discard and return the waiting messages, because the recipient has disconnected."""
+        return []
+
+
+class Interceptor:
+    """Passes every message on. A subclass overrides the methods for the messages that it intercepts.
+
+    While `is_active` is False, no message is given to it. Use it on the core's loop. `part` may be read on
+    any thread.
+    """
+
+    @property
+    def is_active(self) -> bool:
+        """True if messages must be given to the interceptor."""
+        return False
+
+    @property
+    def sees_answers(self) -> bool:
+        """True if answers must be given to it in full."""
+        return False
+
+    @property
+    def part(self) -> FeaturePart | None:
+        """State for front ends, or None."""
+        return None
+
+    def do(self, intent: Intent) -> bool:
+        """Carry out a request of a front end. Return False if it has no effect. Raises: ValueError."""
+        return False
+
+    def reset(self) -> None:
+        """Intercept nothing from now on, and let all waiting messages continue."""
+
+    def guard(self, connection: int, plain: Accept) -> Accept:
+        """Return the handler that replaces `plain` while messages of a dialogue may be intercepted."""
+        return plain
+
+    async def request(
+        self, connection: int, message: JSONObject, in_session: bool = False
+    ) -> tuple[JSONObject | None, JSONObject | None]:
+        """Intercept a request.
+
+        Return the request to handle and None, or None and the answer to give. Both are None if the request
+        was dropped. Raises: SessionLost if HTTP must report a lost session.
+        """
+        return message, None
+
+    async def answer(
+        self, connection: int, request: JSONObject, came: float, answer: JSONObject
+    ) -> JSONObject | None:
+        """Intercept the answer to a request that arrived at the Unix time `came`. Return the answer to send.
+
+        None if it was dropped. Raises: AnswerCut if the connection must break in the middle of the answer.
+        """
+        return answer
+
+    async def one_way(self, connection: int, message: JSONObject) -> JSONObject | None:
+        """Intercept a notification of a client, or its reply to a question.
+
+        Return the message to send, or None if it was dropped.
+        """
+        return message
+
+    async def sent(
+        self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
+    ) -> bytes | None:
+        """Intercept a message of a server about the request `of`. None stands for no request.
+
+        Return the message to send, or None to send nothing. `answer` is called with an answer that a person
+        gave instead of the client.
+        """
+        return data
+
+    def line(
+        self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
+    ) -> MessageLine:
+        """Return a line for a server's messages about the request `of`. None stands for no request.
+
+        `deliver` is called with each message that continues. `answer` is called with an answer that a person
+        gave instead of the client.
+        """
+        return MessageLine(deliver)
+
+    async def lose(self, connection: int) -> None:
+        """Leave a request without an answer: wait until its client has disconnected."""
+
+    def forget(self, connection: int) -> None:
+        """Drop the waiting messages of a dialogue that has ended."""
+
+    def close(self) -> None:
+        """Drop all waiting messages without an answer, because the core stops."""
