@@ -259,8 +259,8 @@ class Context(CallContext):
         """Ask the person at the desk, even if no desk is open.
 
         The wait does not count against the time limit, and the caller receives keep-alive messages.
-        `elsewhere` is the same question, which the client is asked at the same time. If the client answers
-        it, the question at the desk is withdrawn.
+        `elsewhere` is the same question at the client. If the client answers it, the question at the desk
+        is withdrawn.
         """
         from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion
@@ -282,15 +282,15 @@ class Context(CallContext):
     async def elicit(
         self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
     ) -> Elicited[Any]:
-        """Ask the client to show a form to its user. Return the content, or that the user declined or
-        cancelled.
+        """Ask the client to show a form to its user. Return `Accepted` with the content, `Declined` or
+        `Cancelled`.
 
         `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model; the content is then an
         instance of it. Its fields are texts, numbers, booleans, dates, choices among texts (`Literal`,
         `Enum`) or lists of such choices. `schema` may also be a flat JSON Schema; the content is then a dict.
 
-        Raises: ClientError if the client cannot be asked, refuses, or sends an invalid answer; ValueError
-        with the field that the client's revision cannot show in a form.
+        Raises: ClientError if the client cannot be asked, refuses, or sends an invalid answer. ValueError
+        if a form of the client's revision cannot show a field; the error names the field.
         """
         from mcpdesk.server.asks import question_wording
 

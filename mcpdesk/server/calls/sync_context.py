@@ -59,7 +59,7 @@ class SyncContext(CallContext):
         self._thread.wait_for(lambda: self._context.progress(progress, total, message))
 
     def produced(self, path: str | Path) -> None:
-        """Register a file made by the tool: as `Context.produced`."""
+        """Register a file that the tool made. See `Context.produced`."""
         self.on_loop(self._context.produced, path)
 
     def log(self, level: str, data: Any, logger: str = "") -> None:
@@ -117,11 +117,11 @@ class SyncContext(CallContext):
         self.on_loop(self._context.resource_updated, uri)
 
     def become_task(self) -> bool:
-        """Answer the caller with a task and continue: as `Context.become_task`."""
+        """Answer the caller with a task, and continue. See `Context.become_task`."""
         return self._thread.wait_for(self._context.become_task)
 
     def close_stream(self, retry_ms: int = 1000) -> bool:
-        """Close the caller's connection while the call continues: as `Context.close_stream`."""
+        """Close the caller's connection, and continue the call. See `Context.close_stream`."""
         return self._thread.wait_for(lambda: self._context.close_stream(retry_ms))
 
 

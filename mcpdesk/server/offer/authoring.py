@@ -53,14 +53,17 @@ class ToolKeywords(ItemKeywords, total=False):
 
     annotations: Mapping[str, Any]
     read_only: bool | None
-    """Hint of the same name for clients, like the next three keywords. None omits the hint."""
+    """Value of the hint `readOnlyHint`. Clients read the hints. None omits a hint."""
     destructive: bool | None
+    """Value of the hint `destructiveHint`."""
     idempotent: bool | None
+    """Value of the hint `idempotentHint`."""
     open_world: bool | None
+    """Value of the hint `openWorldHint`."""
     timeout: float | None
     """Time limit of a call in seconds. None uses the server's setting."""
     task: TaskSupport
-    """Whether a call may, must or cannot continue as a task after its request."""
+    """`optional` if a client may run a call as a task, `required` if it must, `forbidden` if it cannot."""
     asks_first: bool
     """If True, a call becomes a task at `await ctx.become_task()`. Questions before that belong to
     the call.
@@ -75,7 +78,9 @@ class ToolKeywords(ItemKeywords, total=False):
     scopes: str | Iterable[str]
     """Scopes that the token must have."""
     runs_programs: bool
+    """True for a tool that starts programs. Callers over TCP must then send the API key."""
     while_planning: bool | tuple[str, ...]
+    """If True, the tool may be called in plan mode. A tuple has the values of `action` that are allowed."""
 
 
 class ResourceKeywords(ItemKeywords, total=False):
@@ -84,14 +89,14 @@ class ResourceKeywords(ItemKeywords, total=False):
     mime_type: str
     annotations: Mapping[str, Any]
     complete: Mapping[str, Suggestions] | Suggestions | None
-    """Suggestions by variable. If the template has one variable, its name may be left out."""
+    """Suggestions for each variable of the template. With a single variable, its name can be omitted."""
 
 
 class PromptKeywords(ItemKeywords, total=False):
     """Keywords of `prompt`."""
 
     complete: Mapping[str, Suggestions] | None
-    """Suggestions by argument."""
+    """Suggestions for each argument."""
 
 
 class Note(Struct, frozen=True):
