@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from mcpdesk.cli.reach import agreement, ask_input, server_folder, with_hint
-from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
+from mcpdesk.client.targets import find_target
 from mcpdesk.errors import CallError, DeskUserError
 from mcpdesk.runtime.core_process import capture_output
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
+    from mcpdesk.hosting.host import Host
     from mcpdesk.testing.connected_server import ConnectedServer
-
-    Opening: TypeAlias = AbstractAsyncContextManager[ConnectedServer]
 
 TRANSPORTS = ("memory", "stdio", "http")
 """Transports to a folder. `memory` hosts it in this process."""
@@ -39,37 +34,34 @@ def transports_of(over: str, is_folder: bool) -> list[str]:
     return transports if is_folder else [""]
 
 
-@contextmanager
-def started_server(transport_name: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]]:
-    """Yield the server to connect to, and the file descriptor for results.
+def run_with_server(
+    over: str, target: str, reach: Reach, work: Callable[[ConnectedServer, int], Awaitable[None]]
+) -> None:
+    """Connect to a server, over a transport of `transports_of`, and run `work`.
 
-    Raises: DeskError if a folder cannot be hosted.
+    `work` gets the server and the file descriptor for results. Raises: DeskError if the server cannot be
+    hosted, started or reached.
     """
-    from mcpdesk.testing.connected_server import connected, isolated_host, stdio_target
+    from mcpdesk.testing.connected_server import connected, isolated
 
-    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
-        if transport_name in ("memory", "http"):
-            host = isolated_host(server_folder(target), Path(state), http=transport_name == "http")
-            with capture_output(host, "wire") as claimed:
-                yield connected(host, reach), claimed.stdout_fd
-            return
-        if transport_name == "stdio":
-            server_target: RemoteTarget | FolderTarget = stdio_target(
-                server_folder(target), Path(state), reach.mode, reach.token
-            )
-            reach = reach._replace(mode="", token=None)  # they are part of the command
-        else:
-            server_target = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
-        assert not isinstance(server_target, FolderTarget)
-        yield connected(server_target, reach), 1
+    output_fd = 1
 
+    @contextmanager
+    def captured(host: Host) -> Iterator[None]:
+        nonlocal output_fd
+        with capture_output(host, "wire") as claimed:
+            output_fd = claimed.stdout_fd
+            yield
 
-def connect_and_run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -> None:
-    """Connect and run `work`. Raises: DeskUserError if the server cannot be reached."""
+    if over:
+        opening = isolated(server_folder(target), reach, over, captured=captured)
+    else:
+        found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+        opening = connected(found, reach)
 
     async def run() -> None:
         async with opening as server:
-            await work(server)
+            await work(server, output_fd)
 
     try:
         asyncio.run(run())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,31 @@ async def connected(target: Target, reach: Reach = NO_REACH) -> AsyncIterator[Co
         yield ConnectedServer(connection, answers, program if host is None else HostLog(host), host)
 
 
+@asynccontextmanager
+async def isolated(
+    folder: Path,
+    reach: Reach,
+    over: str = "memory",
+    *,
+    environment: Mapping[str, str] | None = None,
+    captured: Callable[[Host], AbstractContextManager[None]] = lambda host: nullcontext(),
+) -> AsyncIterator[ConnectedServer]:
+    """Host a folder with separate state, and connect over memory or HTTP, or over stdio to another process.
+
+    `environment` is added to that of the process. `captured` is entered around a host in this process.
+    """
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
+        if over == "stdio":
+            command = stdio_target(folder, Path(state), reach, environment or {})
+            async with connected(command, reach._replace(mode="", token=None)) as server:
+                yield server
+            return
+        host = isolated_host(folder, Path(state), http=over == "http")
+        with captured(host):
+            async with connected(host, reach) as server:
+                yield server
+
+
 def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
     """Return a host of a folder that shares no state with other runs. Raises: DeskError."""
     from mcpdesk.connect.in_process import lone_host
@@ -135,12 +161,9 @@ def _line(line: LogLine) -> str:
     return f"{line.where}: {line.text}" if line.where else line.text
 
 
-def stdio_target(folder: Path, state: Path, mode: str = "", token: str | None = None) -> CommandTarget:
-    """Return the command that serves a folder over stdio in a separate process.
-
-    `token` is a bearer token of the client.
-    """
-    more = ("--mode", mode) if mode else ()
+def stdio_target(folder: Path, state: Path, reach: Reach, environment: Mapping[str, str]) -> CommandTarget:
+    """Return the command that serves a folder over stdio in a separate process."""
+    more = ("--mode", reach.mode) if reach.mode else ()
     argv = (sys.executable, "-m", "mcpdesk", "stdio", str(folder), "--alone", *more)
-    given = {} if token is None else dict.fromkeys(SETTINGS_BY_NAME["token"].environment, token)
-    return CommandTarget(argv, {"MCPDESK_STATE_DIR": str(state), **given})
+    token = {} if reach.token is None else dict.fromkeys(SETTINGS_BY_NAME["token"].environment, reach.token)
+    return CommandTarget(argv, {**environment, "MCPDESK_STATE_DIR": str(state), **token})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.revisions import BY_NAME, ERAS
-from mcpdesk.testing.connected_server import ConnectedServer, connected, isolated_host, stdio_target
+from mcpdesk.testing.connected_server import ConnectedServer, connected, isolated
 
 if TYPE_CHECKING:
     from mcpdesk.client.config_files import ConfigFile
@@ -95,21 +94,15 @@ def _reach(options: ConnectOptions) -> Reach:
     )
 
 
-@asynccontextmanager
-async def _folder(folder: Path, options: ConnectOptions, reach: Reach) -> AsyncIterator[ConnectedServer]:
+def _folder(
+    folder: Path, options: ConnectOptions, reach: Reach
+) -> AbstractAsyncContextManager[ConnectedServer]:
     """Host a folder with separate state: in this process, or in another one if it gets variables."""
     _refuse(options, ("api_key", "account", "folder", "packages"), "A folder")
-    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
-        if environment := options.get("environment"):
-            _refuse(options, ("headers", "token"), "A folder that gets variables")
-            command = stdio_target(folder, Path(state), reach.mode)
-            command = replace(command, environment={**environment, **command.environment})
-            async with connected(command, reach._replace(mode="")) as server:
-                yield server
-            return
-        host = isolated_host(folder, Path(state), http=bool(reach.headers))
-        async with connected(host, reach) as server:
-            yield server
+    if environment := options.get("environment"):
+        _refuse(options, ("headers", "token"), "A folder that gets variables")
+        return isolated(folder, reach, "stdio", environment=environment)
+    return isolated(folder, reach, "http" if reach.headers else "memory")
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from mcpdesk.cli.printing import (
     write_report,
 )
 from mcpdesk.cli.reach import reach_options
-from mcpdesk.cli.started_server import connect_and_run, started_server, transports_of
+from mcpdesk.cli.started_server import run_with_server, transports_of
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.plain_text import clean
 from mcpdesk.testing.case_files import CASES, find_cases
@@ -175,15 +175,14 @@ def _run_all(
         hint = "`mcpdesk test --help` shows an example."
         raise DeskUserError(f"No case in {cases_path}{f' with {only!r}' if only else ''}.", hint)
 
-    async def run(server: ConnectedServer) -> None:
+    async def run(server: ConnectedServer, output_fd: int) -> None:
+        make_report.output_fd = output_fd
         for case in cases:
             make_report.add(await server.run(case))
 
     for transport in transports:
         make_report.transport = transport if len(transports) > 1 else ""
-        with started_server(transport, target, reach) as (opening, output_fd):
-            make_report.output_fd = output_fd
-            connect_and_run(opening, run)
+        run_with_server(transport, target, reach, run)
     if make_report.as_json:
         print_json(make_report.facts())
     else:

@@ -16,7 +16,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_text
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import fitted, parse_arguments
-from mcpdesk.cli.started_server import connect_and_run, started_server, transports_of
+from mcpdesk.cli.started_server import run_with_server, transports_of
 from mcpdesk.errors import DeskUserError
 from mcpdesk.plain_text import clean
 from mcpdesk.upstream.target_transport import Reach
@@ -88,7 +88,7 @@ def load_command(
 
     for way in transports_of(over, is_folder):
 
-        async def run(server: ConnectedServer, transport: str = way) -> None:
+        async def run(server: ConnectedServer, _: int, transport: str = way) -> None:
             tools = server.connection.tools
             schema = tools.get(tool, {}).get("inputSchema", {})
             plan = LoadPlan(tool, fitted(given, texts, schema), rate, seconds)
@@ -97,8 +97,7 @@ def load_command(
                 result, {} if server.host is None else mean_phases(server.host, tool)
             )
 
-        with started_server(way, target, reach) as (opening, _):
-            connect_and_run(opening, run)
+        run_with_server(way, target, reach, run)
     last_runs = _LastRuns()
     is_bad = False
     for way, facts in results.items():
