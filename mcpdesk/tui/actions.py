@@ -243,7 +243,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _question("previous_page", "backspace", "back"),
     _question("decline", "d", "decline", "Decline the question. You can give a reason."),
     _question("cancel", "c", "cancel",
-        "Close a form or a link. The server receives neither an accept nor a decline.", footer=False),
+        "Close a form or a link without an answer.", footer=False),
     _question("open_link", "o", "open link",
         "Open the link in the browser.", footer=False),
     _question("copy_link", "y", "copy link", footer=False),

@@ -278,7 +278,7 @@ Clients change. Before you rename a tool, read the source in the last column. It
 and often the version of the client. Clients can have other limits that are not listed here.
 """
 ABOUT = {
-    "called": "a tool whose name in the client, `{form}`, has more than {most} characters",
+    "called": "a tool whose name in the client (`{form}`) has more than {most} characters",
     "tool_name": "a tool whose name does not match `{pattern}`",
     "description": "a tool's description of more than {most} characters",
     "instructions": "instructions of more than {most} characters",
@@ -309,7 +309,7 @@ def clients_page() -> str:
             rule = {key: getattr(claim.rule, key) for key in claim.rule.__struct_fields__}
             rule |= {key: ", ".join(rule[key]) for key in ("words", "features")}
             about = ABOUT[claim.check].format(**rule)
-            about = about.replace("whose name in the client, `{tool}`, has", "with a name of")
+            about = about.replace("whose name in the client (`{tool}`) has", "with a name of")
             effect = claim.effect.replace("{feature}", "it" if "," not in rule["features"] else "them")
             version = f" ({claim.version})" if claim.version else ""
             rows.append((about.replace("|", "\\|"), cell(effect), f"[{claim.date}]({claim.source}){version}"))

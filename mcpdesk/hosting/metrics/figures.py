@@ -161,7 +161,7 @@ def counted(
     own = (question for question in services.inbox.questions() if not question.replica)
     waiting = sum(question.state is QuestionState.WAITING for question in own)
     single: list[tuple[str, str, float]] = [
-        ("uptime_seconds", "Seconds since the core started.", uptime_s),
+        ("uptime_seconds", "Seconds since the start of the process.", uptime_s),
         ("frames_total", "Frames recorded.", recording.frames),
         ("frame_bytes_total", "Bytes of recorded frames.", recording.encoded_bytes),
         (
