@@ -601,8 +601,9 @@ def allowed(setting: Setting) -> str:
     """Description of the values that a setting accepts."""
     match setting.kind:
         case SettingKind.INTEGER:
-            up_to = f" to {setting.most}" if setting.most < LARGEST else " on"
-            return f"a whole number from {setting.least}{up_to}"
+            if setting.most < LARGEST:
+                return f"a whole number from {setting.least} to {setting.most}"
+            return f"a whole number of {setting.least} or more"
         case SettingKind.BYTES:
             return f"a number of bytes, at least {setting.least}, such as 65536, 512K or 16M"
         case SettingKind.DURATION:

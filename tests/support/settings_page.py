@@ -78,7 +78,7 @@ def page() -> str:
     grouped = {name for names in GROUPS.values() for name in names}
     groups = {**GROUPS, ADVANCED: tuple(name for name in by_name if name not in grouped)}
     return HEAD + "".join(
-        f"\n## {heading}\n\n| setting | default | meaning |\n| --- | --- | --- |\n"
+        f"\n## {heading}\n\n| setting | default | meaning | allowed values |\n| --- | --- | --- | --- |\n"
         + "".join(f"{_row(by_name[name])}\n" for name in names)
         for heading, names in groups.items()
     )
@@ -88,8 +88,8 @@ def _row(setting: Setting) -> str:
     mark = {FolderMay.NOT: "", FolderMay.SET: " **F**"}.get(setting.folder, f" **F, {setting.folder}**")
     others = [name for name in setting.environment if name != f"MCPDESK_{setting.name.upper()}"]
     also = f" Also: {', '.join(f'`{name}`' for name in others)}." if others else ""
-    text = f"{setting.help} Allowed: {allowed(setting)}.{also}".replace("<", "&lt;")
-    return f"| `{setting.name}`{mark} | {default_of(setting)} | {text} |"
+    text, values = (each.replace("<", "&lt;") for each in (setting.help + also, allowed(setting)))
+    return f"| `{setting.name}`{mark} | {default_of(setting)} | {text} | {values} |"
 
 
 if __name__ == "__main__":
