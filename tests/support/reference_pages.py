@@ -250,11 +250,14 @@ def kind(schema: dict[str, Any], others: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(kind(each, others) for each in schema["anyOf"] if each.get("type") != "null")
     if "enum" in schema:
-        return ", ".join(code(str(each)) for each in schema["enum"])
+        return f"one of {', '.join(code(str(each)) for each in schema['enum'])}"
     if schema.get("type") == "array":
-        return f"a list: {kind(schema.get('items', {}), others)}"
+        items = schema.get("items", {})
+        inner = kind(items, others)
+        plural = {"text": "texts", "object": "objects"}.get(inner, inner)
+        return f"a list, each value is {inner}" if "enum" in items else f"a list of {plural}"
     if isinstance(schema.get("additionalProperties"), dict):
-        return f"by name: {kind(schema['additionalProperties'], others)}"
+        return f"object; each value is {kind(schema['additionalProperties'], others)}"
     names = {"string": "text", "integer": "number", "number": "number", "boolean": "true or false"}
     return names.get(str(schema.get("type")), "object")
 
