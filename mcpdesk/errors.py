@@ -48,10 +48,6 @@ class OtherEnvironmentError(TransportError):
     """This process cannot serve a client, because its tools read variables that differ for the client."""
 
 
-class ReplicaSilent(TransportError):
-    """Another replica accepted a request and did not answer in time. Its outcome is unknown."""
-
-
 class CallError(DeskError):
     """A request to a server failed. `target` is the server, without secrets."""
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.host_part import HostPart, StartedCore
     from mcpdesk.hosting.journal import Journal
+    from mcpdesk.hosting.shared_core import SharedCore, SharingCore
     from mcpdesk.inbox.question import Question
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.link.feature_part import FeaturePart
-    from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
     from mcpdesk.link.welcome import Welcome
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.traffic_index import Index
     from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
     from mcpdesk.settings import Settings
+    from mcpdesk.transports.http.elsewhere import Elsewhere
     from mcpdesk.transports.http.extra_routes import DialectPath, ExtraRoutes
     from mcpdesk.transports.http.mcp_routes import McpRoutes
+    from mcpdesk.transports.http.sessions.http_sessions import HttpSessions
     from mcpdesk.transports.http.site import Site
     from mcpdesk.transports.http.websocket import SocketRoutes
     from mcpdesk.transports.relay import RelayTraffic
@@ -105,17 +107,6 @@ class AttachedLink(NamedTuple):
     """Description for a person."""
     close: Callable[[], None]
     """Closes the link."""
-
-
-class PublishedCore(NamedTuple):
-    """A core that screens on other machines can show."""
-
-    settings: Settings
-    id: str
-    """Id of the core, which is unique among the cores that share its state."""
-    welcome: Callable[[], Welcome]
-    make_link: Callable[[int], Link]
-    """Creates a link with a number of viewers. May be called on any thread."""
 
 
 class ServedCore(NamedTuple):
@@ -311,17 +302,15 @@ class Feature:
         """
         return None
 
-    def publisher(self, core: PublishedCore) -> AbstractContextManager[object]:
-        """Publish a core to screens on other machines during the block."""
-        return nullcontext()
+    def shared_core(self, core: SharingCore) -> SharedCore | None:
+        """Return the connection of a core to others, with which it shares its state by the setting `shared`.
 
-    def joint_front_end(
-        self, settings: Settings, own: str, attach_point: Callable[[], str]
-    ) -> FrontEnd | None:
-        """Return a link to all cores that share this one's state.
-
-        `own` is the id of this core, and `attach_point` returns the path of its socket.
+        Raises: DeskUserError for a wrong value of the setting.
         """
+        return None
+
+    def elsewhere(self, site: Site, sessions: HttpSessions) -> Elsewhere | None:
+        """Return the way of a listener to other processes that serve its clients, if the core has one."""
         return None
 
     def require_free_address(self, settings: Settings) -> None:

@@ -49,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "link": {
         "client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol",
-        "transports.rendezvous", "storage.shared", "feature", "features",
+        "transports.rendezvous", "feature", "features",
     },
     "tui": {
         "link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths", "feature", "features",

@@ -25,7 +25,7 @@ from mcpdesk.cli.reach import agreement, reach_options
 from mcpdesk.client.targets import program_name
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import AttachedLink, LiveCapture
-from mcpdesk.features import NO_FEATURE, offering
+from mcpdesk.features import offering, required
 from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.runtime.attach_point import AttachPoint
 from mcpdesk.runtime.core_process import StopRequests, capture_output, offer_link, require_unix
@@ -446,9 +446,7 @@ def run_sharing(url: str, theme: str | None = None) -> int:
 
 def _run_joint(links: Iterable[AttachedLink | None], theme: str | None) -> int:
     """Show several cores with the first link of a feature. Raises: DeskUserError if there is none."""
-    attached = next((each for each in links if each is not None), None)
-    if attached is None:
-        raise DeskUserError("This program cannot show several cores on one screen.", NO_FEATURE)
+    attached = required(links, "This program cannot show several cores on one screen.")
     try:
         return _show_attached(attached.link, attached.journal, lambda: attached.title, theme)
     finally:

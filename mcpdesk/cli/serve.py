@@ -244,7 +244,7 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
         loop.call_soon_threadsafe(asked.set)
 
     limit_s = host.settings.drain_timeout_s
-    lame_duck_s = 0 if host.replicas is None else host.settings.lame_duck_s
+    lame_duck_s = 0 if host.shared is None else host.settings.lame_duck_s
     with StopRequests(stop, grace_s=lame_duck_s + limit_s + GRACE_S) as ending:
         try:
             with AttachPoint(host, "serve"):
@@ -266,9 +266,9 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
 
 async def _await_balancers(host: Host, seconds: float) -> None:
     """Continue to serve while `/ready` reports the shutdown, until load balancers have noticed."""
-    if host.replicas is not None:
+    if host.shared is not None:
         host.is_draining = True
-        await host.replicas.living.update(is_ending=True)
+        await host.shared.announce_end()
         await asyncio.sleep(seconds)
 
 
@@ -283,7 +283,7 @@ async def _drain(host: Host) -> str:
     """
     host.is_draining = True
     end = time.monotonic() + host.settings.drain_timeout_s
-    if host.replicas is not None:
+    if host.shared is not None:
         await _leave_to_others(host, end)
     await host.send_pumps_away()
     for hosted in host.folders.values():
@@ -293,8 +293,8 @@ async def _drain(host: Host) -> str:
     while left and time.monotonic() < end:
         await asyncio.sleep(POLL_S)
         left = _running(host)
-    if host.replicas is not None:
-        host.replicas.engine.is_patient = False  # limits the time of the shutdown
+    if host.shared is not None:
+        host.shared.hurry()
     await host.services.close()
     if host.http is not None:
         host.http.leave_sessions()
@@ -340,10 +340,8 @@ def greeting(host: Host) -> list[str]:
     address = next(iter(named), "").partition("/mcp/")[0]
     if address.startswith("http") and host.http is not None and host.http.has_sign_in:
         lines += [f"a browser shows it at {address}/", *_how_to_sign_in(host, host.http)]
-    if host.replicas is not None:
-        others = sorted(each.name for each in host.replicas.living.others.values() if each.url)
-        shared = f"{host.replicas.engine.shown} (shared_name {host.settings.shared_name})"
-        lines.append(f"shares {shared} with {', '.join(others) or 'no other replica yet'}")
+    if host.shared is not None:
+        lines.append(host.shared.greeting)
     if host.protection == "key":
         lines.append(f"callers send the key as {host.rules.api_key_header}; {_where_key_is(host)}")
     elif host.is_exposed:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from mcpdesk.errors import DeskUserError
 from mcpdesk.feature_table import FEATURES
 
 if TYPE_CHECKING:
     from mcpdesk.feature import Feature
 
+T = TypeVar("T")
 VARIABLE = "MCPDESK_DISABLED_FEATURES"
 """Environment variable of the setting `disabled_features`, which has no other source.
 
@@ -30,6 +32,14 @@ def offering(member: str) -> Iterator[Feature]:
     for name, members in FEATURES.items():
         if member in members and name not in disabled and _is_installed(name):
             yield _feature(name)
+
+
+def required(made: Iterable[T | None], problem: str) -> T:
+    """Return the first result of a feature. Raises: DeskUserError with the problem if there is none."""
+    found = next((each for each in made if each is not None), None)
+    if found is None:
+        raise DeskUserError(problem, NO_FEATURE)
+    return found
 
 
 @cache

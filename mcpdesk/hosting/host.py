@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
-from mcpdesk.features import offering
+from mcpdesk.features import offering, required
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
 from mcpdesk.hosting.changes import LoopTurns
 from mcpdesk.hosting.endpoint import HostedEndpoint, intercept_all
@@ -27,6 +27,7 @@ from mcpdesk.hosting.journal import Journal, LogLine, Notice, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PipeOpener, PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
+from mcpdesk.hosting.shared_core import SharedCore, SharingCore
 from mcpdesk.hosting.stuck_folders import StuckFolders
 from mcpdesk.jobs.schedule import NamedLocks, OneByOne, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.folder.state_peers import FolderPeers
     from mcpdesk.hosting.hosted_jobs import HostedJobs
-    from mcpdesk.hosting.replicas.host_sharing import HostSharing
-    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.programs import Program
     from mcpdesk.link.front_end import FrontEnd
@@ -103,11 +102,8 @@ class Host:
         )
         self.services.on_left = self._record_left
         self.folders: dict[str, HostedFolder] = {}
-        self._sharing: HostSharing | None = None
-        if settings.shared:
-            from mcpdesk.hosting.replicas.host_sharing import HostSharing
-
-            self._sharing = HostSharing(settings, self.journal, self.services, self.folders, self.start_chore)
+        self.shared: SharedCore | None = self._sharing() if settings.shared else None
+        """Connection to other cores with the same state. None if this core shares nothing."""
         self._hosted_upstreams = HostedUpstreams(
             settings,
             self.journal,
@@ -135,8 +131,10 @@ class Host:
         """The operator's key, and the browsers that signed in with it."""
         self.front_end: Callable[[], FrontEnd] | None = None
         """Function that opens a link for a front end, on any thread. None if the core has no front ends."""
-        self._kept_jobs = KeptJobs(
-            self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
+        self._kept_jobs = (
+            KeptJobs(self.services, self.journal, self.by_name)
+            if self.shared is None
+            else self.shared.kept_jobs(self.by_name, lambda: self.is_draining)
         )
         self.read_targets: Callable[[str, Collection[str], Settings, str], HostTargets] | None = None
         """Function that parses a text with servers to add. None if this core cannot add servers."""
@@ -160,10 +158,21 @@ class Host:
         self._drawn = asyncio.Event()
         self._pending: list[Callable[[], object]] = []
 
-    @property
-    def replicas(self) -> ReplicaGroup | None:
-        """Group of replicas that this core belongs to, or None if it shares nothing."""
-        return None if self._sharing is None else self._sharing.group
+    def _sharing(self) -> SharedCore:
+        core = SharingCore(
+            self.settings,
+            self.journal,
+            self.services,
+            lambda: {name: hosted.folder for name, hosted in self.folders.items()},
+            self._reload_state,
+            self.start_chore,
+        )
+        made = (feature.shared_core(core) for feature in offering("shared_core"))
+        return required(made, "shared: this program cannot share its state with other machines.")
+
+    def _reload_state(self, name: str) -> None:
+        if (hosted := self.folders.get(name)) is not None:
+            self.start_chore(hosted.reload_state())
 
     @cached_property
     def roots(self) -> DeskRoots:
@@ -198,7 +207,7 @@ class Host:
         if refusals and all(refusals) and not self.passed:
             return refusals[0]
         waiting = self._hosted_upstreams.unready(is_all=all(refusals))
-        return waiting or ("" if self.replicas is None else self.replicas.unready)
+        return waiting or ("" if self.shared is None else self.shared.unready)
 
     @property
     def down(self) -> list[str]:
@@ -218,7 +227,7 @@ class Host:
         settings = self.settings
         if not self._is_key_due(no_auth=settings.no_auth):
             return rules_of(settings, "")
-        shared = self.replicas.secrets.api_key if self.replicas is not None else ""
+        shared = self.shared.api_key if self.shared is not None else ""
         self._key = settings.api_key or self._key or shared or api_key.load_or_create(settings.state_dir)
         return rules_of(settings, self._key)
 
@@ -270,11 +279,8 @@ class Host:
         """Return a function that computes the metrics. Counting takes time, so call it on a worker thread."""
         from mcpdesk.hosting.metrics.figures import with_traffic
 
-        parts: list[HostPart | HostSharing] = [
-            *self._parts,
-            *([] if self._sharing is None else [self._sharing]),
-        ]
-        known = [*self.counted(), *(figure for part in parts for figure in part.figures)]
+        shared = [] if self.shared is None else self.shared.figures
+        known = [*self.counted(), *(figure for part in self._parts for figure in part.figures), *shared]
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 
     def counted(self) -> list[Figure]:
@@ -319,7 +325,8 @@ class Host:
 
     def _read_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
         settings, policies = separate_policies(self.plan)
-        return HostedFolder(folder, settings, self.journal, late, self.plan.mode, self.replicas, policies)
+        state_of = None if self.shared is None else self.shared.state_of
+        return HostedFolder(folder, settings, self.journal, late, self.plan.mode, state_of, policies)
 
     def _host_folder(self, hosted: HostedFolder) -> str:
         name = hosted.server.name
@@ -425,8 +432,8 @@ class Host:
         self._loop = asyncio.get_running_loop()
         WORKERS.most = self.settings.max_threads
         self.recording.start()
-        if self._sharing is not None:
-            await self._sharing.start()
+        if self.shared is not None:
+            await self.shared.start()
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.stuck_folders.start()
@@ -461,15 +468,15 @@ class Host:
             await self._listen()
         for upstream in self.upstreams.values():
             upstream.start()
-        if self._sharing is not None and self.http is not None:
-            await self._sharing.describe(self.http.address)
+        if self.shared is not None and self.http is not None:
+            await self.shared.describe(self.http.address)
         self._kept_jobs.start()
         collect_rarely()
 
     async def _open_folder(self, name: str) -> None:
         """Listen for the pumps of a server, and watch its folder."""
         hosted = self.folders[name]
-        if self._sharing is None and rendezvous.HAS_SOCKETS:
+        if self.shared is None and rendezvous.HAS_SOCKETS:
             await self.peers.join(hosted)
         if self.plan.meet:
             await hosted.look_at_code()
@@ -500,8 +507,8 @@ class Host:
         if "peers" in self.__dict__:
             await self.peers.close()
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
-        if self._sharing is not None:
-            await self._sharing.close()
+        if self.shared is not None:
+            await self.shared.close()
         for part in reversed(self._parts):
             await part.stop()
         self.stuck_folders.heartbeat.stop()
@@ -624,8 +631,8 @@ class Host:
             endpoint.forget_offers()
         for uri in changes.updated:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
-        if self._sharing is not None:
-            self.start_chore(self._sharing.describe_folders())
+        if self.shared is not None:
+            self.start_chore(self.shared.describe_folders())
 
     def _notify_person(self, name: str, message: str) -> None:
         self.journal.notify(f"{name}: {message}", Severity.ERROR, "logs")
@@ -686,11 +693,11 @@ class Host:
     def _round_keys(self) -> Sequence[bytes]:
         if configured := self.settings.request_state_secret:
             return [secret.encode() for secret in configured.split(",")]
-        if self.replicas is None:
+        if self.shared is None:
             return self._own_round_keys
-        if not self.replicas.secrets.signing:
-            raise StorageError(f"no secret for requestState is available yet: {self.replicas.away}")
-        return self.replicas.secrets.signing
+        if not (keys := self.shared.signing):
+            raise StorageError(f"no secret for requestState is available yet: {self.shared.away}")
+        return keys
 
     @cached_property
     def _own_round_keys(self) -> list[bytes]:

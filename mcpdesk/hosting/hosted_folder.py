@@ -49,9 +49,9 @@ from mcpdesk.tools import BUILTINS
 if TYPE_CHECKING:
     from mcpdesk.hosting.environment import FolderVariables, Variables
     from mcpdesk.hosting.folder.skill_items import SkillShelf
-    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.protocol.catalogue.contract import ContractChange, Definitions
     from mcpdesk.server.offer.registry import Selection
+    from mcpdesk.server.state.server_state import SharedState
 
 MEANINGS = {
     Policy.ALLOW: "clients may call it",
@@ -82,16 +82,17 @@ class HostedFolder:
         journal: Journal,
         late: Callable[[Manifest], list[str]] | None = None,
         mode: str = "",
-        replicas: ReplicaGroup | None = None,
+        state_of: Callable[[str], SharedState] | None = None,
         folder_policies: Mapping[str, Policy] = MappingProxyType({}),
     ) -> None:
         """Read the folder.
 
         With `late`, a folder with an invalid manifest is withheld until it is fixed. `late` receives the
         fixed manifest and returns the settings that need a restart of the core. While there are any, the
-        folder remains withheld. `mode` is the only mode served; a fixed manifest must define it.
-        `folder_policies` are approval policies in the settings that came from a folder. They can only make
-        this folder's own policies stricter.
+        folder remains withheld. `mode` is the only mode served; a fixed manifest must define it. `state_of`
+        returns the shared state of a server. None if its state is in a file. `folder_policies`
+        are approval policies in the settings that came from a folder. They can only make this folder's own
+        policies stricter.
 
         Raises: ManifestError if the folder cannot be hosted at all.
         """
@@ -123,7 +124,7 @@ class HostedFolder:
         self.server.streaming = settings.streaming
         state = settings.state_dir / "servers" / _state_name(name, self.folder)
         self._skills = (self.folder / "skills", self.folder / "src" / "skills", config_folder() / "skills")
-        shared = None if replicas is None else replicas.state_of(name)
+        shared = None if state_of is None else state_of(name)
         self._state = ServerState(self.folder, state, self._skills, _options(settings), shared)
         self.server.hosted = self._state
         self.modes = Modes(self.server)

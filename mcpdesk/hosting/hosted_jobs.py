@@ -22,7 +22,7 @@ from mcpdesk.server.background.job_work import job_owner, job_roots, output_char
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
-    from mcpdesk.server.background.job_records import SharedJobRecords
+    from mcpdesk.server.background.shared_job_records import SharedJobRecords
     from mcpdesk.server.offer.server import Server
 
 T = TypeVar("T")

@@ -10,8 +10,6 @@ from functools import partial
 from socket import MSG_PEEK, SHUT_RDWR, socket
 from typing import TYPE_CHECKING
 
-from mcpdesk.feature import PublishedCore
-from mcpdesk.features import offering
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
@@ -34,15 +32,13 @@ class AttachPoint:
         self._is_over = False
         self._lock = threading.Lock()
         self._published = ExitStack()
-        """Publication to screens on other machines, which features offer."""
+        """Publication to screens on other machines, if the core shares its state."""
 
     def __enter__(self) -> AttachPoint:
         if rendezvous.HAS_SOCKETS:
             threading.Thread(target=self._listen, name="attach", daemon=True).start()
-        if (group := self._host.replicas) is not None:
-            core = PublishedCore(self._host.settings, group.id, self._welcome, self._make_link)
-            for feature in offering("publisher"):
-                self._published.enter_context(feature.publisher(core))
+        if (shared := self._host.shared) is not None:
+            self._published.enter_context(shared.publish(self._welcome, self._make_link))
         return self
 
     def __exit__(self, *problem: object) -> None:

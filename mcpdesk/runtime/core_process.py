@@ -24,7 +24,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features import offering
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
@@ -111,12 +110,8 @@ def offer_link(host: Host) -> None:
         from mcpdesk.link.local import LocalLink
         from mcpdesk.transports.rendezvous import attach_point
 
-        if (group := host.replicas) is not None:
-            own_point = partial(attach_point, host.chosen_state)
-            for feature in offering("joint_front_end"):
-                joint = feature.joint_front_end(host.settings, group.id, own_point)
-                if joint is not None:
-                    return joint
+        if host.shared is not None:
+            return host.shared.front_end(partial(attach_point, host.chosen_state))
         link = LocalLink(host, present=0)  # No page is open yet. Each page is counted when it opens.
         return FrontEnd(link, link.attend)
 

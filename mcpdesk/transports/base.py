@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from mcpdesk.errors import TransportError
-
 if TYPE_CHECKING:
     from mcpdesk.protocol.handshake import SessionState
-
-FORWARDED = "X-Mcpdesk-Forwarded"
-"""Header of a request that another replica forwarded. Such a request is not forwarded again."""
 
 
 class Rules(Struct, frozen=True):
@@ -117,12 +112,3 @@ class SharedSession(Struct, frozen=True):
     """Number of the block from which this replica takes numbers for streams and requests of the session."""
     last_event: str = "0-0"
     """Id of the latest event that the client has received."""
-
-
-class NotTaken(TransportError):
-    """Another replica rejected a WebSocket."""
-
-    def __init__(self, status: int, moved: str) -> None:
-        """`moved` is the replica that has the session or job. Empty if the response names none."""
-        super().__init__(f"a replica refused a WebSocket: {status}")
-        self.status, self.moved = status, moved

@@ -18,18 +18,18 @@ from tempfile import TemporaryDirectory
 import aiohttp
 import psutil
 
-from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
-from mcpdesk.hosting.replicas.living import LivingReplicas
+from mcpdesk.features.replicas.engine.engine import Engine
+from mcpdesk.features.replicas.engine.engine_database import EngineDatabase
+from mcpdesk.features.replicas.engine.engine_jobs import EngineJobTable
+from mcpdesk.features.replicas.engine.engine_streams import EngineStreams
+from mcpdesk.features.replicas.engine.event_bus import EventBus
+from mcpdesk.features.replicas.group.engine_sessions import EngineSessions
+from mcpdesk.features.replicas.group.living import LivingReplicas
 from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.storage import facts
 from mcpdesk.storage.job_table import JobRecord, JobRow
-from mcpdesk.storage.shared.engine import Engine
-from mcpdesk.storage.shared.engine_database import EngineDatabase
-from mcpdesk.storage.shared.engine_jobs import EngineJobTable
-from mcpdesk.storage.shared.engine_streams import EngineStreams
-from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import SharedSession
 from tests.bench.figure import Effort, Figure
 from tests.bench.replicas import used

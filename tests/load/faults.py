@@ -26,8 +26,8 @@ from tempfile import mkdtemp
 
 import aiohttp
 
-from mcpdesk.storage.shared.engine import Engine
-from mcpdesk.storage.shared.engine_database import EngineDatabase
+from mcpdesk.features.replicas.engine.engine import Engine
+from mcpdesk.features.replicas.engine.engine_database import EngineDatabase
 from tests.support.engine import EngineServer, engine_server
 from tests.support.patience import until
 from tests.support.ports import free_port

@@ -28,7 +28,7 @@ from tests.support.http_client import http_client
 from tests.support.served import Peer
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.hosting.shared_core import SharedCore
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
 
@@ -93,7 +93,7 @@ class Served:
         self.unready = ""
         self.down: list[str] = []
         self.state_dir = state_dir
-        self.replicas: ReplicaGroup | None = None
+        self.shared: SharedCore | None = None
         self.watch: ExchangeWatch | None = None
         self.capture = CaptureHealth(True)
         self.operator = Operator()

@@ -6,17 +6,17 @@ machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mcpdesk.feature import Feature
 
 if TYPE_CHECKING:
-    from mcpdesk.feature import AttachedLink, PublishedCore
-    from mcpdesk.link.front_end import FrontEnd
-    from mcpdesk.link.local import LocalLink
-    from mcpdesk.settings import Settings
+    from mcpdesk.feature import AttachedLink
+    from mcpdesk.hosting.shared_core import SharedCore, SharingCore
+    from mcpdesk.transports.http.elsewhere import Elsewhere
+    from mcpdesk.transports.http.sessions.http_sessions import HttpSessions
+    from mcpdesk.transports.http.site import Site
 
 
 class Replicas(Feature):
@@ -34,28 +34,19 @@ class Replicas(Feature):
 
         return link_to_replicas(url)
 
-    def publisher(self, core: PublishedCore) -> AbstractContextManager[object]:
-        """Return the publisher of a replica."""
-        from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
-        from mcpdesk.link.local import LocalLink
+    def shared_core(self, core: SharingCore) -> SharedCore:
+        """Return the connection of a replica to the others."""
+        from mcpdesk.features.replicas.group.host_sharing import HostSharing
 
-        def make_link(viewers: int) -> LocalLink:
-            link = core.make_link(viewers)
-            assert isinstance(link, LocalLink)
-            return link
+        return HostSharing(core)
 
-        url, name, masks = core.settings.shared, core.settings.shared_name, core.settings.shared_mask
-        return EnginePublisher(url, name, core.id, core.welcome, make_link, masks=masks)
+    def elsewhere(self, site: Site, sessions: HttpSessions) -> Elsewhere:
+        """Return the way of a listener to the other replicas."""
+        from mcpdesk.features.replicas.group.host_sharing import HostSharing
+        from mcpdesk.features.replicas.http.other_replicas import OtherReplicas
 
-    def joint_front_end(self, settings: Settings, own: str, attach_point: Callable[[], str]) -> FrontEnd:
-        """Return a link to this replica and the others."""
-        from mcpdesk.features.replicas.desk.combined_link import CombinedLink
-        from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas, OwnAndOtherReplicas
-        from mcpdesk.link.front_end import FrontEnd
-
-        others = EngineReplicas(settings.shared, settings.shared_name)
-        link = CombinedLink(OwnAndOtherReplicas(others, own, attach_point), people=0)
-        return FrontEnd(link, link.attend)
+        assert isinstance(site.shared, HostSharing)
+        return OtherReplicas(site, sessions, site.shared.group)
 
 
 FEATURE = Replicas()

@@ -38,7 +38,7 @@ from mcpdesk.server.calls.running_call import Call
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
-    from mcpdesk.storage.shared.engine_rounds import EngineRounds
+    from mcpdesk.server.asks.round_claims import RoundClaims
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -372,7 +372,7 @@ class Rounds:
         self,
         secrets: Callable[[], Sequence[bytes]] | None = None,
         mark: str = "",
-        claims: EngineRounds | None = None,
+        claims: RoundClaims | None = None,
     ) -> None:
         self._secrets = secrets or cache(lambda: [os.urandom(SECRET_BYTES)])
         self._mark = mark

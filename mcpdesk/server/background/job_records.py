@@ -1,14 +1,12 @@
-"""Stored jobs of one server, for its next start and for other replicas.
+"""Stored jobs of one server, for its next start.
 
-In a single process, a job is written when it is created, started and finished, and nothing waits for the
-disk. With replicas, a job counts as started or finished only after that was written. A state that a client
-has received therefore stays valid if the replica dies.
+A job is written when it is created, started and finished. Nothing waits for the disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +17,6 @@ from mcpdesk.jobs.job import Job, JobEnding
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.storage.job_table import (
-    FIRST_FENCE,
     ErrorRecord,
     FileRecord,
     JobRecord,
@@ -30,20 +27,10 @@ from mcpdesk.storage.job_table import (
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import JobStore
     from mcpdesk.storage.job_table import FileJobTable
-    from mcpdesk.storage.shared.engine_jobs import EngineJobTable
 
 RESULT_BYTES = 4 << 20
 """Maximum size in bytes of a stored result. A larger result is left out."""
-TAIL = 16 << 10
-"""Maximum number of characters of each stream that other replicas can show of a running job."""
-RETRY_S = 0.5
-"""Seconds between two attempts to write the end of a job."""
-POLL_S = 0.5
-"""Seconds between two checks of a job on another replica."""
-MOST_HOLDERS = 4
-"""Maximum number of replicas that run a job one after another. A job may crash every replica that runs it."""
 INTERRUPTED = "interrupted: the server ended while the job ran, and has started again since"
-LEFT = "interrupted: the machine that ran the job ended"
 
 
 class JobRecords:
@@ -87,7 +74,7 @@ class JobRecords:
         for row in [*await table.left(), *await table.claim()]:
             job = self._restored(row)
             if not job.is_over:
-                _interrupt(job, now, INTERRUPTED)
+                interrupt(job, now, INTERRUPTED)
             is_kept = self._store().restore(job)
             if not is_kept or not row.is_over or row.holder != self._holder:
                 self._changed[job.id] = job if is_kept else None
@@ -119,10 +106,10 @@ class JobRecords:
         """Handle a failure to write these jobs."""
 
     def _refused(self, identifiers: set[str]) -> None:
-        """Handle that other replicas have taken over these jobs."""
+        """Handle that other processes have taken over these jobs."""
 
     def _row(self, job: Job) -> JobRow:
-        return JobRow(job.id, self._holder, _record(job))
+        return JobRow(job.id, self._holder, job_record(job))
 
     def _restored(self, row: JobRow) -> Job:
         record = row.record
@@ -160,170 +147,13 @@ class JobRecords:
         )
 
 
-class SharedJobRecords(JobRecords):
-    """Stored jobs that every replica shows. If a replica dies, another one takes over its jobs."""
-
-    def __init__(
-        self,
-        table: EngineJobTable,
-        holder: str,
-        server: str,
-        store: Callable[[], JobStore],
-        complain: Callable[[str], None],
-        repeat: Callable[[Job], bool],
-        end_elsewhere: Callable[[str, str], object],
-        away: Callable[[], str],
-        clock: Callable[[], float],
-    ) -> None:
-        """`repeat` runs a job of another replica again, if possible. `end_elsewhere` asks another replica to
-        end a job that it runs. `away` returns the reason why nothing can be written now, or "".
-        """
-        super().__init__(table, holder, server, store, complain)
-        self._shared_table = table
-        self._repeat, self._end_elsewhere, self._away, self._clock = repeat, end_elsewhere, away, clock
-        self._sizes: dict[str, int] = {}
-        """Output size of each running job at the last write."""
-
-    def update(self, job: Job, is_forgotten: bool) -> None:
-        """Write a job soon, or delete the stored job."""
-        if is_forgotten:
-            self._sizes.pop(job.id, None)
-        super().update(job, is_forgotten)
-
-    def check(self) -> None:
-        """Raise StorageError if nothing can be written now."""
-        if reason := self._away():
-            raise StorageError(reason)
-
-    async def begun(self, job: Job) -> None:
-        """Write a new job before its client is notified. Raises: StorageError; the job is then dropped."""
-        self._changed.pop(job.id, None)
-        await self._write_now({job.id: job})
-
-    async def conclude(self, final: Job) -> bool:
-        """Write the end of a job, and retry until that succeeds.
-
-        Return False if another replica has taken over the job.
-        """
-        while True:
-            try:
-                async with self._lock:
-                    self._changed.pop(final.id, None)
-                    return not await self._table.write([self._row(final)], ())
-            except StorageError as error:
-                self._complain(f"the end of a job will be written later: {error}")
-                await asyncio.sleep(RETRY_S)
-
-    async def find(self, identifier: str, owner: str) -> Job | None:
-        """Return the last written state of a job on any replica, or None. Raises: StorageError."""
-        return (await self.find_all([identifier], owner))[0]
-
-    async def find_all(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
-        """Return the last written state of jobs of an owner, in the order of their ids.
-
-        Raises: StorageError.
-        """
-        now, jobs = self._clock(), list[Job | None]()
-        for row in await self._shared_table.find(identifiers):
-            job = None if row is None or row.record.owner != owner else self._restored(row)
-            jobs.append(None if job is None or job.is_expired(now) else job)
-        return jobs
-
-    async def listed(self, owner: str, is_task: bool) -> list[Job]:
-        """Return the last written state of all jobs of an owner, oldest first. Raises: StorageError."""
-        jobs = [self._restored(row) for row in await self._table.rows(owner) if row.record.is_task is is_task]
-        now = self._clock()
-        return [job for job in jobs if not job.is_expired(now)]
-
-    async def awaited(self, job: Job, within_s: float | None = None) -> Job:
-        """Wait for a job of another replica, at most `within_s` seconds.
-
-        Return its last state. Raises: StorageError.
-        """
-        try:
-            async with asyncio.timeout(within_s):
-                while not job.is_over:
-                    await asyncio.sleep(POLL_S)
-                    job_found = await self.find(job.id, job.owner)
-                    if job_found is None:
-                        raise StorageError("the job is no longer known")
-                    job = job_found
-        except TimeoutError:
-            pass
-        return job
-
-    async def cancel(self, job: Job, reason: str) -> Job:
-        """Ask another replica to end its job. Raises: StorageError."""
-        self._end_elsewhere(job.id, reason)
-        return await self.awaited(job, 2 * POLL_S + 1)
-
-    async def sweep(self, *, may_take_over: bool) -> None:
-        """Compare the stored jobs with the running ones, and take over jobs of dead replicas.
-
-        Raises: StorageError.
-        """
-        self.write_soon()
-        own = {job.id: job for job in self._own_jobs() if not job.is_over}
-        written = await self._shared_table.running()
-        for identifier, job in own.items():
-            # The engine lost the record, or another replica took over the job. Writing it shows which is
-            # true.
-            if identifier not in written or self._sizes.get(identifier) != _size(job):
-                self.update(job, False)
-        lost = [each for each in written if each not in own and each not in self._changed]
-        lost = [each for each in lost if self._store().by_id(each) is None]
-        for row in await self._shared_table.reclaim(lost):
-            # Without an earlier holder, the job was refused when it was created, and its client knows that.
-            await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
-        for row in await self._table.claim() if may_take_over else ():
-            await self._take_over(row, may_repeat=True)
-
-    def restate(self) -> None:
-        """Write all jobs again, because the engine may have lost its data."""
-        for job in self._own_jobs():
-            self.update(job, False)
-
-    async def _take_over(self, row: JobRow, *, may_repeat: bool) -> None:
-        job = self._restored(row)
-        if may_repeat and job.request and job.fence <= MOST_HOLDERS and self._repeat(job):
-            self.update(job, False)
-            return
-        _interrupt(job, self._clock(), LEFT)
-        async with self._lock:
-            await self._table.write([self._row(job)], ())
-
-    def _own_jobs(self) -> Sequence[Job]:
-        return self._store().of_server(self._server)
-
-    def _row(self, job: Job) -> JobRow:
-        if job.is_over:
-            self._sizes.pop(job.id, None)
-            return super()._row(job)
-        self._sizes[job.id] = _size(job)
-        return JobRow(job.id, self._holder, _record(job, TAIL))
-
-    def _not_written(self, changed: dict[str, Job | None]) -> None:
-        self._changed = changed | self._changed  # the next sweep writes it
-
-    def _refused(self, identifiers: set[str]) -> None:
-        for identifier in identifiers:
-            self._store().lose(identifier)
-
-
-def _interrupt(job: Job, now: float, reason: str) -> None:
+def interrupt(job: Job, now: float, reason: str) -> None:
+    """End a job whose process has ended."""
     job.ending = JobEnding(error=ProtocolError(ErrorCode.INTERNAL_ERROR, reason))
     job.move(TaskStatus.FAILED, now, reason)
 
 
-def _size(job: Job) -> int:
-    """Return a value that changes with each output of the job."""
-    if job.feed is None:
-        return 0
-    latest = job.feed.latest
-    return job.feed.size + (0 if latest is None else hash(latest))
-
-
-def _record(job: Job, tail: int = 0) -> JobRecord:
+def job_record(job: Job, tail: int = 0) -> JobRecord:
     """Return the record of a job with the last `tail` characters of its output. 0 means all of it."""
     feed = job.feed
     stdout, stderr = ("", "") if feed is None else feed.tails()

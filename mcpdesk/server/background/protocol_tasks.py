@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from mcpdesk.server.asks.rounds import Round
-    from mcpdesk.server.background.job_records import SharedJobRecords
+    from mcpdesk.server.background.shared_job_records import SharedJobRecords
     from mcpdesk.server.background.task_work import Refuse, TaskWork
 
 KEPT = ("name", "arguments", "_meta")

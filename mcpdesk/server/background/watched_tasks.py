@@ -11,7 +11,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.jobs.job import Job, JobStore
 
 if TYPE_CHECKING:
-    from mcpdesk.server.background.job_records import SharedJobRecords
+    from mcpdesk.server.background.shared_job_records import SharedJobRecords
 
 LOOK_S = 0.5
 """Seconds between two checks of tasks on other replicas."""

@@ -17,12 +17,12 @@ from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job, JobStore, SharedEnds
+    from mcpdesk.server.asks.round_claims import RoundClaims
     from mcpdesk.server.asks.rounds import Rounds
-    from mcpdesk.server.background.job_records import SharedJobRecords
+    from mcpdesk.server.background.shared_job_records import SharedJobRecords
     from mcpdesk.server.calls.call_observer import CallWatch
     from mcpdesk.server.calls.deadlines import Deadlines
     from mcpdesk.server.calls.running_call import Call
-    from mcpdesk.storage.shared.engine_rounds import EngineRounds
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -81,7 +81,7 @@ class Services:
         """Id of this replica in the ids of jobs and rounds. Empty if there are no replicas."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
         """Function that returns the shared job records of a server. None if there are no replicas."""
-        self.shared_rounds: EngineRounds | None = None
+        self.shared_rounds: RoundClaims | None = None
         """Rounds that the replicas have answered. None if there are no replicas."""
         self.shared_ends: SharedEnds | None = None
         """Store for the outcomes of jobs, which all replicas share. None if there are no replicas."""

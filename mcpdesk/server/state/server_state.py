@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from sqlite3 import Connection
 
-    from mcpdesk.hosting.replicas.replica_group import ServerInEngine
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.output_budget import OutputBudget
     from mcpdesk.jobs.programs import Program, Programs
@@ -96,6 +95,17 @@ class ProgramRecord(Struct, frozen=True):
     output_file: str
 
 
+class SharedState(NamedTuple):
+    """State of a server that several processes share."""
+
+    core: CoreMark
+    """Identity of this process among them."""
+    clock: Callable[[], float]
+    """Returns the Unix time in seconds that all of them use."""
+    open: Callable[[], StateData]
+    """Opens the stored state."""
+
+
 class Todo:
     """Task lists of the tool TaskManager. Any thread may read `snapshot`, `version` and `is_stale`."""
 
@@ -135,7 +145,7 @@ class ServerState:
         state: Path,
         skills: Sequence[Path] = (),
         options: ToolOptions | None = None,
-        shared: ServerInEngine | None = None,
+        shared: SharedState | None = None,
     ) -> None:
         """If `shared` is given, all replicas share the state, and no state file is used."""
         self._shared = shared
@@ -316,7 +326,7 @@ class ServerState:
         made.log_to_clients = lambda level, data: self.log_to_clients(level, data)
         return made
 
-    def _shared_timers(self, shared: ServerInEngine) -> CallbackTimers:
+    def _shared_timers(self, shared: SharedState) -> CallbackTimers:
         from mcpdesk.server.state.callback_timers import CallbackTimers
 
         return CallbackTimers(self.data, shared.clock, shared.core)

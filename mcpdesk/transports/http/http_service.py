@@ -87,10 +87,10 @@ class HttpService:
         UNREAD.most = site.rules.unread_answers_max_bytes
         self._mcp = McpRoutes(site)
         self._sockets = SocketRoutes(site)
-        self._sse = SseRoutes(site)
+        self._sse = SseRoutes(site, self._mcp.elsewhere)
         self._passing = PassThroughRoutes(site)
         self._extra = [each for feature in offering("http_routes") for each in feature.http_routes(site)]
-        self._jobs = JobRoutes(site)
+        self._jobs = JobRoutes(site, self._mcp.elsewhere)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
             "ws": {"GET": self._sockets.get},
@@ -180,7 +180,7 @@ class HttpService:
         """End a session or connection. Return False if the number is unknown."""
         session = self.session(connection)
         if session is not None and session.events.is_leaving and session.shared is not None:
-            self._mcp.sessions.drop(session)  # another replica has the session
+            self._mcp.sessions.drop(session)  # another process has the session
             return True
         if session is not None:
             self._mcp.sessions.end(session, HUNG_UP)

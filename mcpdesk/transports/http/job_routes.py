@@ -23,26 +23,26 @@ from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileGone, StorageErro
 from mcpdesk.portable_files import read_at
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
-from mcpdesk.transports.base import NotTaken
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import (
     CONFINED,
     JSON_HEADERS,
+    RETRY_AFTER,
     json_answer,
     large_answer,
     no_method,
     plain_error,
+    try_again,
 )
-from mcpdesk.transports.http.sending_on import RETRY_AFTER, holder_of_job, send_on, sent_headers, try_again
 from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, HEARTBEAT_S, upgraded
 from mcpdesk.transports.http.websocket import EXPIRED
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.hosted_jobs import HostedJob, RecordedJob
-    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.jobs.downloads import Download
+    from mcpdesk.transports.http.elsewhere import Elsewhere
     from mcpdesk.transports.http.site import Site
 
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
@@ -81,8 +81,8 @@ class JobPath(NamedTuple):
 class JobRoutes:
     """Routes for the jobs of a site."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, site: Site, elsewhere: Elsewhere | None = None) -> None:
+        self._site, self._elsewhere = site, elsewhere
 
     def parse_path(self, path: str) -> JobPath | None:
         """Parse a path. None if it does not concern jobs."""
@@ -117,25 +117,16 @@ class JobRoutes:
     async def _forward(
         self, request: web.BaseRequest, job_path: JobPath, verb: Verb, callers: Sequence[Principal]
     ) -> web.StreamResponse | None:
-        """Answer a request about a job that is not on this replica. None if no such job exists.
+        """Answer a request about a job that is not in this process. None if no such job exists.
 
-        The replica that has the job answers if it is alive. Otherwise the job's record is used. Raises:
+        The process that has the job answers if it is alive. Otherwise the job's record is used. Raises:
         StorageError.
         """
-        replicas = self._site.replicas
-        if replicas is None or self._site.jobs.has(job_path.job):
+        if self._elsewhere is None or self._site.jobs.has(job_path.job):
             return None
-        holder, moved = await holder_of_job(request, replicas, job_path.job)
-        if moved is not None:
-            return moved
-        if holder:
-            try:
-                if job_path.is_socket:
-                    soonest = min(callers, key=lambda each: each.expires or float("inf"))
-                    return await _relay(request, replicas, holder, soonest)
-                return await send_on(request, replicas, holder)
-            except TransportError:
-                pass  # it has just ended
+        answer = await self._elsewhere.job(request, job_path.job, callers, is_socket=job_path.is_socket)
+        if answer is not None:
+            return answer
         for caller in callers:
             job = await self._site.jobs.recorded(job_path.job, caller)
             if job is not None:
@@ -230,36 +221,10 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
     unknown = [each for each in kinds if each not in KINDS]
     if unknown:
         return plain_error(400, f"stream: {unknown[0][:80]!r} is not allowed; use {', '.join(KINDS)}")
-    return await _serve(request, await _opened(request), _news(job, kinds), caller)
+    return await send_texts(request, await opened_socket(request), _news(job, kinds), caller)
 
 
-async def _relay(
-    request: web.BaseRequest,
-    replicas: ReplicaGroup,
-    replica: str,
-    caller: Principal,
-    *,
-    may_move: bool = True,
-) -> web.StreamResponse:
-    """Forward the WebSocket of another replica. Raises: TransportError if it cannot be opened."""
-    headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
-    answer: web.StreamResponse | None = None
-    try:
-        async with replicas.socket_of(replica, request.raw_path, headers) as texts:
-            answer = await _opened(request)
-            return await _serve(request, answer, texts, caller)
-    except NotTaken as refused:
-        if may_move and replicas.is_alive(refused.moved):
-            return await _relay(request, replicas, refused.moved, caller, may_move=False)
-        return plain_error(refused.status, "The machine that has the job refused the WebSocket")
-    except TransportError:
-        if answer is None:
-            raise
-        connection_of(request).abort()  # otherwise the client would take this for the end of the job
-        return answer
-
-
-async def _opened(request: web.BaseRequest) -> Socket | web.Response:
+async def opened_socket(request: web.BaseRequest) -> Socket | web.Response:
     """Upgrade the connection to a WebSocket, or return an error response."""
     socket: Socket = web.WebSocketResponse(
         heartbeat=HEARTBEAT_S, timeout=CLOSE_TIMEOUT_S, compress=False, max_msg_size=MESSAGE_BYTES
@@ -267,7 +232,7 @@ async def _opened(request: web.BaseRequest) -> Socket | web.Response:
     return await upgraded(request, socket) or socket
 
 
-async def _serve(
+async def send_texts(
     request: web.BaseRequest,
     socket: Socket | web.Response,
     texts: AsyncGenerator[str, None],
@@ -290,7 +255,7 @@ async def _serve(
 
 
 BY_RECORD: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
-"""Handlers that need only the record of a job, whose replica may not respond."""
+"""Handlers that need only the record of a job, whose process may not respond."""
 UNFOLLOWED = "the machine that runs the job does not answer, so it cannot be followed: try again"
 _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _facts, "DELETE": _cancel},

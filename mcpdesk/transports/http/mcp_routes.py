@@ -6,26 +6,17 @@ They serve revisions with a handshake and stateless ones. Source: MCP basic/vers
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiohttp import web
 
-from mcpdesk.auth.principal import OPEN, Principal, until_expired
-from mcpdesk.errors import AnswerRefused, ProtocolError, ReplicaSilent, StorageError, TransportError
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.errors import AnswerRefused, ProtocolError, StorageError
+from mcpdesk.features import offering
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
-from mcpdesk.protocol.event_store import (
-    BusPosition,
-    EventPosition,
-    Resumable,
-    call_mark,
-    marked_call,
-    parse_event_id,
-    position_of,
-)
+from mcpdesk.protocol.event_store import call_mark
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
@@ -33,20 +24,14 @@ from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.callers import CallerCheck, holds_token, pop_token, recorded, unreadable
 from mcpdesk.transports.http.connections import connection_of
-from mcpdesk.transports.http.event_stream import (
-    KEEP_ALIVE,
-    KEEP_ALIVE_S,
-    EventStream,
-    PostOutlet,
-    StreamKeepAlive,
-    wait,
-)
+from mcpdesk.transports.http.event_stream import PostOutlet, StreamKeepAlive
 from mcpdesk.transports.http.request_body import read_body
 from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, head_of, peer_of
 from mcpdesk.transports.http.responses import (
     IS_RECORDED,
     JSON,
     JSON_HEADERS,
+    RETRY_AFTER,
     STREAM,
     RequestRefused,
     json_answer,
@@ -55,36 +40,26 @@ from mcpdesk.transports.http.responses import (
     plain_error,
     response_note,
     rpc_error,
-)
-from mcpdesk.transports.http.sending_on import (
-    LISTEN,
-    PROMPT_S,
-    RETRY_AFTER,
-    holder_of_job,
-    holder_of_running,
-    may_be_sent_on,
-    request_state,
-    send_on,
-    task_of,
     try_again,
 )
-from mcpdesk.transports.http.sessions.http_sessions import STREAMS, HttpSession, HttpSessions
+from mcpdesk.transports.http.session_streams import NOTHING_KEPT, stream_events
+from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.sessions.session_outlet import SessionOutlet
-from mcpdesk.transports.http.sessions.session_records import FOLDER, SessionRecords, hashed
-from mcpdesk.transports.http.sessions.shared_copies import CHANGING, SharedCopies
+from mcpdesk.transports.http.sessions.session_records import FOLDER, SessionRecords
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import HostedDialogue
+    from mcpdesk.transports.http.elsewhere import Elsewhere
     from mcpdesk.transports.http.site import Endpoint, Site
 
 Verb: TypeAlias = "Callable[[web.BaseRequest, Endpoint, Principal | None], Awaitable[web.StreamResponse]]"
 """Handler for a request of a caller. The caller is None if its token may be in the body."""
 LAST_EVENT_HEADER = "Last-Event-ID"
-WRITTEN = CHANGING | {"notifications/initialized"}
-"""Messages after which a shared session must be written."""
-LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
-NOTHING_KEPT = f"{LAST_EVENT_HEADER}: that stream is no longer stored"
-INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
+LISTEN = "subscriptions/listen"
+WRITTEN = frozenset(
+    {"logging/setLevel", "resources/subscribe", "resources/unsubscribe", "notifications/initialized"}
+)
+"""Messages after which a session that other processes serve as well must be written."""
 
 
 class McpRoutes:
@@ -95,12 +70,13 @@ class McpRoutes:
         self._pulse = StreamKeepAlive()
         rules = site.rules
         folder, ttl_s = site.state_dir, rules.session_ttl_s
-        replicas, key = site.replicas, lambda: site.rules.api_key
-        is_kept = folder is not None and replicas is None
+        is_kept = folder is not None and site.shared is None
         records = SessionRecords(folder / FOLDER, ttl_s) if is_kept and folder is not None else None
+        key = lambda: site.rules.api_key  # noqa: E731
         self.sessions = HttpSessions(ttl_s, rules.max_sessions, rules.resume_bytes, records, key)
-        self._copies = None if replicas is None else SharedCopies(self.sessions, replicas, key)
-        self.sessions.sharing = self._copies
+        self.elsewhere = _elsewhere(site, self.sessions)
+        """Way to other processes that serve the clients of this one. None if there can be none."""
+        self.sessions.sharing = self.elsewhere
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -122,10 +98,10 @@ class McpRoutes:
             if caller is None:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
             dialogue, session = await self._dialogue(request, head, endpoint, message, caller)
-            if self._copies is not None and isinstance(message, dict):
-                elsewhere = await self._forward_answer(request, session, message, body)
-                if elsewhere is not None:
-                    return elsewhere
+            if self.elsewhere is not None and isinstance(message, dict):
+                forwarded = await self.elsewhere.answer(request, session, message, body)
+                if forwarded is not None:
+                    return forwarded
         except RequestRefused as refused:
             return refused.answer
         except StorageError as error:
@@ -160,19 +136,19 @@ class McpRoutes:
             if session is None:
                 return plain_error(404, "No such session: initialize again")
             last = request.headers.get(LAST_EVENT_HEADER)
-            if self._copies is not None:
-                return await self._shared_stream(request, session, caller or OPEN, self._copies, last)
+            if self.elsewhere is not None:
+                return await self.elsewhere.stream(request, session, caller or OPEN, last)
         except StorageError as error:
             return try_again(error)
         # Events of earlier processes are lost. A client that asks for them gets a new stream.
         if not last or session.events.is_earlier(last):
             if session.standing.is_connected:
                 return plain_error(409, "This session already has a GET stream")
-            return await _stream_events(request, session, caller or OPEN, session.standing, None)
+            return await stream_events(request, session, caller or OPEN, session.standing, None)
         stream = session.events.find(last)
         if stream is None:
             return plain_error(400, NOTHING_KEPT)
-        return await _stream_events(request, session, caller or OPEN, *stream)
+        return await stream_events(request, session, caller or OPEN, *stream)
 
     async def delete(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -185,8 +161,8 @@ class McpRoutes:
             session = await self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
             if session is None:
                 return plain_error(404, "No such session")
-            if self._copies is not None:
-                await self._copies.end(session)
+            if self.elsewhere is not None:
+                await self.elsewhere.end(session)
         except StorageError as error:
             return try_again(error)
         self.sessions.end(session, "the client ended the session")
@@ -224,168 +200,15 @@ class McpRoutes:
     ) -> HttpSession | None:
         """Return the caller's session with that id, or None.
 
-        It may come from another replica, or from before a restart. Raises: StorageError while the storage is
+        It may come from another process, or from before a restart. Raises: StorageError while the storage is
         unavailable.
         """
         session = self.sessions.get(identifier, endpoint.key, caller)
         if session is not None:
             return session
-        if self._copies is not None:
-            return await self._copies.join(identifier, endpoint, peer_of(request), caller)
+        if self.elsewhere is not None:
+            return await self.elsewhere.join(identifier, endpoint, peer_of(request), caller)
         return await self.sessions.resume(identifier, endpoint, peer_of(request), caller)
-
-    async def _forward_answer(
-        self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
-    ) -> web.StreamResponse | None:
-        """Forward a message to the replica that has the job, task or round it names. None to answer it here.
-
-        Raises: StorageError.
-        """
-        replicas = self._site.replicas
-        assert replicas is not None and self._copies is not None
-        method = message.get("method")
-        if method is None:
-            return await self._answer_for_another(request, session, message, body)
-        if "id" not in message:
-            if session is not None and may_be_sent_on(request):
-                self._copies.pass_on(session, message)
-            return None
-        task = task_of(message)
-        if task and not self._site.jobs.has(task):
-            holder, moved = await holder_of_job(request, replicas, task)
-            if moved is not None:
-                return moved
-        elif may_be_sent_on(request):
-            holder = await holder_of_running(message, replicas)
-        else:
-            return None
-        if holder in ("", replicas.id):
-            return None
-        try:
-            return await send_on(request, replicas, holder, body)
-        except ReplicaSilent as silent:
-            # A parked call may continue on that replica, so it must not begin here as well. A task can be
-            # answered from its record.
-            return None if task else try_again(silent, readable_id(message))
-        except TransportError:  # it has just ended
-            second = "" if task else await replicas.round_holder(request_state(message))
-            if second in ("", replicas.id, holder):
-                return None
-        try:
-            return await send_on(request, replicas, second, body)
-        except TransportError as gone:
-            return try_again(ReplicaSilent(str(gone)), readable_id(message))
-
-    async def _answer_for_another(
-        self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
-    ) -> web.StreamResponse | None:
-        """Forward a client's response to the replica that sent the request. None if this replica sent it.
-
-        Raises: StorageError.
-        """
-        replicas = self._site.replicas
-        if replicas is None or session is None or session.shared is None or not may_be_sent_on(request):
-            return None
-        number = str(message.get("id")).rpartition("-")[2]
-        block = int(number) // STREAMS if number.isdecimal() and len(number) < 12 else session.block
-        if block == session.block:
-            return None
-        holder = await replicas.sessions.holder(session.shared.id, block)
-        if holder in ("", replicas.id):
-            return None
-        try:
-            return await send_on(request, replicas, holder, body, PROMPT_S)
-        except ReplicaSilent as silent:
-            return try_again(silent)
-        except TransportError:
-            return plain_error(404, "No request waits for this answer: the machine that asked has stopped")
-
-    async def _shared_stream(
-        self,
-        request: web.BaseRequest,
-        session: HttpSession,
-        caller: Principal,
-        copies: SharedCopies,
-        last: str | None,
-    ) -> web.StreamResponse:
-        """Send a stream of a shared session.
-
-        It is the stream of a call here or on another replica, or the standing stream. Raises: StorageError.
-        """
-        position = session.events.find(last) if last else None
-        if position is not None and position[0] is not session.standing:
-            return await _stream_events(request, session, caller, *position)
-        start = parse_event_id(last) if position is None and last else None
-        if start is None:
-            after = None if position is None else position[1]
-            events = [
-                piece for number, piece in session.standing.events if after is not None and number > after
-            ]
-            since = position_of(events[-1]) if events else parse_event_id(last or "")
-            going_on = GoingOn(copies, None if since is None else since.bus_position)
-            return await _stream_events(request, session, caller, session.standing, after, going_on)
-        if start.call is not None:
-            return await self._forwarded_call(request, session, caller, start, start.call)
-        return await self._forwarded_standing(request, session, caller, copies, start)
-
-    async def _forwarded_call(
-        self,
-        request: web.BaseRequest,
-        session: HttpSession,
-        caller: Principal,
-        position: EventPosition,
-        mark: str,
-    ) -> web.StreamResponse:
-        """Send the stream of a call that another replica runs or has run.
-
-        That replica writes the events when its client disconnects, or when this replica asks for them.
-        Raises: StorageError.
-        """
-        replicas, identifier = self._site.replicas, hashed(session.id)
-        assert replicas is not None
-        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
-        if holder == replicas.id:
-            return plain_error(400, NOTHING_KEPT)
-        lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
-        # If the engine lost its data, no holder is known until that replica reports it again.
-        loop = asyncio.get_running_loop()
-        patient_until = loop.time() + PROMPT_S
-
-        def is_held() -> bool:
-            return replicas.is_alive(holder) or loop.time() < patient_until
-
-        wanted = {"holder": holder, "stream": position.stream, "after": position.number}
-        ask = partial(replicas.sessions.publish, "wanted", identifier, **wanted)
-        stream = replicas.streams.open(identifier, position, is_held, lost, ask, primes=session.events.primes)
-        return await _stream_events(request, session, caller, stream, position.number)
-
-    async def _forwarded_standing(
-        self,
-        request: web.BaseRequest,
-        session: HttpSession,
-        caller: Principal,
-        copies: SharedCopies,
-        position: EventPosition,
-    ) -> web.StreamResponse:
-        """Send the standing stream of another replica.
-
-        The stream is forwarded if that replica has it. Otherwise it continues here, after the events that
-        were written. Raises: StorageError.
-        """
-        replicas, identifier = self._site.replicas, hashed(session.id)
-        assert replicas is not None
-        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
-        if holder not in ("", replicas.id) and may_be_sent_on(request):
-            try:
-                return await send_on(request, replicas, holder, within_s=PROMPT_S)
-            except ReplicaSilent as silent:
-                return try_again(silent)
-            except TransportError:
-                pass  # it has ended
-        left = await replicas.streams.events_after(identifier, position)
-        since = position_of(left[-1]) if left else position
-        going_on = GoingOn(copies, None if since is None else since.bus_position, left)
-        return await _stream_events(request, session, caller, session.standing, None, going_on)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
@@ -451,7 +274,7 @@ class McpRoutes:
                 await self._settle(session, outlet, message)
             except StorageError as error:
                 return try_again(error, readable_id(message))
-        if self._copies is not None and self._is_for_want_of_engine(body):
+        if self.elsewhere is not None and self.elsewhere.is_cut_off(body):
             outlet.headers |= RETRY_AFTER
         if body is None:
             return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
@@ -479,21 +302,16 @@ class McpRoutes:
         recorder.frame(connection, Direction.OUT, body, True, http_note, phases=phases)
         return await outlet.conclude(body)
 
-    def _is_for_want_of_engine(self, body: bytes | None) -> bool:
-        """Return True if an answer may be an error because the engine is unavailable."""
-        replicas = self._site.replicas
-        return replicas is not None and bool(replicas.away) and body is not None and INTERNAL in body
-
     async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
         """Keep a session that has begun, or write what the client changed. Raises: StorageError."""
-        copies = self._copies
+        elsewhere = self.elsewhere
         if session.is_kept:
-            if copies is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
-                await copies.write(session)
+            if elsewhere is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
+                await elsewhere.write(session)
         elif session.dialogue.is_open:
-            if copies is not None:
+            if elsewhere is not None:
                 try:
-                    await copies.publish(session)
+                    await elsewhere.publish(session)
                 except StorageError:
                     session.close("it could not be shared")
                     raise
@@ -523,6 +341,12 @@ class McpRoutes:
         return json_answer(400, refusal)
 
 
+def _elsewhere(site: Site, sessions: HttpSessions) -> Elsewhere | None:
+    if site.shared is None:
+        return None
+    return next((feature.elsewhere(site, sessions) for feature in offering("elsewhere")), None)
+
+
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
     """Return the error for a GET or DELETE that names no session. None if it names one."""
     head = head_of(request)
@@ -542,60 +366,3 @@ def _post_only(endpoint: Endpoint) -> web.Response:
         server=endpoint.name,
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
     )
-
-
-class GoingOn(NamedTuple):
-    """Standing stream of a shared session that continues on this replica."""
-
-    copies: SharedCopies
-    since: BusPosition | None
-    """Position of the client after the events in `left`. None if it is unknown."""
-    left: Collection[bytes] = ()
-    """Events that another replica wrote. They are sent first."""
-
-    async def catch_up(self, session: HttpSession) -> bool:
-        """Send the events that the client missed.
-
-        Return False if the stream must be opened again later or on another replica.
-        """
-        return not session.events.is_leaving and await self.copies.catch_up_on_stream(session, self.since)
-
-
-async def _stream_events(
-    request: web.BaseRequest,
-    session: HttpSession,
-    caller: Principal,
-    events: Resumable[EventStream],
-    after: int | None,
-    going_on: GoingOn | None = None,
-) -> web.StreamResponse:
-    """Send the events after `after` on a stream, until the stream, the connection or the token ends.
-
-    `going_on` is set for the standing stream of a shared session. Such a stream ends at once if another
-    replica should have it. It also ends while the engine is unavailable, because missed events are then
-    unknown. The client reconnects.
-    """
-    stream = EventStream(request)
-    if going_on is not None:
-        session.events.bus_position = lambda: going_on.since
-        for piece in going_on.left:
-            stream.put(piece)
-    done = asyncio.Event()
-    events.attach(stream, done.set, after)
-    connection = connection_of(request)
-    connection.on_lost(done.set)
-    try:
-        if going_on is not None and not await going_on.catch_up(session):
-            done.set()
-        async with until_expired(caller):
-            while not done.is_set() and not stream.is_broken:
-                stream.put(KEEP_ALIVE)
-                await wait(done, KEEP_ALIVE_S)
-                if going_on is not None:
-                    await going_on.copies.note_position(session)
-    finally:
-        connection.on_lost(None)
-        events.detach(stream)
-        session.touch()
-        session.connection_lost()
-    return await stream.finish()

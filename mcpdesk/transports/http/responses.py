@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from mcpdesk.errors import ProtocolError, RemoteProtocolError, UnknownMode
+from mcpdesk.errors import DeskError, ProtocolError, RemoteProtocolError, UnknownMode
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.recorder.record import HttpNote
@@ -29,6 +29,8 @@ CONFINED = {
 }
 """Headers of all responses except the dashboard's page. Browsers neither run nor embed these responses."""
 JSON_HEADERS = {"Content-Type": JSON, **CONFINED}
+RETRY_AFTER = {"Retry-After": "1"}
+"""Headers that ask a client to try again after some seconds."""
 
 
 class AcceptedTypes(NamedTuple):
@@ -142,6 +144,13 @@ def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
 def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:
     """Return a JSON-RPC error response."""
     return json_answer(status, codec.error_response(identifier, error))
+
+
+def try_again(error: DeskError, identifier: Id | None = None) -> web.Response:
+    """Return the response while stored state, or another process that is needed, does not respond."""
+    answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
+    answer.headers.update(RETRY_AFTER)
+    return answer
 
 
 def no_mode(error: UnknownMode, is_message: bool) -> web.Response:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
     from mcpdesk.hosting.endpoint import DialectEndpoint
     from mcpdesk.hosting.hosted_jobs import HostedJobs
-    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.hosting.shared_core import SharedCore
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.protocol.catalogue.publication import Publication
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
@@ -93,8 +93,8 @@ class Site(Protocol):
     """A core, as the HTTP transport uses it."""
 
     @property
-    def replicas(self) -> ReplicaGroup | None:
-        """Group of replicas that this core belongs to, or None if it shares no state."""
+    def shared(self) -> SharedCore | None:
+        """Connection to other cores with the same state. None if this core shares nothing."""
 
     @property
     def recorder(self) -> Recorder:

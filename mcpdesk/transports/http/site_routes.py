@@ -49,12 +49,12 @@ class FactSource(Struct):
 
 
 async def health(source: FactSource) -> web.Response:
-    """Report that the core is alive. With replicas, also whether it is ready, and the state of the engine."""
+    """Report that the core is alive. If it shares its state, also whether it is ready."""
     site = source.site
-    if site.replicas is None:
+    if site.shared is None:
         return json_answer(200, b'{"status":"ok"}')
-    reason = await _detailed(source, site.unready or site.replicas.outage)
-    body = {"status": "ok", "ready": not reason, "reason": reason, "replicas": len(site.replicas.facts())}
+    reason = await _detailed(source, site.unready or site.shared.outage)
+    body = {"status": "ok", "ready": not reason, "reason": reason, **site.shared.health()}
     return json_answer(200, codec.encode(body))
 
 
@@ -71,11 +71,11 @@ async def ready(source: FactSource) -> web.Response:
 
 
 async def _detailed(source: FactSource, reason: str) -> str:
-    """Return the reason. A known caller also sees the address of the engine and its error text."""
-    replicas = source.site.replicas
-    if replicas is None or not reason or reason != replicas.outage:
+    """Return the reason. A known caller also sees addresses and error texts."""
+    shared = source.site.shared
+    if shared is None or not reason or reason != shared.outage:
         return reason
-    return replicas.away if await source.is_known() else reason
+    return shared.away if await source.is_known() else reason
 
 
 PUBLIC_FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")
@@ -85,8 +85,8 @@ PUBLIC_FACTS = ("name", "version", "token_required", "tools", "resources", "temp
 async def status(source: FactSource) -> web.Response:
     """Report counts per server and in total, uptime, and whether a key or token is required.
 
-    A known caller also sees the state of the capture, of upstream servers and of replicas. The totals include
-    the items that pass-through servers listed.
+    A known caller also sees the state of the capture, of upstream servers and of other cores. The totals
+    include the items that pass-through servers listed.
     """
     site, is_known = source.site, await source.is_known()
     servers = [endpoint.facts() for endpoint in site.endpoints()]
@@ -97,8 +97,7 @@ async def status(source: FactSource) -> web.Response:
     capture: dict[str, str | int] = {"state": site.capture.state, "missing_frames": site.capture.missing}
     if site.capture.reason:
         capture["error"] = site.capture.reason
-    replicas = site.replicas
-    shared = {} if replicas is None else {"shared": replicas.away or "up", "replicas": replicas.facts()}
+    shared = {} if site.shared is None else site.shared.status()
     more = {
         "passed_on": list(site.passed),
         "passed_servers": [{"name": name, **counts} for name, counts in listed.items()],

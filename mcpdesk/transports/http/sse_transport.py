@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
-from mcpdesk.errors import ProtocolError, StorageError, TransportError
+from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import classify
@@ -39,10 +39,10 @@ from mcpdesk.transports.http.responses import (
     plain_error,
     rpc_error,
 )
-from mcpdesk.transports.http.sending_on import may_be_sent_on, send_on, try_again
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import FrameChannel
+    from mcpdesk.transports.http.elsewhere import Elsewhere
     from mcpdesk.transports.http.site import Endpoint, Site
 
 ID_BYTES = 24
@@ -51,8 +51,8 @@ ID_BYTES = 24
 class SseRoutes:
     """Connections over the 2024-11-05 transport, by secret id."""
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, site: Site, elsewhere: Elsewhere | None = None) -> None:
+        self._site, self._elsewhere = site, elsewhere
         self._open: dict[str, _Listening] = {}
 
     async def get(
@@ -64,8 +64,8 @@ class SseRoutes:
         """
         if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")
-        replicas = self._site.replicas
-        identifier = marked(secrets.token_urlsafe(ID_BYTES), "" if replicas is None else replicas.id)
+        mark = "" if self._elsewhere is None else self._elsewhere.mark
+        identifier = marked(secrets.token_urlsafe(ID_BYTES), mark)
         listening = _Listening(request, endpoint, caller or OPEN)
         endpoint_path = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
         _, is_in_mode, mode = endpoint.key.partition("?")
@@ -86,8 +86,11 @@ class SseRoutes:
         """Accept one message. Its answer is sent on the stream."""
         identifier = request.query.get("connection", "")
         listening = self._open.get(identifier)
-        if listening is None and (elsewhere := await self._of_another(request, mark_of(identifier))):
-            return elsewhere
+        if listening is None and self._elsewhere is not None:
+            most_bytes = self._site.rules.max_body_bytes
+            forwarded = await self._elsewhere.post(request, mark_of(identifier), most_bytes)
+            if forwarded is not None:
+                return forwarded
         if listening is None or listening.endpoint is not endpoint:
             return plain_error(404, "No such connection: open its stream again")
         head = head_of(request)
@@ -114,21 +117,6 @@ class SseRoutes:
         listening.channel.receive(body, caller, HttpNote(line, head.masked_headers))
         await listening.relieve()
         return json_answer(202, None)
-
-    async def _of_another(self, request: web.BaseRequest, replica: str) -> web.StreamResponse | None:
-        """Forward a message to the replica that has the stream. None if no replica has it."""
-        replicas = self._site.replicas
-        if replicas is None or replica in ("", replicas.id) or not may_be_sent_on(request):
-            return None
-        try:
-            body = await read_body(request, self._site.rules.max_body_bytes)
-            return await send_on(request, replicas, replica, body)
-        except RequestRefused as refused:
-            return refused.answer
-        except StorageError as error:
-            return try_again(error)
-        except TransportError:
-            return None
 
     def hang_up(self, connection: int) -> bool:
         """End one connection. Return False if the number is unknown."""

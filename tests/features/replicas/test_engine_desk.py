@@ -26,14 +26,14 @@ from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
 from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas, EngineWire, short_names
 from mcpdesk.features.replicas.desk.source_masking import SourceMask
-from mcpdesk.hosting.replicas.living import LivingReplicas
+from mcpdesk.features.replicas.engine.engine import Engine
+from mcpdesk.features.replicas.group.living import LivingReplicas
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
 from mcpdesk.link.core_copy import LOST, _of_core
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import ReplicaState, Severity
 from mcpdesk.recorder.record import ConnectionInfo, Direction
-from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.testing.sync_client import ServerUnderTest
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.frame_lines import replicas_part

@@ -17,7 +17,7 @@ from mcpdesk.transports.http import site_routes
 from tests.support.site import Served, serving
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.hosting.shared_core import SharedCore
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -56,18 +56,18 @@ async def test_servers_that_are_down_are_listed_beside_the_readiness() -> None:
 
 
 class Away:
-    """Replicas whose engine is unreachable."""
+    """Other cores whose store is unreachable."""
 
     away = "redis://engine.internal:6379 is away: Connection refused"
-    outage = "the engine that the replicas share is away"
+    outage = "the engine is away"
 
-    def facts(self) -> list[dict[str, Any]]:
-        return [{}]
+    def health(self) -> dict[str, Any]:
+        return {}
 
 
 async def test_the_address_of_the_engine_is_told_only_to_callers_with_the_key() -> None:
     async with serving(Rules(api_key="secret")) as served:
-        served.replicas, served.unready = cast("ReplicaGroup", Away()), Away.outage
+        served.shared, served.unready = cast("SharedCore", Away()), Away.outage
         for path in ("/ready", "/health"):
             for headers, reason in (({}, Away.outage), ({"X-API-Key": "secret"}, Away.away)):
                 async with served.client.get(f"{served.url}{path}", headers=headers) as answer:

@@ -29,11 +29,11 @@ from mcpdesk.features.replicas.desk.engine_streams import (
     separate,
 )
 from mcpdesk.features.replicas.desk.replica_source import FoundReplica
-from mcpdesk.hosting.replicas.living import ReplicaInfo, former_replica, living_replicas
+from mcpdesk.features.replicas.engine.engine import Engine, EngineAway, shown
+from mcpdesk.features.replicas.group.living import ReplicaInfo, former_replica, living_replicas
 from mcpdesk.link.attach_messages import Welcome
 from mcpdesk.link.core_copy import LOST, Wire, join_message
 from mcpdesk.link.remote import join
-from mcpdesk.storage.shared.engine import Engine, EngineAway, shown
 from mcpdesk.version import __version__
 
 GREET_S = 5.0

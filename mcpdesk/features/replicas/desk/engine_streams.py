@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from mcpdesk.features.replicas.engine.engine import Engine
 from mcpdesk.link.attach_messages import HEAD, length
-from mcpdesk.storage.shared.engine import Engine
 
 DESK: Final = b"desk"
 """Field with the id of a desk: the sender of the request, or the only recipient of the messages."""

@@ -44,6 +44,7 @@ from mcpdesk.transports.http.request_head import SESSION_HEADER, RequestHead, he
 from mcpdesk.transports.http.responses import (
     CONFINED,
     JSON,
+    RETRY_AFTER,
     STREAM,
     RequestRefused,
     json_answer,
@@ -53,7 +54,6 @@ from mcpdesk.transports.http.responses import (
     rpc_error,
     write_pieces,
 )
-from mcpdesk.transports.http.sending_on import RETRY_AFTER
 
 if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import WatchedExchange

@@ -19,7 +19,6 @@ from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.transports.http.responses import JSON, STREAM, status_text
-from mcpdesk.transports.http.sending_on import OF_ONE_HOP
 
 RELAYED = frozenset(
     {"allow", "content-length", "mcp-protocol-version", "mcp-session-id", "request-id", "retry-after"}
@@ -32,6 +31,11 @@ FIXED = {JSON: {"Content-Type": JSON, "Cache-Control": "no-store"},
 """Headers set for the two kinds of body that are forwarded."""
 _PROMPTING = re.compile(r"(?:^|,)\s*(?:basic|digest|negotiate|ntlm)\b", re.IGNORECASE)
 """Challenges that would make a browser show a password dialog in the name of the desk."""
+OF_ONE_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
+    | {"trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that apply to a single connection (hop-by-hop)."""
 NOT_SENT = OF_ONE_HOP | {
     "accept-encoding", "content-length", "cookie", "cookie2", "dnt", "expect", "forwarded", "host", "origin",
     "referer", "upgrade-insecure-requests", "via", "x-real-ip", OPERATOR_HEADER.lower(),

@@ -10,11 +10,12 @@ import asyncio
 import os
 import re
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -62,27 +63,34 @@ SEARCHED = 1_000
 """Number of sessions that are searched for an unused one, which a new one then replaces."""
 
 
-class SessionSharing(Protocol):
+class SessionSharing(ABC):
     """Operations on sessions that several replicas serve."""
 
+    @abstractmethod
     def push(self, session: HttpSession, message: bytes) -> None:
         """Send a message on the session's stream. Another replica has the connection."""
 
+    @abstractmethod
     def is_changed(self, session: HttpSession) -> bool:
         """Return True if a session must be written."""
 
+    @abstractmethod
     def write_soon(self, session: HttpSession) -> None:
         """Schedule a write of a session."""
 
+    @abstractmethod
     def expire_soon(self, session: HttpSession) -> None:
         """Schedule the end of a session that was not used here for long, unless another replica used it."""
 
+    @abstractmethod
     def end_soon(self, session: HttpSession) -> None:
         """Schedule the end of a session on all replicas."""
 
+    @abstractmethod
     def forget(self, session: HttpSession) -> None:
         """Stop serving a session on this replica."""
 
+    @abstractmethod
     def forget_streams(self, session: HttpSession) -> None:
         """Delete the stored streams of a session that no replica serves any longer."""
 

@@ -1,0 +1,188 @@
+"""State of a server in the engine, with the interface of the state file.
+
+The state is an SQLite database of only some kilobytes. The engine stores it as one value with a version
+number. Work runs on a copy in memory. If the version in the engine is still the same afterwards, the changed
+copy is stored. Otherwise the work runs again on the newer version. Functions written for the state file
+therefore work here too, each as one transaction among all replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from mcpdesk.errors import StorageError
+from mcpdesk.features.replicas.engine.engine import Engine
+from mcpdesk.features.replicas.engine.event_bus import ANNOUNCE, EventBus
+from mcpdesk.storage.database import MIGRATIONS, Work
+
+T = TypeVar("T")
+
+MOST_BYTES = 16 << 20
+"""Maximum bytes of the state of one server."""
+ATTEMPTS = 50
+"""Maximum attempts if other replicas change the state at the same time."""
+PAGE_BYTES = 1024
+WRITTEN_TTL_S = 600
+"""Seconds for which the engine remembers a replica's last write. A script is repeated much sooner."""
+
+CHANGED = "state"
+"""Kind of the events that announce a changed state."""
+STORE = f"""
+local version = redis.call('HGET', KEYS[1], 'version') or '0'
+local written, stored = unpack(redis.call('HMGET', KEYS[3], 'written', 'version'))
+if written == ARGV[3] then return stored == version and tonumber(stored) or 0 end
+if version ~= ARGV[1] then return -1 end
+redis.call('HSET', KEYS[1], 'version', version + 1, 'data', ARGV[2])
+redis.call('HSET', KEYS[3], 'written', ARGV[3], 'version', version + 1)
+redis.call('EXPIRE', KEYS[3], {WRITTEN_TTL_S})
+{ANNOUNCE}
+return version + 1
+"""
+"""Write a new version if the version on which it is based is still current.
+
+Return the number of the new version, or -1 if the base version is outdated. The third key stores the last
+write of this `EngineDatabase`. If the reply to a write was lost, the script runs again and finds the write
+under this key. It then returns the version of that write, or 0 if other replicas have written since.
+"""
+LOAD = """
+local version = redis.call('HGET', KEYS[1], 'version') or '0'
+if version == ARGV[1] then return {tonumber(version), false} end
+return {tonumber(version), redis.call('HGET', KEYS[1], 'data') or ''}
+"""
+"""Return the current version number, and its data unless the caller has that version."""
+
+
+class EngineDatabase:
+    """State of one server, shared by all replicas. Used on the loop of its engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        server: str,
+        bus: EventBus | None = None,
+        migrations: Sequence[str] = MIGRATIONS,
+    ) -> None:
+        """Create the database. Each change is announced on the `bus` by an event of the kind `CHANGED`."""
+        self._engine = engine
+        self._key = engine.key("state", server)
+        self._written_key = engine.key("state-writer", os.urandom(8).hex())
+        self.label = f"the state of {server} in {engine.shown}"
+        self._bus = bus or EventBus(engine, "")
+        self._change_event = self._bus.arguments(CHANGED, server=server)
+        self._migrations = migrations
+        self._connection: sqlite3.Connection | None = None
+        self._version = -1
+        self._lock = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
+        self._is_closed = False
+
+    async def run(self, work: Work[T]) -> T:
+        """Run `work(connection)` as one transaction and return its result once it is stored.
+
+        The changes of `work` are stored at most once, although it may run several times. After EngineAway it
+        is unknown whether they were stored.
+
+        Raises: StorageError, including EngineAway; exceptions of `work`.
+        """
+        if self._is_closed:
+            raise self._closed()
+        # If the caller is cancelled, the work continues, so that a load or store is never interrupted.
+        running = asyncio.create_task(self._run(work))
+        running.add_done_callback(_retrieve)
+        return await asyncio.shield(running)
+
+    def close(self) -> None:
+        """Discard the copy in memory. May be called twice."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._thread.submit(self._forget)
+            self._thread.shutdown()
+
+    async def _run(self, work: Work[T]) -> T:
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            for _ in range(ATTEMPTS):
+                version, data = await self._engine.script(LOAD, [self._key], [self._version])
+                try:
+                    working = loop.run_in_executor(self._thread, self._transact, version, data, work)
+                except RuntimeError:  # `close` was called while the engine was queried
+                    raise self._closed() from None
+                result, image = await working
+                if image is None:
+                    return result
+                if await self._store(version, image):
+                    return result
+        raise StorageError(f"{self.label} is being changed by other replicas: try again")
+
+    def _closed(self) -> StorageError:
+        return StorageError(f"{self.label} is closed: the server stops")
+
+    async def _store(self, version: int, image: bytes) -> bool:
+        if len(image) > MOST_BYTES:
+            self._version = -1
+            raise StorageError(f"{self.label} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
+        self._version = -1  # unknown until the engine has answered
+        written = [version, image, os.urandom(12).hex(), *self._change_event]
+        stored = await self._engine.script(STORE, [self._key, self._bus.key, self._written_key], written)
+        if stored < 0:
+            return False
+        self._version = stored or -1
+        return True
+
+    def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:
+        """Run work on a version. Return its result, and the changed database, or None without changes."""
+        if version != self._version or self._connection is None:
+            self._open(data or b"")
+            self._version = version
+        connection = self._connection
+        assert connection is not None
+        before = connection.total_changes
+        try:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                result = work(connection)
+        except sqlite3.Error as error:
+            raise StorageError(f"{self.label} cannot be used: {error}") from error
+        is_changed = connection.total_changes != before
+        return result, connection.serialize() if is_changed else None
+
+    def _open(self, data: bytes) -> None:
+        self._forget()
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            if data:
+                connection.deserialize(data)
+            connection.execute("PRAGMA foreign_keys = ON")
+            self._migrate(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise StorageError(f"{self.label} cannot be read: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        (done,) = connection.execute("PRAGMA user_version").fetchone()
+        if done > len(self._migrations):
+            raise StorageError(f"{self.label} was written by a newer mcpdesk: update this replica")
+        for script in self._migrations[done:]:
+            connection.executescript(script)
+        connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _retrieve(running: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of work whose caller was cancelled, so that asyncio does not log it."""
+    if not running.cancelled():
+        running.exception()

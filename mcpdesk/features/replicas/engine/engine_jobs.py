@@ -1,0 +1,227 @@
+"""Job records in the engine.
+
+Each replica renews a lease. When the lease of a replica has expired, other replicas take over its unfinished
+jobs. Each job is taken over by one replica only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from mcpdesk.features.replicas.engine.engine import Engine
+from mcpdesk.storage.job_table import JobRow, decoded, encoded
+
+LONGEST_S = 7 * 24 * 3600
+"""Maximum seconds for which a record is kept after its last write."""
+BATCH = 50
+"""Maximum records written by one script."""
+CLAIMED = 200
+"""Maximum jobs of one replica that are taken over at a time."""
+LISTED = 2_000
+"""Maximum records of one owner that are listed, newest first."""
+
+WRITE = """
+local now = redis.call('TIME')
+redis.call('ZADD', KEYS[1], 'GT', now[1] + now[2] / 1000000 + ARGV[2], ARGV[1])
+local refused = {}
+for at = 4, #KEYS, 2 do
+  local key, from = KEYS[at], 4 + (at - 4) * 3
+  local id, fence, over = ARGV[from], ARGV[from + 1], ARGV[from + 2]
+  local holder, known, ended = unpack(redis.call('HMGET', key, 'holder', 'fence', 'over'))
+  if known and (tonumber(known) > tonumber(fence) or (known == fence and holder ~= ARGV[1])) then
+    table.insert(refused, id)
+  elseif not (known == fence and ended == '1' and over == '0') then
+    redis.call('HSET', key, 'server', ARGV[3], 'holder', ARGV[1], 'fence', fence, 'over', over,
+               'record', ARGV[from + 5])
+    redis.call('EXPIRE', key, ARGV[from + 3])
+    if over == '1' then redis.call('SREM', KEYS[3], id)
+    else
+      redis.call('SADD', KEYS[3], id)
+      redis.call('SADD', KEYS[2], ARGV[1])
+    end
+    redis.call('ZADD', KEYS[at + 1], ARGV[from + 4], id)
+    redis.call('EXPIRE', KEYS[at + 1], ARGV[4 + (#KEYS - 3) * 3])
+  end
+end
+return refused
+"""
+"""Write the records of jobs that no other replica has taken over, and renew the writer's lease.
+
+Return the ids of the jobs that another replica has taken over.
+"""
+REMOVE = """
+for at = 2, #KEYS do
+  if redis.call('HGET', KEYS[at], 'holder') == ARGV[1] then redis.call('DEL', KEYS[at]) end
+  redis.call('SREM', KEYS[1], ARGV[at])
+end
+"""
+CLAIM = """
+local holder, fence, over, record, claim =
+  unpack(redis.call('HMGET', KEYS[1], 'holder', 'fence', 'over', 'record', 'claim'))
+if claim == ARGV[4] then return {fence, record} end
+if holder ~= ARGV[1] or over == '1' then
+  redis.call('SREM', KEYS[3], ARGV[3])
+  return false
+end
+if holder ~= ARGV[2] then
+  local now, lease = redis.call('TIME'), redis.call('ZSCORE', KEYS[2], holder)
+  if lease and tonumber(lease) > now[1] + now[2] / 1000000 then return false end
+end
+redis.call('HSET', KEYS[1], 'holder', ARGV[2], 'fence', fence + 1, 'claim', ARGV[4])
+redis.call('SREM', KEYS[3], ARGV[3])
+redis.call('SADD', KEYS[4], ARGV[3])
+redis.call('SADD', KEYS[5], ARGV[2])
+return {tostring(fence + 1), record}
+"""
+"""Take over one job of a replica whose lease has expired, or reclaim a job of the calling replica.
+
+The fourth argument identifies the claim, so that a repeated script returns the same result.
+"""
+LIVING_HOLDER = """
+local holder, now = redis.call('HGET', KEYS[1], 'holder'), redis.call('TIME')
+local lease = holder and redis.call('ZSCORE', KEYS[2], holder)
+if lease and tonumber(lease) > now[1] + now[2] / 1000000 then return holder end
+return false
+"""
+FORGET_HOLDER = """
+if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
+"""
+
+
+async def living_holder(engine: Engine, identifier: str) -> str:
+    """Return the id of the replica that holds a job. Raises: EngineAway.
+
+    Empty if the replica's lease has expired, or the job is unknown.
+    """
+    keys = [engine.key("job", identifier), engine.key("leases")]
+    holder: bytes | None = await engine.script(LIVING_HOLDER, keys)
+    return (holder or b"").decode()
+
+
+class EngineJobTable:
+    """Job records of one server, for use by one replica."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        server: str,
+        replica: str,
+        is_alive: Callable[[str], bool],
+        lease_s: float,
+    ) -> None:
+        """Create a table. `is_alive` returns whether this replica considers another one alive.
+
+        Jobs are taken over only if the other replica's lease has also expired.
+        """
+        self._engine, self._server, self._replica = engine, server, replica
+        self._is_alive, self._lease_s = is_alive, lease_s
+        self._leases = engine.key("leases")
+        self._holders = engine.key("job-holders", server)
+
+    async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
+        """Implements `JobTable.write`."""
+        refused: set[str] = set()
+        for start in range(0, len(rows), BATCH):
+            part = rows[start : start + BATCH]
+            keys = [self._leases, self._holders, self._running(self._replica)]
+            for row in part:
+                keys += [self._job(row.id), self._owned(row.record.owner)]
+            values = [each for row in part for each in _arguments(row)]
+            arguments = [self._replica, self._lease_s, self._server, *values, LONGEST_S]
+            refused |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
+        if gone:
+            keys = [self._running(self._replica), *map(self._job, gone)]
+            await self._engine.script(REMOVE, keys, [self._replica, *gone])
+        return refused
+
+    async def rows(self, owner: str) -> list[JobRow]:
+        """Implements `JobTable.rows`."""
+        index = self._owned(owner)
+        ids = await self._engine.run(lambda client: client.zrange(index, -LISTED, -1))
+        identifiers = [each.decode() for each in ids]
+        rows = await self.find(identifiers) if identifiers else []
+        lost = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
+        if lost:
+            await self._engine.run(lambda client: client.zrem(index, *lost))
+        return [row for row in rows if row is not None]
+
+    async def claim(self) -> list[JobRow]:
+        """Implements `JobTable.claim`."""
+        holders = await self._engine.run(lambda client: client.smembers(self._holders))
+        claimed: list[JobRow] = []
+        for holder in sorted(each.decode() for each in holders):
+            if holder != self._replica and not self._is_alive(holder):
+                claimed += await self._claim_of(holder)
+        return claimed
+
+    async def running(self) -> set[str]:
+        """Return the ids of this replica's unfinished jobs."""
+        key = self._running(self._replica)
+        return {each.decode() for each in await self._engine.run(lambda client: client.smembers(key))}
+
+    async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
+        """Return jobs that this replica holds without knowing it, because a reply of the engine was lost."""
+        rows = [await self._claimed(each, self._replica) for each in identifiers]
+        return [row for row in rows if row is not None]
+
+    async def _claim_of(self, holder: str) -> list[JobRow]:
+        key = self._running(holder)
+        claimed = await self._engine.run(lambda client: client.srandmember(key, CLAIMED))
+        rows = [await self._claimed(each.decode(), holder) for each in claimed]
+        await self._engine.script(FORGET_HOLDER, [key, self._holders], [holder])
+        return [row for row in rows if row is not None]
+
+    async def _claimed(self, identifier: str, holder: str) -> JobRow | None:
+        keys = [self._job(identifier), self._leases, self._running(holder), self._running(self._replica)]
+        arguments = [holder, self._replica, identifier, os.urandom(8).hex()]
+        reply = await self._engine.script(CLAIM, [*keys, self._holders], arguments)
+        record = decoded(reply[1]) if reply else None
+        if record is None:
+            return None
+        return JobRow(identifier, self._replica, replace(record, fence=int(reply[0])))
+
+    async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:
+        """Implements `JobTable.find`."""
+
+        async def read(client: Any) -> Any:
+            pipeline = client.pipeline(transaction=False)
+            for each in identifiers:
+                pipeline.hmget(self._job(each), "server", "holder", "fence", "record")
+            return await pipeline.execute()
+
+        rows = await self._engine.run(read)
+        return [
+            _row(each, fields) if fields[0] == self._server.encode() else None
+            for each, fields in zip(identifiers, rows, strict=True)
+        ]
+
+    def _job(self, identifier: str) -> str:
+        return self._engine.key("job", identifier)
+
+    def _running(self, replica: str) -> str:
+        return self._engine.key("jobs-running", self._server, replica)
+
+    def _owned(self, owner: str) -> str:
+        return self._engine.key("jobs-of", self._server, hashlib.sha256(owner.encode()).hexdigest()[:32])
+
+
+def _row(identifier: str, fields: Sequence[bytes | None]) -> JobRow | None:
+    _, holder, fence, packed = fields
+    record = None if packed is None else decoded(packed)
+    if holder is None or fence is None or record is None:
+        return None
+    return JobRow(identifier, holder.decode(), replace(record, fence=int(fence)))
+
+
+def _arguments(row: JobRow) -> list[Any]:
+    record = row.record
+    life_s = LONGEST_S
+    if record.ttl_s is not None and (row.is_over or record.is_task):
+        began = record.created if record.is_task else record.updated
+        life_s = min(life_s, max(1, int(began + record.ttl_s - record.updated) + 1))
+    return [row.id, record.fence, int(row.is_over), life_s, record.created, encoded(record)]

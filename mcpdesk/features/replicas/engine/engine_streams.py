@@ -1,0 +1,323 @@
+"""Events of resumable streams in the engine.
+
+A replica writes the events of a stream to the engine while no client is connected to the stream. If the
+client resumes the stream at another replica, that replica reads them. Each resumable stream is a stream of
+the engine. It has an entry `<number>-0` for each event, and an entry `<number>-1` after the last event if the
+stream has ended. When a replica drops an event from memory, the event is trimmed in the engine, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Any
+
+from mcpdesk.features.replicas.engine.engine import ABSENCES, Engine, EngineAway
+from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream, numbered
+
+BLOCK_MS = 100
+"""Milliseconds that one read of all followed streams waits for entries. A stream that is added during a read
+is included in the next one."""
+WITHIN_S = 1.5
+"""Maximum seconds of one read. If a read fails, the clients of its streams are disconnected."""
+READ = 100
+"""Maximum events of one stream per read."""
+PAUSE_S = 0.5
+"""Seconds between two attempts to write while the engine accepts no writes."""
+RETRY_S, MOST_WAIT_S = 2.0, 60.0
+"""Seconds without events after which a stream is requested again. Doubled each time, up to `MOST_WAIT_S`."""
+LAST_ATTEMPT_S = 2.0
+"""Maximum seconds that unwritten events delay the end of a replica."""
+BIGGEST = 4 << 20
+"""Maximum bytes of an event. A larger event, and all events of its stream after it, are not stored."""
+EVENT, OVER, CUT = b"event", b"over", b"cut"
+"""Fields of entries. `OVER` marks the end of a complete stream. `CUT` marks the end of the stored events of a
+stream that may be incomplete."""
+
+WRITE = """
+local key, ttl, first, finish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local function newest()
+  local found = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
+  if not found then return -1, '' end
+  local number, part = string.match(found[1], '(%d+)-(%d+)')
+  return tonumber(number), part
+end
+local last, part = newest()
+if part ~= '1' then
+  for at = 5, #ARGV, 2 do
+    if tonumber(ARGV[at]) > last then redis.call('XADD', key, ARGV[at] .. '-0', 'event', ARGV[at + 1]) end
+  end
+  last = newest()
+  if finish ~= '' then
+    redis.call('XADD', key, string.format('%d-1', math.max(last, tonumber(ARGV[4]))), finish, '')
+  end
+end
+redis.call('XTRIM', key, 'MINID', first .. '-0')
+redis.call('EXPIRE', key, ttl)
+"""
+"""Write new events of a stream, and its end if it has ended. Trim the events before number `first`."""
+
+log = logging.getLogger(__name__)
+
+
+class EngineStreams:
+    """Resumable streams in the engine. Writes the streams of this replica, and reads those of others."""
+
+    def __init__(self, engine: Engine, ttl_s: float) -> None:
+        self._engine, self._ttl_s = engine, int(ttl_s)
+        self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
+        """Streams of this replica with unwritten data, by session and number."""
+        self._unknown: dict[tuple[str, int], int] = {}
+        """Streams that other replicas requested but this one does not have, by session and number.
+
+        The value is the number of the last event that the client has received.
+        """
+        self._gone: set[str] = set()
+        """Keys to delete."""
+        self._followed: dict[str, _Follower] = {}
+        self._writing_aio: asyncio.Task[None] | None = None
+        self._reading_aio: asyncio.Task[None] | None = None
+
+    def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
+        """Schedule a write of a stream's events that are not in the engine yet."""
+        self._changed[session, stream.number] = stream
+        self._write_soon()
+
+    def deny_soon(self, session: str, number: int, after: int) -> None:
+        """Schedule a `CUT` entry after event `after` of a stream that this replica does not have."""
+        self._unknown[session, number] = after
+        self._write_soon()
+
+    def remove_soon(self, session: str, numbers: Collection[int]) -> None:
+        """Schedule the deletion of the streams of a session that has ended."""
+        for number in numbers:
+            self._changed.pop((session, number), None)
+        self._gone |= {self._key(session, number) for number in numbers}
+        if self._gone:
+            self._write_soon()
+
+    async def events_after(self, session: str, position: EventPosition) -> list[bytes]:
+        """Return the stored events of a stream that follow the event at `position`. Raises: EngineAway."""
+        entries = await self._engine.entries(self._key(session, position.stream), f"{position.number}-0")
+        return [fields[EVENT] for _, fields in entries if EVENT in fields]
+
+    def open(
+        self,
+        session: str,
+        position: EventPosition,
+        is_held: Callable[[], bool],
+        lost: bytes,
+        ask: Callable[[], object],
+        *,
+        primes: bool,
+    ) -> EngineStream:
+        """Return a stream of another replica.
+
+        `ask` requests that replica to write the stream to the engine. It is called repeatedly while no events
+        arrive. `is_held` returns False once that replica has ended. The stream then ends with the message
+        `lost`.
+        """
+        key = self._key(session, position.stream)
+        return EngineStream(self._followed, self._read_soon, key, position, is_held, lost, ask, primes)
+
+    def disconnect(self, session: str) -> None:
+        """Close the connections of clients here that read streams of another replica's ended session."""
+        prefix = self._key(session, 0)[:-1]
+        for key in [each for each in self._followed if each.startswith(prefix)]:
+            self._followed.pop(key).disconnect()
+
+    async def close(self) -> None:
+        """Write pending data and stop reading."""
+        if self._reading_aio is not None:
+            self._reading_aio.cancel()
+            await asyncio.gather(self._reading_aio, return_exceptions=True)
+        if self._writing_aio is not None:
+            await asyncio.wait({self._writing_aio}, timeout=LAST_ATTEMPT_S)
+            self._writing_aio.cancel()
+            await asyncio.gather(self._writing_aio, return_exceptions=True)
+
+    def _key(self, session: str, number: int) -> str:
+        return self._engine.key("stream", session, str(number))
+
+    def _write_soon(self) -> None:
+        if self._writing_aio is None or self._writing_aio.done():
+            self._writing_aio = asyncio.get_running_loop().create_task(self._write_all())
+
+    async def _write_all(self) -> None:
+        while self._changed or self._unknown or self._gone:
+            try:
+                await self._write_some()
+            except EngineAway as error:
+                log.info("events for reconnecting clients will be written later: %s", error)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _write_some(self) -> None:
+        """Write pending data. Data whose write failed stays pending, and the other writes are attempted.
+
+        Raises: EngineAway if a write failed.
+        """
+        refused: EngineAway | None = None
+        unknown = [partial(self._write_unknown, stream) for stream in self._unknown]
+        changed = [partial(self._write_changed, stream) for stream in self._changed]
+        writes: list[Callable[[], Awaitable[None]]] = [self._delete_gone, *unknown, *changed]
+        for write in writes:
+            try:
+                await write()
+            except EngineAway as error:
+                if error.refusal in ABSENCES:
+                    raise
+                refused = error
+        if refused is not None:
+            raise refused
+
+    async def _delete_gone(self) -> None:
+        """Delete the streams of sessions that have ended. Raises: EngineAway."""
+        if gone := set(self._gone):
+            await self._engine.run(lambda client: client.delete(*gone))
+            self._gone -= gone
+
+    async def _write_unknown(self, stream: tuple[str, int]) -> None:
+        """Write a `CUT` entry for a stream that this replica does not have. Raises: EngineAway."""
+        after = self._unknown.pop(stream)
+        try:
+            await self._engine.script(WRITE, [self._key(*stream)], [self._ttl_s, 0, CUT, after])
+        except BaseException:
+            self._unknown.setdefault(stream, after)
+            raise
+
+    async def _write_changed(self, key: tuple[str, int]) -> None:
+        """Write a changed stream unless it was removed. Raises: EngineAway."""
+        if (stream := self._changed.pop(key, None)) is None:
+            return
+        try:
+            await self._write(self._key(*key), stream)
+        except BaseException:
+            if self._key(*key) not in self._gone:
+                self._changed.setdefault(key, stream)
+            raise
+
+    async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
+        if stream.is_over and not stream.events:
+            await self._engine.run(lambda client: client.delete(key))
+            return
+        events = [(number, piece) for number, piece in stream.events if number > stream.archived]
+        finish = OVER if stream.is_over else b""
+        first = stream.events[0][0] if stream.events else stream.last + 1
+        too_big = next((at for at, (_, piece) in enumerate(events) if len(piece) > BIGGEST), None)
+        if too_big is not None:
+            events, finish = events[:too_big], CUT
+        arguments = [part for each in events for part in each]
+        behind = events[-1][0] if events else max(stream.archived, first - 1)
+        await self._engine.script(WRITE, [key], [self._ttl_s, first, finish, behind, *arguments])
+        stream.archived = max(stream.archived, behind)
+
+    def _read_soon(self) -> None:
+        if self._reading_aio is None or self._reading_aio.done():
+            self._reading_aio = asyncio.get_running_loop().create_task(self._read_all())
+
+    async def _read_all(self) -> None:
+        while followed := dict(self._followed):
+            unheld = {key for key, each in followed.items() if not each.is_held()}
+            try:
+                after = {key: each.position for key, each in followed.items()}
+                streams = await self._engine.read_streams(after, BLOCK_MS, READ, WITHIN_S)
+            except EngineAway as error:
+                log.info("streams of other machines cannot be resumed: %s", error)
+                for key, each in followed.items():
+                    self._drop(key, each)
+                continue
+            for key, each in followed.items():
+                if self._followed.get(key) is not each:
+                    continue  # its client has disconnected or resumed again in the meantime
+                entries = streams.get(key, [])
+                is_over = each.deliver(entries)
+                each.ask_again(bool(entries))
+                if not entries and key in unheld:
+                    each.report_lost()
+                    is_over = True
+                if is_over:
+                    self._drop(key, each)
+
+    def _drop(self, key: str, follower: _Follower) -> None:
+        if self._followed.get(key) is follower:
+            del self._followed[key]
+            follower.disconnect()
+
+
+class _Follower:
+    """A client's connection that carries a stream of another replica, and its position in the stream."""
+
+    def __init__(
+        self, stream: EngineStream, live: Carrier, disconnect: Callable[[], object], after: int
+    ) -> None:
+        self.live, self.disconnect = live, disconnect
+        self.position = f"{after}-0"
+        self.is_held = stream.is_held
+        self._stream = stream
+        self._last = after
+        self._wait_s = RETRY_S
+        self._asked = time.monotonic()
+
+    def ask_again(self, has_come: bool) -> None:
+        """Request the stream again if no events have arrived for `_wait_s`, because requests may be lost."""
+        now = time.monotonic()
+        if has_come:
+            self._asked, self._wait_s = now, RETRY_S
+        elif now - self._asked >= self._wait_s:
+            self._asked, self._wait_s = now, min(2 * self._wait_s, MOST_WAIT_S)
+            self._stream.ask()
+
+    def deliver(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
+        """Send the events in `entries` to the client. Return True if the stream has ended."""
+        for self.position, fields in entries:
+            if EVENT not in fields:
+                if CUT in fields:
+                    self.report_lost()
+                return True
+            self.live.put(fields[EVENT])
+            self._last = int(self.position.partition("-")[0])
+        return False
+
+    def report_lost(self) -> None:
+        """Send the message that the remaining events are lost."""
+        position = self._stream.place
+        self.live.put(numbered(position.stream, self._last + 1, position.mark, self._stream.lost))
+
+
+class EngineStream:
+    """A stream of another replica for one client that resumes it."""
+
+    def __init__(
+        self,
+        followed: dict[str, _Follower],
+        read_soon: Callable[[], None],
+        key: str,
+        position: EventPosition,
+        is_held: Callable[[], bool],
+        lost: bytes,
+        ask: Callable[[], object],
+        primes: bool,
+    ) -> None:
+        """`followed` has the streams of other replicas that clients here read. `read_soon` reads them."""
+        self.place, self.is_held, self.lost, self.ask = position, is_held, lost, ask
+        self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
+
+    def attach(self, live: Carrier, disconnect: Callable[[], object], after: int | None = None) -> None:
+        """Implements `Resumable.attach`."""
+        start = self.place.number if after is None else after
+        if (earlier := self._followed.pop(self._key, None)) is not None:
+            earlier.disconnect()
+        if self._primes:
+            live.put(numbered(self.place.stream, start, self.place.mark, b""))
+        self._followed[self._key] = _Follower(self, live, disconnect, start)
+        self.ask()
+        self._read_soon()
+
+    def detach(self, live: Carrier) -> None:
+        """Implements `Resumable.detach`."""
+        follower = self._followed.get(self._key)
+        if follower is not None and follower.live is live:
+            del self._followed[self._key]

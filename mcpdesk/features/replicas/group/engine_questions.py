@@ -1,0 +1,141 @@
+"""Questions to persons in the engine, which is the Redis-compatible store that all replicas share.
+
+Each replica publishes its waiting questions. A script in the engine decides which answer was first.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from mcpdesk.errors import StorageError
+from mcpdesk.features.replicas.engine.engine import Engine
+from mcpdesk.features.replicas.engine.event_bus import ANNOUNCE, EventBus
+from mcpdesk.inbox.question import Question
+
+ASKED, ENDED = "asked", "ended"
+QUESTION_EVENT = "question"
+"""Kind of event that reports a question or its end."""
+MOST_BYTES = 256 << 10
+"""Maximum size of a question in bytes. A larger question can be answered only at its own replica."""
+SPARE_S = 60
+"""Seconds that a replica's questions are kept in the engine after the last deadline."""
+OUTCOME_TTL_S = 600
+"""Seconds that an answer is kept for the replica that asked."""
+
+WRITE = f"""
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+if redis.call('TTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('EXPIRE', KEYS[1], ARGV[3]) end
+{ANNOUNCE}
+"""
+END = f"""
+local key, number, token, who = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local first = redis.call('HGET', key, 'token')
+if first == token then return 1 end
+if who ~= 'closed' then
+  if first then return 0 end
+  if who == 'another' then
+    local now, lease = redis.call('TIME'), redis.call('ZSCORE', KEYS[4], ARGV[4])
+    if not lease or tonumber(lease) <= now[1] + now[2] / 1000000 then return -1 end
+    if redis.call('HEXISTS', KEYS[3], number) == 0 then return -1 end
+  end
+end
+redis.call('HDEL', KEYS[3], number)
+redis.call('HSET', key, 'token', token, 'end', ARGV[5])
+redis.call('EXPIRE', key, ARGV[6])
+{ANNOUNCE}
+return 1
+"""
+"""Script that ends a question, unless it has already ended.
+
+Another replica can end it only while the lease of the asking replica is valid.
+"""
+
+
+class Ending(StrEnum):
+    """Party that ended a question."""
+
+    OWN = "own"
+    """A person at the replica that asked."""
+    ANOTHER = "another"
+    """A person at another replica."""
+    CLOSED = "closed"
+    """The replica that asked, because no call waits for the answer any longer. It overrides other answers."""
+
+
+class EngineQuestions:
+    """Questions of all replicas. Every method may raise EngineAway."""
+
+    def __init__(self, engine: Engine, bus: EventBus) -> None:
+        self._engine, self._bus = engine, bus
+
+    async def write(self, question: Question, replica: str, number: int, life_s: float) -> None:
+        """Publish a question to all replicas."""
+        event = self._bus.arguments(QUESTION_EVENT, what=ASKED, replica=replica, number=number)
+        keys = [self._waiting(replica), self._bus.key]
+        packed = msgspec.msgpack.encode(question)
+        if len(packed) <= MOST_BYTES:
+            await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *event])
+
+    async def read(self, replica: str, number: int) -> Question | None:
+        """Return a waiting question of a replica. None if it has ended."""
+        key = self._waiting(replica)
+        return question_of(await self._engine.run(lambda client: client.hget(key, number)))
+
+    async def of(self, replica: str) -> dict[int, Question]:
+        """Return all waiting questions of a replica, by their number at that replica."""
+        key = self._waiting(replica)
+        fields = await self._engine.run(lambda client: client.hgetall(key))
+        read = {int(number): question_of(packed) for number, packed in fields.items()}
+        return {number: question for number, question in read.items() if question is not None}
+
+    async def end(
+        self, replica: str, number: int, who: Ending, token: str, ended: Question, shown: Question
+    ) -> bool:
+        """Record the end of a question. Return False if it has already ended.
+
+        `ended` has the answer for the asking replica. `shown` is sent to all replicas. Raises: StorageError
+        if the lease of the asking replica has expired, or if the engine has lost the question.
+        """
+        outcome = msgspec.msgpack.encode(shown)
+        event = self._bus.arguments(
+            QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=outcome
+        )
+        keys = [self._end(replica, number), self._bus.key, self._waiting(replica), self._engine.key("leases")]
+        encoded = msgspec.msgpack.encode(ended) if who is Ending.ANOTHER else b""
+        arguments = [number, token, who, replica, encoded, OUTCOME_TTL_S, *event]
+        result = await self._engine.script(END, keys, arguments)
+        if result < 0:
+            raise StorageError(f"{ended.replica}, which asks, does not respond at this moment")
+        return bool(result)
+
+    async def ended(self, replica: str, number: int) -> Question | None:
+        """Return the ended question if another replica ended it, else None."""
+        key = self._end(replica, number)
+        return question_of(await self._engine.run(lambda client: client.hget(key, "end")))
+
+    async def delete_answer(self, replica: str, number: int) -> None:
+        """Delete an answer that the asking replica has received."""
+        key = self._end(replica, number)
+        await self._engine.run(lambda client: client.hdel(key, "end"))
+
+    async def forget(self, replica: str) -> None:
+        """Remove the questions of a replica that stops."""
+        key = self._waiting(replica)
+        await self._engine.run(lambda client: client.delete(key))
+
+    def _waiting(self, replica: str) -> str:
+        return self._engine.key("questions", replica)
+
+    def _end(self, replica: str, number: int) -> str:
+        return self._engine.key("question-end", replica, str(number))
+
+
+def question_of(packed: Any) -> Question | None:
+    """Decode a question. None if it is missing, or if an incompatible version wrote it."""
+    try:
+        return msgspec.msgpack.decode(packed or b"", type=Question)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,184 @@
+"""HTTP sessions in the engine, which is the Redis-compatible store that all replicas share.
+
+A replica reads a session once, when it starts to serve it, and writes it after each change.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.event_bus import ANNOUNCE, EventBus
+from mcpdesk.protocol.event_store import BusPosition
+from mcpdesk.protocol.handshake import SessionState, joined
+from mcpdesk.transports.base import SharedSession
+
+ATTEMPTS = 20
+SESSION_EVENT = "session"
+"""Kind of event that reports a change of a session."""
+
+WRITE = f"""
+local key = KEYS[1]
+local version, writer, ended = unpack(redis.call('HMGET', key, 'version', 'writer', 'ended'))
+if ended then return {{-2}} end
+if writer == ARGV[7] then return {{tonumber(version)}} end
+if version and version ~= ARGV[1] then
+  return {{-1, tonumber(version), redis.call('HGET', key, 'state'), redis.call('HGET', key, 'owner')}}
+end
+local number = (version or ARGV[1]) + 1
+redis.call('HSET', key, 'version', number, 'writer', ARGV[7], 'server', ARGV[2], 'owner', ARGV[3],
+           'used', ARGV[4], 'state', ARGV[5])
+if not version then
+  redis.call('HSET', key, 'blocks', ARGV[8] + 1, 'block:' .. ARGV[8], ARGV[9], 'heard', ARGV[10])
+end
+redis.call('EXPIRE', key, ARGV[6])
+{ANNOUNCE}
+return {{number}}
+"""
+"""Script that writes a session, unless another replica has changed it since it was read.
+
+A session that the engine has lost is created again. A session that has ended is not.
+"""
+JOIN = """
+local key = KEYS[1]
+local found = redis.call('HMGET', key, 'version', 'server', 'owner', 'used', 'state', 'heard', 'ended')
+if not found[1] or found[7] then return false end
+if ARGV[1] ~= '' then
+  local block = redis.call('HINCRBY', key, 'blocks', 1) - 1
+  redis.call('HSET', key, 'block:' .. block, ARGV[1])
+  found[7] = block
+end
+return found
+"""
+"""Script that reads a session. If a replica is given, it receives a new block of request numbers."""
+END = f"""
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'ended', 1)
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+{ANNOUNCE}
+"""
+
+
+class EngineSessions:
+    """Sessions of all replicas."""
+
+    def __init__(self, engine: Engine, bus: EventBus, replica: str, ttl_s: float) -> None:
+        self._engine, self._bus, self._replica = engine, bus, replica
+        self._ttl_s = int(ttl_s)
+
+    async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
+        """Write a session. `base` is its state when it was read. A new session has version 0.
+
+        If another replica has changed the session, both changes are joined. None if the session has ended.
+        Raises: EngineAway.
+        """
+        writer = os.urandom(8).hex()
+        for _ in range(ATTEMPTS):
+            keys = [self._key(session.id), self._bus.key]
+            reply = await self._engine.script(WRITE, keys, self._row(session, writer))
+            if reply[0] == -2:
+                return None
+            if reply[0] >= 0:
+                return replace(session, version=reply[0])
+            theirs = msgspec.json.decode(reply[2], type=SessionState)
+            state = joined(base, session.state, theirs)
+            owner, base = reply[3].decode(), theirs
+            session = replace(session, state=state, version=reply[1], owner=session.owner or owner)
+        raise EngineAway(f"a session is changed by other replicas all the time in {self._engine.shown}")
+
+    async def read(self, identifier: str) -> SharedSession | None:
+        """Read a session without serving it. None if it does not exist. Raises: EngineAway."""
+        return await self._read(identifier, "")
+
+    async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
+        """Read a session that this replica will serve.
+
+        None unless it belongs to `server` and to one of `owners`. Raises: EngineAway.
+        """
+        shared = await self.read(identifier)
+        if shared is None or shared.server != server or shared.owner not in owners:
+            return None
+        return await self._read(identifier, self._replica)
+
+    async def end(self, identifier: str) -> None:
+        """End a session on all replicas. Raises: EngineAway."""
+        event = self._bus.arguments(SESSION_EVENT, what="ended", session=identifier)
+        await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *event])
+
+    async def holder(self, identifier: str, block: int) -> str:
+        """Return the id of the replica that received a block of request numbers. Raises: EngineAway."""
+        return await self._field(identifier, f"block:{block}")
+
+    @property
+    def position(self) -> BusPosition:
+        """Position of this replica on the event bus."""
+        return BusPosition(self._bus.last, self._bus.sent, self._replica)
+
+    async def missed(
+        self, identifier: str, since: BusPosition | None, until: BusPosition
+    ) -> list[tuple[str, Mapping[str, Any]]]:
+        """Implement `SharedSessions.missed`. Raises: EngineAway."""
+        if since is None:
+            since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
+        newest, events = _number(until.last), []
+        for event in await self._bus.since(since.last):
+            is_own = event.replica == until.replica
+            is_heard_now = event.number > until.sent if is_own else _number(event.id) > newest
+            was_told_there = event.replica == since.replica and event.number <= since.sent
+            if not is_heard_now and not was_told_there:
+                events.append((event.kind, event.facts))
+        return events
+
+    async def note_position(self, identifier: str) -> None:
+        """Record that the client has received all events so far. Raises: EngineAway."""
+        key = self._key(identifier)
+        await self._engine.run(lambda client: client.hset(key, "heard", self._bus.last))
+
+    def publish(self, kind: str, identifier: str, **facts: Any) -> None:
+        """Send an event of a session to the other replicas."""
+        self._bus.publish(SESSION_EVENT, what=kind, session=identifier, **facts)
+
+    def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
+        """Call `listener(kind, identifier, facts)` for each session event of another replica."""
+        self._bus.listen(SESSION_EVENT, lambda facts: listener(facts["what"], facts["session"], facts))
+
+    async def _read(self, identifier: str, replica: str) -> SharedSession | None:
+        row = await self._engine.script(JOIN, [self._key(identifier)], [replica])
+        if not row:
+            return None
+        version, server, owner, used, state, position, block = row
+        return SharedSession(
+            identifier,
+            server.decode(),
+            owner.decode(),
+            float(used),
+            msgspec.json.decode(state, type=SessionState),
+            int(version),
+            block or 0,
+            (position or b"0-0").decode(),
+        )
+
+    async def _field(self, identifier: str, name: str) -> str:
+        key = self._key(identifier)
+        value = await self._engine.run(lambda client: client.hget(key, name))
+        return (value or b"").decode()
+
+    def _row(self, session: SharedSession, writer: str) -> list[Any]:
+        state = msgspec.json.encode(session.state)
+        head = [session.version, session.server, session.owner, session.used, state]
+        event = self._bus.arguments(SESSION_EVENT, what="changed", session=session.id)
+        return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last, *event]
+
+    def _key(self, identifier: str) -> str:
+        return self._engine.key("session", identifier)
+
+
+def _number(identifier: str) -> tuple[int, int]:
+    """Return the id of a stream entry as two numbers, which can be compared."""
+    milliseconds, _, number = identifier.partition("-")
+    return int(milliseconds), int(number or 0)

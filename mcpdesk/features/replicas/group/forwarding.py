@@ -1,0 +1,141 @@
+"""Connections that forward requests to the replica that owns a session, job or question."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Literal
+
+from mcpdesk.errors import TransportError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse
+
+FORWARDED = "X-Mcpdesk-Forwarded"
+"""Header of a request that another replica forwarded. Such a request is not forwarded again."""
+MOVED = "X-Mcpdesk-Moved"
+"""Response header with the new owner. A replica sends it if it no longer owns what was requested."""
+CONNECT_S = 2.0
+HEARTBEAT_S = 5.0
+"""Seconds between two pings on a WebSocket to another replica."""
+CHUNK_BYTES = 64 << 10
+
+
+class ReplicaSilent(TransportError):
+    """Another replica accepted a request and did not answer in time. Its outcome is unknown."""
+
+
+class NotTaken(TransportError):
+    """Another replica rejected a WebSocket."""
+
+    def __init__(self, status: int, moved: str) -> None:
+        """`moved` is the replica that has the session or job. Empty if the response names none."""
+        super().__init__(f"a replica refused a WebSocket: {status}")
+        self.status, self.moved = status, moved
+
+
+class _Answer:
+    """Answer of another replica. Its body can be read once."""
+
+    def __init__(self, response: ClientResponse) -> None:
+        self.status = response.status
+        self.headers: Sequence[tuple[str, str]] = tuple(response.headers.items())
+        self._response = response
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body in pieces as they arrive. Raises: TransportError if the connection breaks."""
+        from aiohttp import ClientError
+
+        try:
+            async for piece in self._response.content.iter_any():
+                yield piece
+        except (ClientError, OSError) as error:
+            raise TransportError(f"the replica ended its answer early: {error}") from error
+
+
+class Forwarder:
+    """Connections to other replicas."""
+
+    def __init__(self) -> None:
+        self._session: ClientSession | None = None
+
+    @asynccontextmanager
+    async def ask(
+        self, url: str, method: str, headers: Mapping[str, str], body: bytes, within_s: float | None
+    ) -> AsyncIterator[_Answer]:
+        """Send a request to another replica. Its Host header is that of `headers`.
+
+        The answer must begin within `within_s` seconds. Raises: TransportError if the request cannot be sent
+        or the answer is cut off; ReplicaSilent if no answer begins.
+        """
+        import aiohttp
+
+        sent = self._connections().request(
+            method,
+            url,
+            headers=headers,
+            data=body or None,
+            allow_redirects=False,
+            skip_auto_headers=("Accept", "User-Agent"),
+        )
+        path = url.split("?")[0]
+        try:
+            try:
+                async with asyncio.timeout(within_s):
+                    response = await sent
+            except aiohttp.ConnectionTimeoutError as error:
+                raise TransportError(f"the replica at {path} cannot be reached") from error
+            except TimeoutError:
+                raise ReplicaSilent(f"the replica at {path} gave no answer within {within_s} s") from None
+            async with response:
+                yield _Answer(response)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"the replica at {path} does not answer: {error}") from error
+
+    @asynccontextmanager
+    async def listen(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[AsyncGenerator[str, None]]:
+        """Open a WebSocket to another replica, and provide the texts that it sends.
+
+        The Host header is that of `headers`. Raises: NotTaken if the replica refuses; TransportError if the
+        WebSocket cannot be opened or breaks.
+        """
+        import aiohttp
+
+        try:
+            async with self._connections().ws_connect(url, headers=headers, heartbeat=HEARTBEAT_S) as socket:
+                yield _texts(socket)
+        except aiohttp.WSServerHandshakeError as error:
+            moved = error.headers.get(MOVED, "") if error.headers is not None else ""
+            raise NotTaken(error.status, moved) from error
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"the replica at {url.split('?')[0]} does not answer: {error}") from error
+
+    def _connections(self) -> ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            connector = aiohttp.TCPConnector(limit=0)
+            # Compressed answers and redirects are passed on unchanged.
+            self._session = aiohttp.ClientSession(timeout=limit, connector=connector, auto_decompress=False)
+        return self._session
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+
+async def _texts(socket: ClientWebSocketResponse[Literal[True]]) -> AsyncGenerator[str, None]:
+    """Yield the texts of a WebSocket until it closes normally. Raises: TransportError if it breaks."""
+    from aiohttp import WSMsgType
+
+    while True:
+        message = await socket.receive()
+        if message.type is WSMsgType.TEXT:
+            yield message.data
+        elif message.type is WSMsgType.CLOSE:
+            return
+        elif message.type is not WSMsgType.BINARY:
+            raise TransportError("the replica closed the connection")

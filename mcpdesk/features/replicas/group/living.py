@@ -1,0 +1,224 @@
+"""Registry of the replicas that run.
+
+Each replica renews a lease of five seconds in the engine every second, and at the same time reads the data of
+all other replicas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.auth.http_origin import is_loopback
+from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.version import __version__
+
+HERE = socket.gethostname()
+LEASE_S = 5.0
+"""Seconds after which a replica counts as dead if it did not renew its lease."""
+RENEW_S = 1.0
+LENIENT_S = 3.0
+"""Seconds after an outage of the engine during which no replica counts as dead: renewals may be late."""
+FORGOTTEN_S = 3600.0
+"""Seconds for which the registry keeps data of a replica that has ended."""
+REPLICA_CHANGED = "said"
+"""Kind of event that reports new data of a replica."""
+MOST_KNOWN = 1_000
+"""Maximum number of replicas that are remembered."""
+MOST_FILES = 2_000
+MOST_FILE_BYTES = 1 << 20
+CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
+"""Suffixes of the files that the digest of a server folder covers."""
+
+RENEW = """#!lua flags=allow-oom
+local now = redis.call('TIME')
+now = now[1] + now[2] / 1000000
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+redis.call('ZADD', KEYS[2], now + ARGV[3], ARGV[1])
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4])) do
+  redis.call('HDEL', KEYS[1], id)
+  redis.call('ZREM', KEYS[2], id)
+end
+local living = redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')
+if #living == 0 then return {} end
+return redis.call('HMGET', KEYS[1], unpack(living))
+"""
+"""Script that renews a lease and returns the data of all living replicas. It works if memory is full."""
+
+LIVING = """
+local now = redis.call('TIME')
+local living = redis.call('ZRANGEBYSCORE', KEYS[2], now[1] + now[2] / 1000000, '+inf')
+if #living == 0 then return {} end
+return redis.call('HMGET', KEYS[1], unpack(living))
+"""
+"""Script that returns the data of all living replicas."""
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaInfo(Struct, frozen=True):
+    """Data that a replica publishes about itself."""
+
+    id: str
+    name: str
+    """Machine and port, such as `web-1:3333`."""
+    url: str = ""
+    """URL for the other replicas. Empty while the replica does not listen."""
+    version: str = __version__
+    pid: int = 0
+    began: float = 0.0
+    """Unix time in seconds when the replica started."""
+    folders: Mapping[str, str] = {}
+    """Digests of the server folders, by name of the server."""
+    is_ending: bool = False
+    """True if the replica accepts no new clients because it is about to stop."""
+    people: int = 0
+    """Number of front ends at which a person can answer questions."""
+
+
+class LivingReplicas:
+    """Lease of this replica, and data of the others. `others` may be read on any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.others: Mapping[str, ReplicaInfo] = {}
+        """The other living replicas, by id."""
+        self._known_replicas: dict[str, ReplicaInfo] = {}
+        """All replicas that were ever seen, including dead ones."""
+        self.on_change: list[Callable[[], object]] = []
+        """Functions that are called after a change of `others`."""
+        self.me = ReplicaInfo(os.urandom(4).hex(), HERE, pid=os.getpid(), began=engine.clock())
+        self._engine = engine
+        self._keys = _keys(engine)
+        self._renewing_aio: asyncio.Task[None] | None = None
+        self._was_refused = False
+        """True if the last renewal failed."""
+        self._lenient_until = 0.0
+        """Loop time until which no replica counts as dead."""
+
+    async def start(self) -> None:
+        """Take the lease, and keep renewing it."""
+        await self.renew()
+        self._renewing_aio = asyncio.create_task(self._keep_renewing())
+
+    async def update(self, **facts: object) -> None:
+        """Change data of this replica, and publish it at once."""
+        self.me = replace(self.me, **facts)
+        await self.renew()
+
+    async def find(self, replica: str) -> ReplicaInfo | None:
+        """Return the data of a replica, living or dead. None if it is unknown. Raises: EngineAway."""
+        known = self.others.get(replica) or self._known_replicas.get(replica)
+        if replica and (known is None or not known.url):  # it may have started to listen
+            encoded = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
+            known = _decoded(encoded)
+            if known is not None:
+                self._known_replicas[replica] = known
+        return known
+
+    async def close(self) -> None:
+        """End the lease."""
+        if self._renewing_aio is not None:
+            self._renewing_aio.cancel()
+            await asyncio.gather(self._renewing_aio, return_exceptions=True)
+        over = self._engine.clock() - LEASE_S  # a time of 0 would remove the replica from the registry
+        try:
+            await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))
+        except EngineAway as error:
+            log.info("the lease of this replica cannot be released and will expire: %s", error)
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            await self.renew()
+
+    async def renew(self) -> None:
+        """Renew the lease now, and read the data of the other replicas."""
+        encoded = msgspec.json.encode(self.me)
+        try:
+            replicas = await self._engine.script(
+                RENEW, self._keys, [self.me.id, encoded, LEASE_S, FORGOTTEN_S]
+            )
+        except EngineAway:
+            self._was_refused = True
+            return  # without the engine, the last known replicas remain
+        now = asyncio.get_running_loop().time()
+        if self._was_refused:
+            self._was_refused, self._lenient_until = False, now + LENIENT_S
+        others = dict(self.others) if now < self._lenient_until else {}
+        for info in map(_decoded, replicas):
+            if info is not None and info.id != self.me.id:
+                others[info.id] = info
+        self._known_replicas |= others
+        for oldest in list(self._known_replicas)[:-MOST_KNOWN]:
+            del self._known_replicas[oldest]
+        if others != self.others:
+            self._log_change(others)
+            self.others = others
+            for listener in list(self.on_change):
+                listener()
+
+    def _log_change(self, others: Mapping[str, ReplicaInfo]) -> None:
+        """Log the replicas that joined and left. A replica counts as joined when it listens."""
+        served = {key for key, info in self.others.items() if info.url}
+        for key, info in others.items():
+            if info.url and key not in served:
+                log.info("%s joined; live replicas: %d", info.name, len(others) + 1)
+                if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(f"{HERE}:"):
+                    log.warning(
+                        "%s listens at %s, where only its own machine can connect: "
+                        "its sessions and jobs cannot be reached from here. Set host or replica_url there",
+                        info.name,
+                        info.url,
+                    )
+        for key in served - others.keys():
+            gone = self.others[key]
+            why = "has ended" if gone.is_ending else "is considered dead, because its lease expired"
+            log.info("%s %s; live replicas: %d", gone.name, why, len(others) + 1)
+
+
+def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
+    try:
+        return msgspec.json.decode(encoded or b"", type=ReplicaInfo)
+    except msgspec.MsgspecError:
+        return None  # an incompatible version wrote it
+
+
+async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
+    """Return the living replicas. For a process that is not a replica. Raises: EngineAway."""
+    replicas = map(_decoded, await engine.script(LIVING, _keys(engine)))
+    return [info for info in replicas if info is not None]
+
+
+async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:
+    """Return the last data of a replica, up to an hour after its end. None if it is unknown. Raises:
+    EngineAway.
+    """
+    return _decoded(await engine.run(lambda client: client.hget(_keys(engine)[0], replica)))
+
+
+def _keys(engine: Engine) -> list[str]:
+    return [engine.key("replicas"), engine.key("leases")]
+
+
+def folder_digest(folder: Path) -> str:
+    """Return a digest of a server folder. Copies with different files have different digests."""
+    digest = hashlib.sha256()
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
+    for path in paths[:MOST_FILES]:
+        inside = path.relative_to(folder)
+        if any(part.startswith((".", "__pycache__")) for part in inside.parts) or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            content = file.read(MOST_FILE_BYTES)
+        digest.update(f"{inside}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+    return digest.hexdigest()[:16]

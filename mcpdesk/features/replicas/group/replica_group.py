@@ -1,0 +1,242 @@
+"""State that this core shares with other replicas of the same servers, and requests to those replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from mcpdesk.errors import TransportError
+from mcpdesk.features.replicas.engine.engine import BOUNDS, Engine, EngineRefusal
+from mcpdesk.features.replicas.engine.engine_database import EngineDatabase
+from mcpdesk.features.replicas.engine.engine_jobs import EngineJobTable, living_holder
+from mcpdesk.features.replicas.engine.engine_rounds import EngineRounds
+from mcpdesk.features.replicas.engine.engine_streams import EngineStreams
+from mcpdesk.features.replicas.engine.event_bus import EventBus
+from mcpdesk.features.replicas.group.engine_sessions import EngineSessions
+from mcpdesk.features.replicas.group.forwarding import FORWARDED, Forwarder, ReplicaSilent
+from mcpdesk.features.replicas.group.living import LEASE_S, RENEW_S, LivingReplicas
+from mcpdesk.features.replicas.group.shared_secrets import SharedSecrets
+from mcpdesk.protocol.marked_ids import has_numbered
+from mcpdesk.protocol.request_state import digest
+from mcpdesk.server.state.callback_timers import CoreMark
+from mcpdesk.server.state.server_state import SharedState
+from mcpdesk.transports.base import ForwardedAnswer
+from mcpdesk.transports.figure import Figure, Sample
+
+OUTAGES = {
+    EngineRefusal.AWAY: "is away",
+    EngineRefusal.TIMEOUT: "does not answer in time",
+    EngineRefusal.DENIED: "denies access",
+    EngineRefusal.FULL: "refuses writes, because it is full",
+    EngineRefusal.READ_ONLY: "refuses writes, because it is read-only",
+    EngineRefusal.OTHER: "refuses writes",
+}
+"""Descriptions of an outage of the engine, without the engine's address or error text."""
+
+
+class ReplicaGroup:
+    """All replicas of one deployment. Use it on the core's loop."""
+
+    def __init__(self, url: str, name: str, session_ttl_s: float, report: Callable[[str], object]) -> None:
+        """Raises: DeskUserError for an invalid URL."""
+        self.engine = Engine(url, name, report, probes=True)
+        self.living = LivingReplicas(self.engine)
+        self.id = self.living.me.id
+        self.clock = self.engine.clock
+        self.bus = EventBus(self.engine, self.id)
+        self.secrets = SharedSecrets(self.engine)
+        self.sessions = EngineSessions(self.engine, self.bus, self.id, session_ttl_s)
+        self.streams = EngineStreams(self.engine, session_ttl_s)
+        self.rounds = EngineRounds(self.engine, self.id)
+        self._forwarder = Forwarder()
+
+    @property
+    def away(self) -> str:
+        """Reason why shared state cannot be written now. Empty if it can be written."""
+        status = self.engine.status
+        if status.is_writable:
+            return ""
+        return f"{self.engine.shown} {'refuses writes' if status.is_up else 'is away'}: {status.reason}"
+
+    @property
+    def outage(self) -> str:
+        """Reason why shared state cannot be written now, without the address of the engine.
+
+        Empty if it can.
+        """
+        refusal = self.engine.status.refusal
+        return "" if refusal is None else f"the engine that the replicas share {OUTAGES[refusal]}"
+
+    @property
+    def unready(self) -> str:
+        """Reason why new clients should not be sent to this replica. Empty if there is none.
+
+        The reason is that shared state cannot be written. An unreachable engine counts only when the lease of
+        this replica has expired, because then the other replicas consider it dead.
+        """
+        status = self.engine.status
+        return self.outage if status.is_up or time.time() - status.since >= LEASE_S else ""
+
+    def is_alive(self, replica: str) -> bool:
+        """Return True if a replica is known to be alive."""
+        return replica == self.id or replica in self.living.others
+
+    def holder_of(self, number: int) -> str:
+        """Return the living replica that assigns such connection numbers. Empty if none is known."""
+        return next((each for each in (self.id, *self.living.others) if has_numbered(each, number)), "")
+
+    def state_of(self, server: str) -> SharedState:
+        """Return the shared state of a server."""
+        core = CoreMark(self.id, self.is_alive, LEASE_S + RENEW_S)
+        return SharedState(core, self.engine.clock, partial(EngineDatabase, self.engine, server, self.bus))
+
+    def job_table(self, server: str) -> EngineJobTable:
+        """Return the table with the job records of a server."""
+        return EngineJobTable(self.engine, server, self.id, self.is_alive, LEASE_S)
+
+    async def job_holder(self, identifier: str) -> str:
+        """Return the other living replica that runs a job. Empty if none does. Raises: EngineAway."""
+        holder = await living_holder(self.engine, identifier)
+        return "" if holder == self.id else holder
+
+    async def round_holder(self, state: str) -> str:
+        """Return the living replica that keeps the round of a `requestState`, or "". Raises: EngineAway."""
+        return await self.rounds.holder(digest(state)) if state else ""
+
+    @asynccontextmanager
+    async def answer_of(
+        self,
+        replica: str,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        within_s: float | None = None,
+    ) -> AsyncIterator[ForwardedAnswer]:
+        """Forward a request to a replica. The answer must begin within `within_s` seconds.
+
+        Raises: TransportError if the replica cannot be reached or dies; ReplicaSilent if no answer begins;
+        EngineAway.
+        """
+        sent = {**headers, FORWARDED: self.id}
+        async with (
+            self._until_it_dies(replica) as url,
+            self._forwarder.ask(f"{url}{target}", method, sent, body, within_s) as answer,
+        ):
+            yield answer
+
+    @asynccontextmanager
+    async def socket_of(
+        self, replica: str, target: str, headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncGenerator[str, None]]:
+        """Open a WebSocket to a replica, and provide its texts. Raises: TransportError if it breaks."""
+        sent = {**headers, FORWARDED: self.id}
+        async with (
+            self._until_it_dies(replica) as url,
+            self._forwarder.listen(f"{url}{target}", sent) as texts,
+        ):
+            yield texts
+
+    @asynccontextmanager
+    async def _until_it_dies(self, replica: str) -> AsyncIterator[str]:
+        """Run the block with the URL of a replica. End the block if the replica dies.
+
+        Raises: TransportError if the replica is unknown; ReplicaSilent if it dies; EngineAway.
+        """
+        info = await self.living.find(replica)
+        if info is None or not info.url:
+            raise TransportError(f"the address of replica {replica} is not known")
+        loop, limit = asyncio.get_running_loop(), asyncio.timeout(None)
+        was_alive = replica in self.living.others
+
+        def look() -> None:
+            nonlocal was_alive
+            if replica in self.living.others:
+                was_alive = True
+            elif was_alive and limit.when() is None:
+                limit.reschedule(loop.time())
+
+        self.living.on_change.append(look)
+        try:
+            async with limit:
+                yield info.url
+        except TimeoutError as error:
+            raise ReplicaSilent(f"the replica {info.name} no longer responds") from error
+        finally:
+            self.living.on_change.remove(look)
+
+    async def start(self) -> None:
+        """Join the other replicas. The engine may be unavailable at this moment."""
+        await self.engine.start()
+        await self.bus.start()
+        await self.secrets.start()
+        await self.living.start()
+
+    async def close(self) -> None:
+        """Leave the other replicas."""
+        await self.streams.close()  # before the lease ends, which tells readers that more may come
+        await self.living.close()
+        await self.bus.close()
+        await self.secrets.close()
+        await self._forwarder.close()
+        await self.engine.close()
+
+    @property
+    def figures(self) -> list[Figure]:
+        """Metrics of the engine and the replicas, for `/metrics`."""
+        status, counted, living = self.engine.status, self.engine.figures, len(self.living.others) + 1
+        bounds = (*map(str, BOUNDS), "+Inf")
+        took = [
+            Sample(count, {"le": bound}, "_bucket")
+            for bound, count in zip(bounds, accumulate(counted.counts), strict=True)
+        ]
+        refused = [Sample(counted.refused[reason], {"reason": reason}) for reason in EngineRefusal]
+        return [
+            Figure(
+                "engine_up",
+                "gauge",
+                "1 if the shared engine answers, otherwise 0.",
+                [Sample(int(status.is_up))],
+            ),
+            Figure(
+                "engine_writable",
+                "gauge",
+                "1 if the shared engine accepts writes, otherwise 0.",
+                [Sample(int(status.is_writable))],
+            ),
+            Figure(
+                "engine_refused_requests_total",
+                "counter",
+                "Failed requests to the engine, by reason. Requests that could not be sent are included.",
+                refused,
+            ),
+            Figure(
+                "engine_request_seconds",
+                "histogram",
+                "Duration of requests to the engine, also of failed ones, but not of reads that wait.",
+                [
+                    *took,
+                    Sample(sum(counted.counts), {}, "_count"),
+                    Sample(counted.total_s, {}, "_sum"),
+                ],
+            ),
+            Figure(
+                "engine_clock_skew_seconds",
+                "gauge",
+                "Engine's clock minus this machine's clock, in seconds.",
+                [Sample(self.engine.clock_skew_s)],
+            ),
+            Figure("replicas", "gauge", "Live replicas, including this one.", [Sample(living)]),
+        ]
+
+    def facts(self) -> list[dict[str, Any]]:
+        """Return data of all living replicas for the status page, this one first."""
+        return [
+            {"name": each.name, "id": each.id, "version": each.version, "folders": dict(each.folders)}
+            for each in (self.living.me, *self.living.others.values())
+        ]

@@ -1,0 +1,105 @@
+"""Stored jobs of a replica, in the store that all replicas share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcpdesk.errors import StorageError
+from mcpdesk.features.replicas.group.job_records import ReplicaJobRecords
+from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
+from mcpdesk.hosting.journal import Journal
+from mcpdesk.hosting.kept_jobs import KeptJobs
+from mcpdesk.server.calls.services import Services
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.endpoint import HostedEndpoint
+    from mcpdesk.jobs.job import Job
+
+END_JOB = "end-job"
+"""Kind of the event that asks a replica to end a job that it runs."""
+SWEEP_S = 1.0
+
+
+class ReplicaJobs(KeptJobs):
+    """Job records of all servers of a replica, which other replicas can show and continue."""
+
+    def __init__(
+        self,
+        services: Services,
+        journal: Journal,
+        endpoints: Mapping[str, HostedEndpoint],
+        group: ReplicaGroup,
+        is_draining: Callable[[], bool],
+    ) -> None:
+        super().__init__(services, journal, endpoints)
+        self._group, self._is_draining = group, is_draining
+        self._sweeping_aio: asyncio.Task[None] | None = None
+        services.mark, services.shared_ends, services.records_of = group.id, self, self._of
+        services.shared_rounds = group.rounds
+        group.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
+        group.engine.on_back.append(self._restate)
+
+    async def recall(self, name: str) -> None:
+        """Load nothing, because `start` begins to take over jobs of replicas that ended."""
+
+    def start(self) -> None:
+        """Start to take over the jobs of replicas that ended."""
+        self._sweeping_aio = asyncio.create_task(self._sweep())
+
+    async def close(self) -> None:
+        """Write the pending records and the progress of running jobs before the core stops."""
+        if self._sweeping_aio is not None:
+            self._sweeping_aio.cancel()
+            await asyncio.gather(self._sweeping_aio, return_exceptions=True)
+        await super().close()
+
+    def check(self, job: Job) -> None:
+        """Raise StorageError if shared state cannot be written at present."""
+        self._of(job.server).check()
+
+    async def begun(self, job: Job) -> None:
+        """Write that a job begins. Raises: StorageError if this cannot be written."""
+        await self._of(job.server).begun(job)
+
+    async def conclude(self, final: Job) -> bool:
+        """Write the final state of a job. Return False if another replica has taken it over."""
+        return await self._of(final.server).conclude(final)
+
+    async def _sweep(self) -> None:
+        trouble: dict[str, str] = {}
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            for name in list(self._endpoints):
+                before = trouble.pop(name, "")
+                try:
+                    await self._of(name).sweep(may_take_over=not self._is_draining())
+                except StorageError as error:
+                    trouble[name] = str(error)
+                    if trouble[name] != before:  # logged once instead of at every attempt
+                        self._journal.log("info", "jobs", str(error), "", name)
+
+    def _restate(self) -> None:
+        for name in self._endpoints:
+            self._of(name).restate()
+
+    def _of(self, name: str) -> ReplicaJobRecords:
+        records = super()._of(name)
+        assert isinstance(records, ReplicaJobRecords)
+        return records
+
+    def _make(self, name: str) -> ReplicaJobRecords:
+        group = self._group
+        return ReplicaJobRecords(
+            group.job_table(name),
+            group.id,
+            name,
+            self._store,
+            partial(self._complain, name),
+            lambda job: self._endpoints[name].dispatcher.tool_calls.repeat(job),
+            lambda job, why: group.bus.publish(END_JOB, job=job, why=why),
+            lambda: group.away,
+            group.engine.clock,
+        )

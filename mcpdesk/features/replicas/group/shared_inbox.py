@@ -1,0 +1,384 @@
+"""Inbox that several replicas share. Each shows the questions of all, and the first answer counts.
+
+A replica writes its question to the engine. Every replica shows it, with the name of the replica that asked.
+A script in the engine decides which answer was first, and the replica that asked is notified. While the
+engine cannot be reached, each replica shows and answers only its own questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.event_bus import EventBus
+from mcpdesk.features.replicas.group.engine_questions import (
+    ASKED,
+    QUESTION_EVENT,
+    Ending,
+    EngineQuestions,
+    question_of,
+)
+from mcpdesk.features.replicas.group.living import REPLICA_CHANGED, LivingReplicas
+from mcpdesk.inbox.inbox import Inbox
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, as_masked
+from mcpdesk.recorder.masking import mask_text
+
+PAUSE_S = 0.5
+"""Seconds between two attempts to write to the engine."""
+LEAVING_S = 2.0
+"""Seconds that running work has to finish when the inbox closes."""
+GRACE_S = 2.0
+"""Seconds for which a question that the engine has lost is still shown. Its replica may write it again."""
+MOST_SHOWN = 2_000
+"""Maximum number of questions of other replicas that are shown at a time."""
+OTHER_DESK = "another desk"
+"""Name of the caller, if the desk of another replica called the tool."""
+OVER = 0
+"""Local number of a question that ended before this replica could show it."""
+SHOWN_TEXT = 2_000
+"""Maximum length in characters of an answer that is sent to other replicas."""
+SHOWN_BYTES = 16 << 10
+"""Maximum size in bytes of an ended question that is sent to them. A larger one is sent without answers."""
+
+log = logging.getLogger(__name__)
+
+
+class SharedInbox:
+    """Answers questions of all replicas (implements `Answering`). Use it on the core's loop."""
+
+    def __init__(
+        self, inbox: Inbox, engine: Engine, bus: EventBus, living: LivingReplicas, *, masks: bool = False
+    ) -> None:
+        """If `masks`, secrets in a question are masked before it is sent to other replicas."""
+        self._inbox, self._living, self._bus = inbox, living, bus
+        self._questions = EngineQuestions(engine, bus)
+        self._masks = masks
+        self._me = inbox.mark = living.me.id
+        self._numbers: dict[tuple[str, int], int] = {}
+        """Local numbers of the questions of other replicas, by replica and number at that replica."""
+        self._origins: dict[int, tuple[str, int]] = {}
+        """Reverse of `_numbers`."""
+        self._written: set[int] = set()
+        """Numbers of this replica's questions that are in the engine."""
+        self._due: dict[int, Question] = {}
+        """Questions of this replica that must be written to the engine."""
+        self._decided: set[int] = set()
+        """Numbers of this replica's questions whose end is recorded in the engine."""
+        self._known_replicas: frozenset[str] = frozenset()
+        self._chores: set[asyncio.Task[None]] = set()
+        self._sender_aio: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+        inbox.answering = self
+        inbox.subscribe(self._on_question)
+        inbox.on_audience = lambda: self._do(self._publish_people())
+        bus.listen(QUESTION_EVENT, self._on_question_event)
+        engine.on_back.append(self._begin_again)
+        living.on_change.append(self._follow_replicas)
+
+    def start(self) -> None:
+        """Show the waiting questions of the other replicas."""
+        self._follow_replicas()
+
+    async def close(self) -> None:
+        """Remove the questions of this replica from the engine."""
+        self._over.set()
+        left = [*self._chores, *([self._sender_aio] if self._sender_aio else [])]
+        if left:  # cancelling a command would leave its connection open
+            await asyncio.wait(left, timeout=LEAVING_S)
+        try:
+            await self._questions.forget(self._me)
+        except EngineAway as error:
+            log.info("the questions of this replica end with its lease: %s", error)
+
+    # Answers
+
+    async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
+        """Implement `Answering.answer`."""
+        from mcpdesk.inbox.answers import fitting  # loaded with the first answer
+
+        question = self._inbox.waiting(id)
+        if question is None:
+            return False
+        checked = fitting(question.pages, answers)
+        return await self._end(question, QuestionState.ANSWERED, by, answers=checked)
+
+    async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
+        """Implement `Answering.decline`."""
+        question = self._inbox.waiting(id)
+        return question is not None and await self._end(question, QuestionState.DECLINED, by, reason=reason)
+
+    async def cancel(self, id: int, by: str = "desk") -> bool:
+        """Implement `Answering.cancel`."""
+        question = self._inbox.waiting(id)
+        if question is None or not question.may_cancel:
+            return False
+        return await self._end(question, QuestionState.CANCELLED, by)
+
+    async def _end(
+        self,
+        question: Question,
+        state: QuestionState,
+        by: str,
+        answers: tuple[Answer, ...] = (),
+        reason: str = "",
+    ) -> bool:
+        origin = self._origins.get(question.id)
+        if origin is not None:
+            by = f"{by} at {self._living.me.name}"
+        ended = replace(
+            question, state=state, answers=answers, reason=reason, answered_by=by, ended=time.time()
+        )
+        if origin is None:
+            return await self._end_own(ended)
+        won = await self._questions.end(*origin, Ending.ANOTHER, _token(), ended, self._shortened_end(ended))
+        if won:
+            self._inbox.show(ended)  # otherwise the event of the first answer shows the end
+        return won
+
+    async def _end_own(self, ended: Question) -> bool:
+        number = ended.id
+        if number in self._written:
+            try:
+                won = await self._questions.end(
+                    self._me, number, Ending.OWN, _token(), ended, self._shortened_end(ended)
+                )
+            except EngineAway as error:
+                log.warning("a question is answered on this replica only: %s", error)
+            else:
+                if not won:
+                    await self._end_as_decided(number)
+                    return False
+                self._decided.add(number)
+        is_ours = self._inbox.end(
+            number, ended.state, answers=ended.answers, reason=ended.reason, by=ended.answered_by
+        )
+        self._decided.discard(number)
+        return is_ours
+
+    async def _end_as_decided(self, number: int) -> None:
+        """End a question of this replica as another replica decided."""
+        ended = await self._questions.ended(self._me, number)
+        question = self._inbox.waiting(number)
+        if ended is None or question is None:
+            return
+        self._decided.add(number)
+        answers = _in_own_words(question.pages, ended)
+        self._inbox.end(number, ended.state, answers=answers, reason=ended.reason, by=ended.answered_by)
+        await self._questions.delete_answer(self._me, number)
+
+    # Questions of this replica
+
+    def _on_question(self, question: Question) -> None:
+        number = question.id
+        if question.replica or number in self._origins:
+            return
+        is_waiting = question.state is QuestionState.WAITING
+        if number in self._decided:
+            self._decided.discard(number)
+            self._written.discard(number)
+        elif is_waiting or number in self._written:
+            self._due[number] = question
+        else:
+            self._due.pop(number, None)  # it ended before it was written
+        if self._due and self._sender_aio is None:
+            self._sender_aio = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        try:
+            while self._due and not self._over.is_set():
+                number, question = next(iter(self._due.items()))
+                try:
+                    await self._write(number, question)
+                except EngineAway:
+                    await self._pause(PAUSE_S)
+                else:
+                    if self._due.get(number) is question:
+                        del self._due[number]
+        finally:
+            self._sender_aio = None
+
+    async def _write(self, number: int, question: Question) -> None:
+        """Write the state of a question to the engine. Raises: EngineAway."""
+        if question.state is QuestionState.WAITING:
+            self._written.add(number)  # it may have been written even if no reply arrived
+            life_s = question.deadline - time.time()
+            await self._questions.write(self._public(question), self._me, number, max(0.0, life_s))
+            return
+        shortened = self._shortened_end(question)
+        await self._questions.end(self._me, number, Ending.CLOSED, _token(), question, shortened)
+        self._written.discard(number)
+
+    def _public(self, question: Question) -> Question:
+        """Return a question as other replicas may see it."""
+        # A connection number is valid only at its own replica.
+        peer = OTHER_DESK if question.peer == "desk" else question.peer
+        shown = replace(question, replica=self._living.me.name, connection=0, peer=peer)
+        if not self._masks:
+            return shown
+        return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
+
+    def _shortened_end(self, ended: Question) -> Question:
+        """Return an ended question as sent to other replicas. They already have its pages."""
+        shown = self._public(replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers))))
+        if len(msgspec.msgpack.encode(shown)) > SHOWN_BYTES:
+            shown = replace(shown, answers=(), reason=shown.reason[:SHOWN_TEXT])
+        return shown
+
+    async def _publish_people(self) -> None:
+        await self._living.update(people=self._inbox.audience)
+        self._bus.publish(REPLICA_CHANGED)
+
+    # Questions of others
+
+    def _on_question_event(self, facts: Mapping[str, Any]) -> None:
+        replica, number = facts["replica"], facts["number"]
+        if facts["what"] == ASKED:
+            self._do(self._read(replica, number))
+        elif replica == self._me:
+            self._do(self._end_as_decided(number))
+        elif (ended := question_of(facts["question"])) is not None:
+            self._show_end(replica, number, ended)
+
+    async def _read(self, replica: str, number: int) -> None:
+        if replica not in self._living.others:
+            await self._living.renew()  # the replica may have joined just now
+        question = await self._questions.read(replica, number)
+        if question is not None and replica in self._living.others:
+            self._show(replica, number, question)
+
+    def _show(self, replica: str, number: int, question: Question) -> None:
+        origin = (replica, number)
+        if origin in self._numbers:
+            return
+        if len(self._numbers) >= MOST_SHOWN:
+            self._forget_ended()
+        if len(self._numbers) < MOST_SHOWN:
+            self._numbers[origin] = shown = self._inbox.show(replace(question, id=0))
+            self._origins[shown] = origin
+
+    def _show_end(self, replica: str, number: int, ended: Question) -> None:
+        """Show the end of a question. A later event may still replace it."""
+        shown = self._numbers.setdefault((replica, number), OVER)
+        known = next((each for each in self._inbox.questions() if each.id == shown), None)
+        if known is not None:
+            ended_question = replace(
+                ended, id=shown, pages=known.pages, replica=known.replica, origin=known.origin
+            )
+            self._inbox.show(ended_question)
+
+    def _forget_ended(self) -> None:
+        for origin, shown in list(self._numbers.items()):
+            if self._inbox.waiting(shown) is None:
+                del self._numbers[origin]
+                self._origins.pop(shown, None)
+
+    async def _read_all(self, replica: str) -> None:
+        for number, question in (await self._questions.of(replica)).items():
+            self._show(replica, number, question)
+
+    def _follow_replicas(self) -> None:
+        """Show the questions of replicas that joined, and end those of replicas that left."""
+        others = self._living.others
+        self._inbox.audience_elsewhere = sum(each.people for each in others.values())
+        for replica in others.keys() - self._known_replicas:
+            self._do(self._read_all(replica))
+        if others.keys() != self._known_replicas:
+            self._do(self._clear())
+        self._known_replicas = frozenset(others)
+
+    async def _clear(self) -> None:
+        """Mark questions as ended if their replica no longer has them, for example because an event was
+        lost.
+        """
+        await self._pause(GRACE_S)
+        shown = [origin for origin, number in self._numbers.items() if self._inbox.waiting(number)]
+        for replica in {replica for replica, _ in shown}:
+            is_alive = replica in self._living.others
+            waiting = await self._questions.of(replica) if is_alive else {}
+            reason = "it is over" if is_alive else "its replica is lost"
+            for origin in shown:
+                if origin[0] == replica and origin[1] not in waiting and origin in self._numbers:
+                    self._withdraw(origin, reason)
+
+    def _withdraw(self, origin: tuple[str, int], reason: str) -> None:
+        """Mark a question as withdrawn. If its replica publishes it again, it is shown again."""
+        shown = self._numbers.pop(origin)
+        self._origins.pop(shown, None)
+        question = self._inbox.waiting(shown)
+        if question is not None:
+            over = replace(question, state=QuestionState.WITHDRAWN, reason=reason, ended=time.time())
+            self._inbox.show(over)
+
+    def _begin_again(self) -> None:
+        """Write the waiting questions again when the engine is back, and read those of other replicas."""
+        for question in self._inbox.questions():
+            if question.state is QuestionState.WAITING and not question.replica:
+                self._do(self._end_as_decided(question.id))
+                self._on_question(question)
+        self._known_replicas = frozenset()
+        self._follow_replicas()
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, but end early if the inbox closes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+
+    def _do(self, work: Coroutine[Any, Any, object]) -> None:
+        """Start work with the engine. If the engine cannot be reached, `_begin_again` repeats it later."""
+
+        async def attempt() -> None:
+            try:
+                await work
+            except EngineAway as error:
+                log.info("questions cannot be published: %s", error)
+
+        chore = asyncio.get_running_loop().create_task(attempt())
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
+
+
+def _token() -> str:
+    """Return a random token that identifies one attempt to end a question."""
+    return os.urandom(8).hex()
+
+
+def _masked(value: Any) -> Any:
+    """Return the value with secrets in its texts masked."""
+    if isinstance(value, str):
+        return mask_text(value)
+    if isinstance(value, dict):
+        return {key: _masked(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(each) for each in value]
+    return value
+
+
+def _shortened(answer: Answer) -> Answer:
+    return replace(answer, other=answer.other[:SHOWN_TEXT])
+
+
+def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
+    """Translate an answer to the texts of this replica's pages. Other replicas may show masked texts."""
+    return tuple(_in_words_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
+
+
+def _in_words_of(page: Page, seen: Page, answer: Answer) -> Answer:
+    own = [option.label for option in page.options]
+    labels = dict(zip((option.label for option in seen.options), own, strict=False))
+    labels |= {label: label for label in own}  # other replicas may show fewer options
+    is_default = answer.other == seen.default.other
+    return Answer(
+        tuple(labels.get(each, each) for each in answer.selected),
+        page.default.other if is_default else answer.other,
+    )

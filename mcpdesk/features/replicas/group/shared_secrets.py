@@ -1,0 +1,87 @@
+"""Secrets that all replicas share: the API key of callers, and the secrets that sign `requestState`."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+
+KEY_BYTES = 24
+SECRET_BYTES = 32
+ROTATE_S = 24 * 3600.0
+"""Seconds for which a secret is used to sign."""
+VALID_S = 2 * ROTATE_S
+"""Seconds after its creation during which a secret is accepted."""
+SETTLE_S = 10.0
+"""Seconds before a new secret is used to sign. In this time every replica reads it."""
+READ_S = 2.0
+
+ROTATE = """
+local now = redis.call('TIME')
+now = tonumber(now[1])
+local newest = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+if #newest == 0 then redis.call('ZADD', KEYS[1], now - ARGV[4], ARGV[1])
+elseif newest[2] + ARGV[2] < now then redis.call('ZADD', KEYS[1], now, ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
+local all = redis.call('ZREVRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+table.insert(all, 1, tostring(now))
+return all
+"""
+"""Script that adds a secret if the newest one is old, and deletes expired ones.
+
+Returns the current time, and each secret with its creation time.
+"""
+
+
+class SharedSecrets:
+    """Secrets in the engine. `signing` may be read on any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.api_key = ""
+        """API key of callers. Empty until it has been read."""
+        self.signing: tuple[bytes, ...] = ()
+        """Secrets for `requestState`. The first one signs, and all are accepted. Empty until they have been
+        read.
+        """
+        self._engine = engine
+        self._reading_aio: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Read the secrets now, and then regularly."""
+        await self._read()
+        self._reading_aio = asyncio.create_task(self._keep_reading())
+
+    async def close(self) -> None:
+        """Stop reading the secrets."""
+        if self._reading_aio is not None:
+            self._reading_aio.cancel()
+            await asyncio.gather(self._reading_aio, return_exceptions=True)
+
+    async def _keep_reading(self) -> None:
+        while True:
+            await asyncio.sleep(READ_S)
+            await self._read()
+
+    async def _read(self) -> None:
+        try:
+            if not self.api_key:
+                self.api_key = await self._made_once("api-key")
+            new = secrets.token_urlsafe(SECRET_BYTES)
+            now, *stored = await self._engine.script(
+                ROTATE, [self._engine.key("round-secrets")], [new, ROTATE_S, VALID_S, SETTLE_S]
+            )
+        except EngineAway:
+            return
+        made = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
+        # Other replicas may not know a new secret yet. It is accepted but does not sign.
+        settled = [secret for age, secret in made if age <= float(now) - SETTLE_S]
+        fresh = [secret for age, secret in made if age > float(now) - SETTLE_S]
+        self.signing = (*settled, *fresh)
+
+    async def _made_once(self, name: str) -> str:
+        key = self._engine.key(name)
+        made = secrets.token_urlsafe(KEY_BYTES)
+        await self._engine.run(lambda client: client.set(key, made, nx=True))
+        secret = await self._engine.run(lambda client: client.get(key))
+        return (secret or b"").decode()

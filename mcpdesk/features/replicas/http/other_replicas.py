@@ -1,0 +1,276 @@
+"""Requests of clients that another replica must answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import ProtocolError, StorageError, TransportError
+from mcpdesk.features.replicas.group.forwarding import NotTaken, ReplicaSilent
+from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
+from mcpdesk.features.replicas.http.sending_on import (
+    PROMPT_S,
+    holder_of_job,
+    holder_of_running,
+    may_be_sent_on,
+    request_state,
+    send_on,
+    sent_headers,
+    task_of,
+)
+from mcpdesk.features.replicas.http.shared_copies import SharedCopies
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.event_store import (
+    BusPosition,
+    EventPosition,
+    marked_call,
+    parse_event_id,
+    position_of,
+)
+from mcpdesk.protocol.jsonrpc import ErrorCode, readable_id
+from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.job_routes import opened_socket, send_texts
+from mcpdesk.transports.http.request_body import read_body
+from mcpdesk.transports.http.responses import RequestRefused, plain_error, try_again
+from mcpdesk.transports.http.session_streams import NOTHING_KEPT, Continuation, stream_events
+from mcpdesk.transports.http.sessions.http_sessions import STREAMS, HttpSession, HttpSessions
+from mcpdesk.transports.http.sessions.session_records import hashed
+from mcpdesk.transports.http.site import Site
+
+LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
+INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
+
+
+class OtherReplicas(SharedCopies):
+    """Way of one listener to the other replicas."""
+
+    def __init__(self, site: Site, sessions: HttpSessions, replicas: ReplicaGroup) -> None:
+        super().__init__(sessions, replicas, lambda: site.rules.api_key)
+        self._site = site
+
+    async def answer(
+        self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
+    ) -> web.StreamResponse | None:
+        """Forward a message to the replica that has the job, task or round it names. None to answer it here.
+
+        Raises: StorageError.
+        """
+        replicas = self._replicas
+        method = message.get("method")
+        if method is None:
+            return await self._answer_for_another(request, session, message, body)
+        if "id" not in message:
+            if session is not None and may_be_sent_on(request):
+                self.pass_on(session, message)
+            return None
+        task = task_of(message)
+        if task and not self._site.jobs.has(task):
+            holder, moved = await holder_of_job(request, replicas, task)
+            if moved is not None:
+                return moved
+        elif may_be_sent_on(request):
+            holder = await holder_of_running(message, replicas)
+        else:
+            return None
+        if holder in ("", replicas.id):
+            return None
+        try:
+            return await send_on(request, replicas, holder, body)
+        except ReplicaSilent as silent:
+            # A parked call may continue on that replica, so it must not begin here as well. A task can be
+            # answered from its record.
+            return None if task else try_again(silent, readable_id(message))
+        except TransportError:  # it has just ended
+            second = "" if task else await replicas.round_holder(request_state(message))
+            if second in ("", replicas.id, holder):
+                return None
+        try:
+            return await send_on(request, replicas, second, body)
+        except TransportError as gone:
+            return try_again(ReplicaSilent(str(gone)), readable_id(message))
+
+    async def _answer_for_another(
+        self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
+    ) -> web.StreamResponse | None:
+        """Forward a client's response to the replica that sent the request. None if this replica sent it.
+
+        Raises: StorageError.
+        """
+        replicas = self._replicas
+        if session is None or session.shared is None or not may_be_sent_on(request):
+            return None
+        number = str(message.get("id")).rpartition("-")[2]
+        block = int(number) // STREAMS if number.isdecimal() and len(number) < 12 else session.block
+        if block == session.block:
+            return None
+        holder = await replicas.sessions.holder(session.shared.id, block)
+        if holder in ("", replicas.id):
+            return None
+        try:
+            return await send_on(request, replicas, holder, body, PROMPT_S)
+        except ReplicaSilent as silent:
+            return try_again(silent)
+        except TransportError:
+            return plain_error(404, "No request waits for this answer: the machine that asked has stopped")
+
+    async def stream(
+        self, request: web.BaseRequest, session: HttpSession, caller: Principal, last: str | None
+    ) -> web.StreamResponse:
+        """Send a stream of a shared session.
+
+        It is the stream of a call here or on another replica, or the standing stream. Raises: StorageError.
+        """
+        position = session.events.find(last) if last else None
+        if position is not None and position[0] is not session.standing:
+            return await stream_events(request, session, caller, *position)
+        start = parse_event_id(last) if position is None and last else None
+        if start is None:
+            after = None if position is None else position[1]
+            events = [
+                piece for number, piece in session.standing.events if after is not None and number > after
+            ]
+            since = position_of(events[-1]) if events else parse_event_id(last or "")
+            going_on = self._continued(session, None if since is None else since.bus_position)
+            return await stream_events(request, session, caller, session.standing, after, going_on)
+        if start.call is not None:
+            return await self._forwarded_call(request, session, caller, start, start.call)
+        return await self._forwarded_standing(request, session, caller, start)
+
+    async def _forwarded_call(
+        self,
+        request: web.BaseRequest,
+        session: HttpSession,
+        caller: Principal,
+        position: EventPosition,
+        mark: str,
+    ) -> web.StreamResponse:
+        """Send the stream of a call that another replica runs or has run.
+
+        That replica writes the events when its client disconnects, or when this replica asks for them.
+        Raises: StorageError.
+        """
+        replicas, identifier = self._replicas, hashed(session.id)
+        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
+        if holder == replicas.id:
+            return plain_error(400, NOTHING_KEPT)
+        lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
+        # If the engine lost its data, no holder is known until that replica reports it again.
+        loop = asyncio.get_running_loop()
+        patient_until = loop.time() + PROMPT_S
+
+        def is_held() -> bool:
+            return replicas.is_alive(holder) or loop.time() < patient_until
+
+        wanted = {"holder": holder, "stream": position.stream, "after": position.number}
+        ask = partial(replicas.sessions.publish, "wanted", identifier, **wanted)
+        stream = replicas.streams.open(identifier, position, is_held, lost, ask, primes=session.events.primes)
+        return await stream_events(request, session, caller, stream, position.number)
+
+    async def _forwarded_standing(
+        self,
+        request: web.BaseRequest,
+        session: HttpSession,
+        caller: Principal,
+        position: EventPosition,
+    ) -> web.StreamResponse:
+        """Send the standing stream of another replica.
+
+        The stream is forwarded if that replica has it. Otherwise it continues here, after the events that
+        were written. Raises: StorageError.
+        """
+        replicas, identifier = self._replicas, hashed(session.id)
+        holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
+        if holder not in ("", replicas.id) and may_be_sent_on(request):
+            try:
+                return await send_on(request, replicas, holder, within_s=PROMPT_S)
+            except ReplicaSilent as silent:
+                return try_again(silent)
+            except TransportError:
+                pass  # it has ended
+        left = await replicas.streams.events_after(identifier, position)
+        since = position_of(left[-1]) if left else position
+        going_on = self._continued(session, None if since is None else since.bus_position, left)
+        return await stream_events(request, session, caller, session.standing, None, going_on)
+
+    def _continued(
+        self, session: HttpSession, since: BusPosition | None, left: Collection[bytes] = ()
+    ) -> Continuation:
+        """Return the standing stream of a session that continues on this replica.
+
+        `since` is the position of the client after the events in `left`. None if it is unknown. The stream
+        ends at once if another replica should have it, and while the engine is unavailable, because missed
+        events are then unknown. The client reconnects.
+        """
+        session.events.bus_position = lambda: since
+
+        async def catch_up() -> bool:
+            return not session.events.is_leaving and await self.catch_up_on_stream(session, since)
+
+        return Continuation(left, catch_up, lambda: self.note_position(session))
+
+    async def post(self, request: web.BaseRequest, owner: str, most_bytes: int) -> web.StreamResponse | None:
+        """Forward a message to the replica that has the stream. None if no replica has it."""
+        if owner in ("", self.mark) or not may_be_sent_on(request):
+            return None
+        try:
+            body = await read_body(request, most_bytes)
+            return await send_on(request, self._replicas, owner, body)
+        except RequestRefused as refused:
+            return refused.answer
+        except StorageError as error:
+            return try_again(error)
+        except TransportError:
+            return None
+
+    async def job(
+        self, request: web.BaseRequest, identifier: str, callers: Sequence[Principal], *, is_socket: bool
+    ) -> web.StreamResponse | None:
+        """Forward a request about a job to the replica that has it. None if none does.
+
+        Raises: StorageError.
+        """
+        holder, moved = await holder_of_job(request, self._replicas, identifier)
+        if moved is not None or not holder:
+            return moved
+        try:
+            if is_socket:
+                soonest = min(callers, key=lambda each: each.expires or float("inf"))
+                return await _relay(request, self._replicas, holder, soonest)
+            return await send_on(request, self._replicas, holder)
+        except TransportError:
+            return None  # it has just ended
+
+    def is_cut_off(self, body: bytes | None) -> bool:
+        """Return True if an answer may be an error because the engine is unavailable."""
+        return bool(self._replicas.away) and body is not None and INTERNAL in body
+
+
+async def _relay(
+    request: web.BaseRequest,
+    replicas: ReplicaGroup,
+    replica: str,
+    caller: Principal,
+    *,
+    may_move: bool = True,
+) -> web.StreamResponse:
+    """Forward the WebSocket of another replica. Raises: TransportError if it cannot be opened."""
+    headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
+    answer: web.StreamResponse | None = None
+    try:
+        async with replicas.socket_of(replica, request.raw_path, headers) as texts:
+            answer = await opened_socket(request)
+            return await send_texts(request, answer, texts, caller)
+    except NotTaken as refused:
+        if may_move and replicas.is_alive(refused.moved):
+            return await _relay(request, replicas, refused.moved, caller, may_move=False)
+        return plain_error(refused.status, "The machine that has the job refused the WebSocket")
+    except TransportError:
+        if answer is None:
+            raise
+        connection_of(request).abort()  # otherwise the client would take this for the end of the job
+        return answer

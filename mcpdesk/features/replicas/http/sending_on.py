@@ -1,0 +1,152 @@
+"""Forwarding of requests to the replica that has their session, job or round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+from aiohttp.client_exceptions import ClientConnectionResetError
+from multidict import CIMultiDict
+
+from mcpdesk.errors import TransportError
+from mcpdesk.features.replicas.group.forwarding import FORWARDED, MOVED
+from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
+from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.request_state import round_of
+from mcpdesk.transports.http.connections import connection_of
+from mcpdesk.transports.http.mcp_routes import LISTEN
+from mcpdesk.transports.http.passing.relay_policy import OF_ONE_HOP
+from mcpdesk.transports.http.responses import CONFINED, plain_error
+
+NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
+PROMPT_S = 2.0
+"""Seconds that another replica has to send a simple response."""
+ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
+"""Requests that the replica with the named task answers. A listener may name several tasks; the first
+counts.
+"""
+ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
+"""Built-in tools that run on the replica with the program in their argument `task_id`."""
+
+
+def may_be_sent_on(request: web.BaseRequest) -> bool:
+    """Return True if a client sent the request itself, and no other replica forwarded it."""
+    return FORWARDED not in request.headers
+
+
+def sent_headers(request: web.BaseRequest) -> dict[str, str]:
+    """Return the headers that are forwarded to another replica."""
+    return {name: value for name, value in request.headers.items() if name.lower() not in NOT_COPIED}
+
+
+async def send_on(
+    request: web.BaseRequest,
+    replicas: ReplicaGroup,
+    replica: str,
+    body: bytes = b"",
+    within_s: float | None = None,
+) -> web.StreamResponse:
+    """Forward a request to a replica, and send its response to the client.
+
+    If that replica names another one, the request goes there. The response must begin within `within_s`
+    seconds. Raises: TransportError if the replica cannot be reached; ReplicaSilent if it does not respond;
+    StorageError.
+    """
+    response, moved = await _answer_of(request, replicas, replica, body, within_s)
+    if moved and replicas.is_alive(moved) and moved != replicas.id:
+        response, moved = await _answer_of(request, replicas, moved, body, within_s)
+    if moved:
+        raise TransportError("it has moved to a replica that has ended")
+    return response
+
+
+async def _answer_of(
+    request: web.BaseRequest, replicas: ReplicaGroup, replica: str, body: bytes, within_s: float | None
+) -> tuple[web.StreamResponse, str]:
+    """Send the response of another replica to the client.
+
+    If it names a further replica, return that and send nothing.
+    """
+    response, connection = web.StreamResponse(), connection_of(request)
+    headers = sent_headers(request)
+    try:
+        async with replicas.answer_of(
+            replica, request.method, request.raw_path, headers, body, within_s
+        ) as answer:
+            if moved := next((value for name, value in answer.headers if name == MOVED), ""):
+                return response, moved
+            copied = CIMultiDict((name, it) for name, it in answer.headers if name.lower() not in NOT_COPIED)
+            copied.update(CONFINED)
+            response = web.StreamResponse(status=answer.status, headers=copied)
+            await response.prepare(request)
+            async for piece in answer.chunks():
+                await response.write(piece)
+            await response.write_eof()
+    except (ConnectionError, ClientConnectionResetError):
+        connection.abort()
+    except TransportError:
+        if not response.prepared:
+            raise
+        connection.abort()  # otherwise the client would take this for a complete response
+    return response, ""
+
+
+async def holder_of_job(
+    request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
+) -> tuple[str, web.Response | None]:
+    """Return the replica that has a job which is not here. Empty if none has it.
+
+    If another replica forwarded the request, return a response instead, which names the replica that now has
+    the job. Raises: StorageError.
+    """
+    first = mark_of(identifier)
+    is_first_hop = may_be_sent_on(request)
+    if is_first_hop and first != replicas.id and replicas.is_alive(first):
+        return first, None
+    holder = await replicas.job_holder(identifier)
+    if is_first_hop or not holder:
+        return holder, None
+    return "", plain_error(421, "Another machine now has the job", {MOVED: holder})
+
+
+async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:
+    """Return the replica that runs the program or round in a request. Empty if none does.
+
+    Raises: StorageError.
+    """
+    if program := _program_of(message):
+        return replicas.holder_of(program)
+    state = request_state(message)
+    parked = mark_of(round_of(state)) if state else ""
+    if not parked or replicas.is_alive(parked):
+        return parked
+    # The first replica has ended. If another one ran the round again, a repeated request gets its result.
+    return await replicas.round_holder(state)
+
+
+def task_of(message: dict[str, Any]) -> str:
+    """Return the task that a request names. Empty if it names none or several."""
+    method, params = message["method"], message.get("params")
+    if method not in ABOUT_TASKS or not isinstance(params, dict):
+        return ""
+    wanted = params.get("notifications")
+    named = wanted.get("taskIds") if method == LISTEN and isinstance(wanted, dict) else params.get("taskId")
+    task = named[0] if isinstance(named, list) and named else named
+    return task if isinstance(task, str) else ""
+
+
+def _program_of(message: dict[str, Any]) -> int:
+    """Return the number of the background program in a call, or 0."""
+    params = message.get("params")
+    if not isinstance(params, dict) or params.get("name") not in ABOUT_PROGRAMS:
+        return 0
+    arguments = params.get("arguments")
+    number = arguments.get("task_id") if isinstance(arguments, dict) else None
+    return number if isinstance(number, int) else 0
+
+
+def request_state(message: dict[str, Any]) -> str:
+    """Return the `requestState` of a request, or ""."""
+    params = message.get("params")
+    state = params.get("requestState") if isinstance(params, dict) else None
+    return state if isinstance(state, str) else ""
