@@ -305,7 +305,7 @@ async def _drain(host: Host) -> str:
 
 
 async def _leave_to_others(host: Host, end: float) -> None:
-    """Continue to answer until clients have moved to other replicas, at most until `end`."""
+    """Continue to answer until clients have moved to other processes, at most until `end`."""
     if host.http is not None:
         await host.http.leave()
         host.services.subscriptions.close()

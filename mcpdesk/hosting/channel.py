@@ -168,7 +168,7 @@ class HostedDialogue:
         self.conversation.restore(state)
 
     def catch_up(self, state: SessionState) -> None:
-        """Apply the messages that the client sent to another replica."""
+        """Apply the messages that the client sent to another process."""
         self.conversation.catch_up(state)
 
     def number_requests(self, mark: str, first: int) -> None:
@@ -176,7 +176,7 @@ class HostedDialogue:
         self.conversation.requests.number(mark, first)
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Notify the client of a change that another replica made, if the client subscribed to it."""
+        """Notify the client of a change that another process made, if the client subscribed to it."""
         self.conversation.notify(kind, facts)
 
     def leave(self) -> None:

@@ -122,7 +122,7 @@ class HostedEndpoint:
     ) -> HostedDialogue:
         """Open a dialogue, in a dialect or in standard MCP.
 
-        `is_connected` returns True if this replica must send change notifications to the client. None means
+        `is_connected` returns True if this process must send change notifications to the client. None means
         that it always must.
         """
         spoken = None if dialect is None else dialect(push, transport)

@@ -417,7 +417,7 @@ class HostedFolder:
         self.modes.refresh()
 
     async def reload_state(self) -> None:
-        """Load state that another replica or process has written. Log a failure."""
+        """Load state that another process has written. Log a failure."""
         try:
             await self._state.reload()
         except StorageError as error:

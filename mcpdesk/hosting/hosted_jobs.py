@@ -51,7 +51,7 @@ class HostedJobs:
     ) -> None:
         """Create the calls of a core.
 
-        `records_of` returns the shared job records of a server. None without replicas.
+        `records_of` returns the shared job records of a server. None if no process shares them.
         """
         self._store = store
         self._records_of = records_of
@@ -215,7 +215,7 @@ class HostedJob:
 
 
 class RecordedJob(HostedJob):
-    """Job of a replica that ended or cannot be reached. Only its record is available."""
+    """Job of a process that ended or cannot be reached. Only its record is available."""
 
     def __init__(
         self, jobs: HostedJobs, store: JobStore, job: Job, server: Server, records: SharedJobRecords
@@ -224,7 +224,7 @@ class RecordedJob(HostedJob):
         self._records = records
 
     async def cancel(self, reason: str) -> bool:
-        """Ask the replica that runs the job to end it. Raises: StorageError if no replica runs it."""
+        """Ask the process that runs the job to end it. Raises: StorageError if no process runs it."""
         if self.is_over:
             return False
         self._job = await self._records.cancel(self._job, reason)

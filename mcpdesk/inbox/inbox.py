@@ -41,7 +41,7 @@ class Answering(Protocol):
         """Answer a question; return False if it is no longer waiting.
 
         Raises: ValueError that names the page with an invalid answer; StorageError if the question was asked
-        at another replica that cannot be reached now.
+        in another process that cannot be reached now.
         """
 
     async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
@@ -64,12 +64,12 @@ class Inbox:
         self.audience = 0
         """Number of front ends of this core that could answer now."""
         self.audience_elsewhere = 0
-        """Number of front ends of other replicas that could answer now."""
+        """Number of front ends of other processes that could answer now."""
         self.mark = ""
-        """Id of this replica. Its questions' origins begin with it. Empty if there are no replicas."""
+        """Id of this process. Its questions' origins begin with it. Empty if no other process shares them."""
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
-        """Questions that wait at other replicas, by their numbers in this inbox."""
+        """Questions that wait in other processes, by their numbers in this inbox."""
         self._ended: deque[Question] = deque(maxlen=keep_ended)
         self._snapshot: tuple[Question, ...] = ()
         self._listeners: list[Listener] = []
@@ -86,7 +86,7 @@ class Inbox:
 
     @property
     def people(self) -> int:
-        """Number of front ends of all replicas that could answer now; if 0, no person sees a question."""
+        """Number of front ends of all processes that could answer now; if 0, no person sees a question."""
         return self.audience + self.audience_elsewhere
 
     def attend(self, count: int) -> None:
@@ -142,7 +142,7 @@ class Inbox:
         self._changed(numbered)
 
     def show(self, question: Question) -> int:
-        """Set the state of a question of another replica, and return its number in this inbox.
+        """Set the state of a question of another process, and return its number in this inbox.
 
         A question with id 0 is new; any other replaces the question with that number.
         """
@@ -158,7 +158,7 @@ class Inbox:
         return shown.id
 
     def waiting(self, id: int) -> Question | None:
-        """Return a question that is waiting at any replica, or None."""
+        """Return a question that is waiting in any process, or None."""
         pending = self._waiting.get(id)
         return self._elsewhere.get(id) if pending is None else pending.question
 
@@ -199,7 +199,7 @@ class Inbox:
         reason: str = "",
         by: str = "",
     ) -> bool:
-        """End a question of this replica, with valid `answers`. Return False if it is no longer waiting."""
+        """End a question of this process, with valid `answers`. Return False if it is no longer waiting."""
         waiting = self._waiting.pop(id, None)
         if waiting is None:
             return False

@@ -82,17 +82,17 @@ class Job(TaskView, eq=False, kw_only=True):
     session: str = ""
     """Mark of the HTTP session of a call. A client that knows the session's id may list the call."""
     fence: int = 1
-    """Counter that increases each time another replica takes over the job."""
+    """Counter that increases each time another process takes over the job."""
     request: bytes = b""
-    """Data needed to run the job again on another replica. Empty if the job is not repeated."""
+    """Data needed to run the job again in another process. Empty if the job is not repeated."""
     asked: bytes = b""
-    """Encoded questions of a task to its client, for requests that reach another replica."""
+    """Encoded questions of a task to its client, for requests that reach another process."""
     is_ending: bool = False
     """True while the end of the job is being written. Nothing else can end the job then."""
     is_left: bool = False
     """True while the job's code still runs in this process, although the work was cancelled."""
     is_lost: bool = False
-    """True if another replica has taken over the job. This process no longer changes or ends the job."""
+    """True if another process has taken over the job. This one no longer changes or ends the job."""
     listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @property
@@ -104,7 +104,7 @@ class Job(TaskView, eq=False, kw_only=True):
 
     @property
     def is_settled(self) -> bool:
-        """True if the job is over, about to end, or taken over by another replica."""
+        """True if the job is over, about to end, or taken over by another process."""
         return self.is_over or self.is_ending or self.is_lost
 
     @property
@@ -154,7 +154,7 @@ class NoRoom(DeskError):
 
 
 class SharedEnds(Protocol):
-    """Store for outcomes of jobs. An outcome is written before it takes effect, so that replicas agree."""
+    """Store for outcomes of jobs. An outcome is written before it takes effect, so that processes agree."""
 
     def check(self, job: Job) -> None:
         """Raises: StorageError while nothing can be written."""
@@ -165,7 +165,7 @@ class SharedEnds(Protocol):
     async def conclude(self, final: Job) -> bool:
         """Write the final state of a job; retry until that succeeds.
 
-        Return False if another replica has taken it over.
+        Return False if another process has taken it over.
         """
 
 
@@ -191,9 +191,9 @@ class JobStore:
         deleted. Not called while the store closes, because the next core restores the remaining jobs.
         """
         self.mark = ""
-        """Mark of this replica in the ids of jobs."""
+        """Mark of this process in the ids of jobs."""
         self.shared: SharedEnds | None = None
-        """Store of outcomes that replicas share. None if an outcome takes effect at once."""
+        """Store of outcomes that processes share. None if an outcome takes effect at once."""
         self.version = 0
         """Counter that increases with every change."""
 
@@ -233,7 +233,7 @@ class JobStore:
         return job
 
     def restore(self, job: Job) -> bool:
-        """Restore a job of an earlier core, or of another replica. Return False if it does not fit."""
+        """Restore a job of another process, which has ended. Return False if it does not fit."""
         size = len(job.ending.result) + _written(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
@@ -264,7 +264,7 @@ class JobStore:
             raise
 
     def check_shared(self, job: Job) -> None:
-        """Raises: StorageError while changes of a job that replicas share cannot be written."""
+        """Raises: StorageError while changes of a shared job cannot be written."""
         if self.shared is not None:
             self.shared.check(job)
 
@@ -396,7 +396,7 @@ class JobStore:
         return True
 
     def lose(self, identifier: str) -> None:
-        """Remove a job that another replica has taken over: stop its work and release its listeners."""
+        """Remove a job that another process has taken over: stop its work and release its listeners."""
         job = self._jobs.get(identifier)
         if job is not None:
             job.is_lost = True
@@ -405,7 +405,7 @@ class JobStore:
             job.touch(self._clock())
 
     def _conclude(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
-        """Store the outcome of a job. If replicas share jobs, the outcome is first written to `shared`."""
+        """Store the outcome of a job. If jobs are shared, the outcome is first written to `shared`."""
         if self.shared is None or self._is_closing or job.id not in self._jobs:
             self._end(job, status, ending, message)
             self._changed(job)

@@ -1,7 +1,7 @@
 """Resumable streams: numbered events that are kept for a time and sent again after a reconnect.
 
-An event id is `<stream>:<number>`. Streams are numbered within their session. If several replicas serve a
-session, an id has a third part, the mark, with which any replica can continue the stream. If the stream
+An event id is `<stream>:<number>`. Streams are numbered within their session. If several processes serve
+a session, an id has a third part, the mark, with which any of them can continue the stream. If the stream
 answers a call, the mark names the call: `<stream>:<number>:<call>`. Otherwise it is the client's position on
 the event bus.
 Source: MCP basic/transports of 2025-11-25.
@@ -54,18 +54,19 @@ class EventPosition(NamedTuple):
 
 
 class BusPosition(NamedTuple):
-    """Position of one replica on the event bus."""
+    """Position of one process on the event bus."""
 
     last: str
-    """Id of the latest event that the replica received, `<milliseconds>-<number>`."""
+    """Id of the latest event that the process received, `<milliseconds>-<number>`."""
     sent: int
-    """Number of events that the replica had sent itself."""
-    replica: str
+    """Number of events that the process had sent itself."""
+    process: str
+    """Mark of the process."""
 
     @property
     def mark(self) -> str:
         """The position as written in event ids."""
-        return f"{POSITION_MARK}{self.last}-{self.sent}-{self.replica}"
+        return f"{POSITION_MARK}{self.last}-{self.sent}-{self.process}"
 
 
 def parse_event_id(event_id: str) -> EventPosition | None:
@@ -227,7 +228,7 @@ class ResumableStream(Generic[C]):
             self.archive()
 
     def archive(self) -> None:
-        """Write the kept events to the archive, where other replicas can read them."""
+        """Write the kept events to the archive, where other processes can read them."""
         if self._store.archive is not None:
             self._store.archive(self)
 
@@ -285,7 +286,7 @@ class EventStore(Generic[C]):
         """`first` is the number of the first stream. Lower numbers belong to processes that have ended."""
         self.primes = False
         self.archive: Callable[[ResumableStream[C]], object] | None = None
-        """Schedules a write of a stream's events for other replicas, or None if no other replica serves
+        """Schedules a write of a stream's events for other processes, or None if no other process serves
         the session."""
         self.bus_position: Callable[[], BusPosition | None] = lambda: None
         """Returns the client's position on the event bus, or None if unknown.

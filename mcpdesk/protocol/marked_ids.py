@@ -1,4 +1,4 @@
-"""Unguessable ids that contain the mark of the replica which holds the object.
+"""Unguessable ids that contain the mark of the process that holds the object.
 
 The mark is in the middle, so that ids differ at both ends. Some objects have numbers instead of ids. The
 first digits of such a number are a hash of the mark.
@@ -10,7 +10,7 @@ from zlib import crc32
 
 MARK_LENGTH = 8
 NUMBERS = 100_000
-"""Number of numbers reserved for one replica. Any further number looks like that of another replica."""
+"""Number of numbers reserved for one process. Any further number looks like that of another process."""
 BLOCKS = 900_000
 
 
@@ -21,16 +21,16 @@ def marked(token: str, mark: str) -> str:
 
 
 def mark_of(identifier: str) -> str:
-    """Return the mark of an id. For an id without a mark, the result matches no replica."""
+    """Return the mark of an id. For an id without a mark, the result matches no process."""
     start = (len(identifier) - MARK_LENGTH) // 2
     return identifier[start : start + MARK_LENGTH] if start > 0 else ""
 
 
 def first_number(mark: str) -> int:
-    """Return the first number that the replica with a mark assigns."""
+    """Return the first number that the process with a mark assigns."""
     return (crc32(mark.encode()) % BLOCKS + BLOCKS // 9) * NUMBERS + 1
 
 
 def has_numbered(mark: str, number: int) -> bool:
-    """Return True if the replica with a mark assigns that number."""
+    """Return True if the process with a mark assigns that number."""
     return number // NUMBERS == first_number(mark) // NUMBERS

@@ -1,7 +1,7 @@
 """Job records, and the tables that store them.
 
-A record describes a job independently of the process that runs it. A job has one holder at a time, a process
-or a replica. When another holder takes the job over, its fencing number increases, and later writes of the
+A record describes a job independently of the process that runs it. A job has one holder at a time, which
+is a process. When another holder takes the job over, its fencing number increases, and later writes of the
 previous holder are refused.
 """
 

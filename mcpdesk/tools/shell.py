@@ -361,7 +361,7 @@ def _task(program: Program) -> Task:
 
 
 def _remote_task(record: ProgramRecord) -> Task:
-    """Return a program of another replica as a task."""
+    """Return a program of another process as a task."""
     return Task(
         task_id=record.id,
         command=record.command,

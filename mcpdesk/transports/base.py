@@ -44,7 +44,7 @@ class Rules(Struct, frozen=True):
 
 
 class ForwardedAnswer(Protocol):
-    """Response of a pass-through server or of another replica."""
+    """Response of a pass-through server or of another process."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -97,7 +97,7 @@ def leading(servers: Mapping[str, PassThrough]) -> PassThrough | None:
 
 
 class SharedSession(Struct, frozen=True):
-    """Session that every replica can serve, as it was last read or written."""
+    """Session that several processes serve, as it was last read or written."""
 
     id: str
     """Hash of the session id."""
@@ -109,6 +109,6 @@ class SharedSession(Struct, frozen=True):
     state: SessionState
     version: int
     block: int = 0
-    """Number of the block from which this replica takes numbers for streams and requests of the session."""
+    """Number of the block from which this process takes numbers for streams and requests of the session."""
     last_event: str = "0-0"
     """Id of the latest event that the client has received."""

@@ -466,7 +466,7 @@ class LinkBoard:
             self._logged = monotonic()
             if fresh := self._link.logs(self._last_line):
                 self._last_line = fresh[-1].number
-                # Replicas join one after another, and each sends its past lines then.
+                # Cores join one after another, and each sends its past lines then.
                 ordered = sorted((*self._lines, *fresh), key=attrgetter("time"))
                 self._lines = ordered[-LINES:]
         return self._made("logs", self._last_line, lambda: logs_json(self._lines))

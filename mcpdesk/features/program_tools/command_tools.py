@@ -98,7 +98,7 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     """Scopes that a caller's token must have."""
     task: Literal["optional", "required"] | None = None
     resume: bool = False
-    """True if another replica may run a job again after the replica that ran it has died."""
+    """True if another process may run a job again after the process that ran it has ended."""
 
 
 class ReadyCommand(Struct, frozen=True):

@@ -82,7 +82,7 @@ class Round:
     """
 
     def __init__(self, first: Call, state: RequestState, deadlines: Deadlines, mark: str = "") -> None:
-        """`mark` identifies the replica that parks the operation."""
+        """`mark` identifies the process that parks the operation."""
         self.id = marked(os.urandom(8).hex(), mark)
         self.call = Call(first.id, first.method, first.params, first.terms, NULL_OUTLET)
         self.call.round = self
@@ -365,7 +365,7 @@ class Rounds:
     """Parked operations of all servers of a core.
 
     `secrets` returns the keys for `requestState`: the first one signs, and all of them verify. `mark` is the
-    id of this replica, which every state contains. `claims` is None if there are no replicas.
+    id of this process, which every state contains. `claims` is None if no other process runs rounds.
     """
 
     def __init__(
@@ -452,7 +452,7 @@ class Rounds:
     ) -> JSONObject:
         """Run a round that was not answered before.
 
-        Raises: StorageError if other replicas cannot be asked whether they ran it; otherwise as `run`.
+        Raises: StorageError if other processes cannot be asked whether they ran it; otherwise as `run`.
         """
         claimed = await self._claim(state, str(call.params["requestState"]))
         try:
@@ -471,11 +471,11 @@ class Rounds:
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
-        """Claim a round among replicas, and return the name of the claim. Empty if there are no replicas.
+        """Claim a round, and return the name of the claim. Empty if no other process runs rounds.
 
-        A parked operation needs a claim, too, because another replica may run the round while this one cannot
-        reach the engine. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if
-        the replica that ran the round has ended; StorageError if another replica runs it, or if that is
+        A parked operation needs a claim, too, because another process may run the round while this one cannot
+        reach the store. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if
+        the process that ran the round has ended; StorageError if another process runs it, or if that is
         unknown.
         """
         if self._claims is None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KEPT = ("name", "arguments", "_meta")
 """Parameters of a call that are stored, so that it can run again."""
 ELSEWHERE = "another machine has the task: ask again, over HTTP"
-"""Error for a task that another replica has, if that replica cannot be asked."""
+"""Error for a task that another process has, if that process cannot be asked."""
 
 
 class ProtocolTasks:
@@ -94,7 +94,7 @@ class ProtocolTasks:
             raise _not_found(f"{tool.name} can only be called as a task")
 
     async def confirm(self, body: JSONObject) -> JSONObject:
-        """Wait until the new task in a response, if any, is stored for all replicas. Return the response.
+        """Wait until the new task in a response, if any, is stored where it is shared. Return the response.
 
         Raises: StorageError; the task is then dropped.
         """
@@ -105,7 +105,7 @@ class ProtocolTasks:
         return body
 
     def repeat(self, job: Job, call: Call, run: Callable[[Call], Awaitable[JSONObject]]) -> None:
-        """Run the call of a task again after another replica started it."""
+        """Run the call of a task again after another process started it."""
         from mcpdesk.server.asks.rounds import Round
         from mcpdesk.server.background.task_work import TaskWork
 
@@ -220,7 +220,7 @@ class ProtocolTasks:
         from mcpdesk.server.asks.rounds import Round
 
         assert isinstance(call.round, Round)
-        if call.job is not None:  # another replica ran the task before
+        if call.job is not None:  # another process ran the task before
             self._follow(call.job, call.round)
             return
         limits = self._server.limits
@@ -256,7 +256,7 @@ class ProtocolTasks:
 
     @property
     def _records(self) -> SharedJobRecords | None:
-        """Stored tasks that the replicas share. None if there are no replicas."""
+        """Stored tasks that other processes share. None if none does."""
         records_of = self._services.records_of
         return None if records_of is None else records_of(self._server.name)
 

@@ -1,4 +1,4 @@
-"""Stored calls (caller, tool and arguments), so that another replica can run them again.
+"""Stored calls (caller, tool and arguments), so that another process can run them again.
 
 Arguments are stored without masks, even if they contain secrets. Headers and earlier answers of the client
 are not stored; a call that runs again asks again.

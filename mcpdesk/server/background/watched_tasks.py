@@ -1,4 +1,4 @@
-"""Tasks that a listener watches. They may run in this process or on another replica."""
+"""Tasks that a listener watches. They may run in this process or in another one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.shared_job_records import SharedJobRecords
 
 LOOK_S = 0.5
-"""Seconds between two checks of tasks on other replicas."""
+"""Seconds between two checks of tasks of other processes."""
 
 
 class WatchedTasks:
@@ -30,7 +30,7 @@ class WatchedTasks:
         """Jobs that are not in the store must be copies of entries in `records`."""
         self._jobs, self._store, self._records, self._notify = jobs, store, records, notify
         self._elsewhere: dict[str, Job] = {}
-        """Tasks of other replicas, in the state that was reported last."""
+        """Tasks of other processes, in the state that was reported last."""
         self._stack = ExitStack()
         self._looking_aio: asyncio.Task[None] | None = None
 
@@ -49,7 +49,7 @@ class WatchedTasks:
 
     def _changed(self, job: Job) -> None:
         if job.is_lost:
-            self._look_at(job)  # another replica took it over
+            self._look_at(job)  # another process took it over
         else:
             self._notify(job)
 

@@ -61,7 +61,7 @@ class Conversation:
     ) -> None:
         """`dialect` is a dialect that the peer uses besides standard MCP, or None.
 
-        `is_connected` returns True if this replica must send change notifications to the client. None means
+        `is_connected` returns True if this process must send change notifications to the client. None means
         that it always must.
         """
         self.dispatcher = dispatcher
@@ -214,14 +214,14 @@ class Conversation:
             hosted.join(self.requests.owner, is_read=False)
 
     def catch_up(self, state: SessionState) -> None:
-        """Apply state that the client has set at another replica."""
+        """Apply state that the client has set in another process."""
         self.session.catch_up(state)
         self._note_paths()
         if state.is_ready:
             self._subscribe_to_changes()
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Notify the client of a change at another replica, if the client subscribed to such changes."""
+        """Notify the client of a change in another process, if the client subscribed to such changes."""
         if self._subscriber is not None:
             self._subscriber.notify(kind, facts)
 

@@ -78,13 +78,13 @@ class Services:
         self.watch: CallWatch | None = None
         """Observer of all calls, or None. It is set only if a collector is configured."""
         self.mark = ""
-        """Id of this replica in the ids of jobs and rounds. Empty if there are no replicas."""
+        """Id of this process in the ids of jobs and rounds. Empty if no other process shares them."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
-        """Function that returns the shared job records of a server. None if there are no replicas."""
+        """Function that returns the shared job records of a server. None if no process shares them."""
         self.shared_rounds: RoundClaims | None = None
-        """Rounds that the replicas have answered. None if there are no replicas."""
+        """Claims of rounds that other processes may run, too. None if none may."""
         self.shared_ends: SharedEnds | None = None
-        """Store for the outcomes of jobs, which all replicas share. None if there are no replicas."""
+        """Store for the outcomes of jobs that other processes share. None if none does."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
         """Called with True if the code of an ended call still runs, and with False when that code ends."""
         self.starts = starts or CallStarts()

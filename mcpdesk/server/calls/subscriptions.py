@@ -51,10 +51,10 @@ class Subscriber(Struct, eq=False):
     """Function that returns the lowest level of log messages that an open session wants, or None for none."""
 
     is_connected: Callable[[], bool] | None = None
-    """Function that returns True if this replica must notify the receiver. None means that it always must."""
+    """Function that returns True if this process must notify the receiver. None means that it always must."""
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Send a notification of this or another replica, if it concerns this receiver."""
+        """Send a notification of this or another process, if it concerns this receiver."""
         if facts["server"] != self.server:
             return
         if kind == LIST:
@@ -82,7 +82,7 @@ class Subscriptions:
         self._subscribers: dict[int, Subscriber] = {}
         self._closed = asyncio.Event()
         self.relay: Callable[[str, Mapping[str, Any]], object] | None = None
-        """Function that sends notifications to the other replicas. None if there are no replicas."""
+        """Function that sends notifications to processes with the same clients. None if there are none."""
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -117,7 +117,7 @@ class Subscriptions:
         return [each.peer() for each in self._of(server) if each.peer is not None]
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Notify receivers at this replica of a change at another replica."""
+        """Notify receivers in this process of a change in another process."""
         for subscriber in self._of(facts["server"]):
             subscriber.notify(kind, facts)
 

@@ -330,7 +330,7 @@ class ToolCalls:
         )
 
     def repeat(self, job: Job) -> bool:
-        """Run a job of another replica again. Return False if this is impossible."""
+        """Run a job of a process that has ended again. Return False if this is impossible."""
         from mcpdesk.jobs.feed import CallFeed
         from mcpdesk.jobs.job import NOT_ENDED
         from mcpdesk.protocol.outlet import NULL_OUTLET

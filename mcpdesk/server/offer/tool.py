@@ -64,6 +64,6 @@ class Tool(Item, frozen=True):
     its start.
     """
     resume: bool = False
-    """True if a job or task may run again on another replica after its replica has died."""
+    """True if a job or task may run again in another process after its process has ended."""
     mirrored: tuple[Mirrored, ...] = ()
     """Arguments that HTTP headers repeat in stateless revisions."""

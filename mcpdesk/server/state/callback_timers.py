@@ -154,7 +154,7 @@ class CallbackTimers:
         return await self._data.run(partial(kept.pop_missed, peer=peer))
 
     async def reload(self) -> None:
-        """Load the changes of another process or replica. Raises: StorageError."""
+        """Load the changes of another process. Raises: StorageError."""
         await self._refresh()
         self._poke()
 

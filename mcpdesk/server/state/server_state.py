@@ -44,9 +44,9 @@ PLAN_KEY = "plan:"
 MOST_PLANS = 500
 """Maximum number of stored plans for each server. The newest are kept."""
 PROGRAMS_KEY = "programs:"
-"""Prefix of the keys of programs in the state that replicas share. The id of the replica follows."""
+"""Prefix of the keys of programs in shared state. The mark of their process follows."""
 MOST_PROGRAMS = 100
-"""Maximum number of programs that other replicas can see. The newest are kept."""
+"""Maximum number of programs that other processes can see. The newest are kept."""
 COMMAND_CHARS = 500
 """Maximum length in characters of a program's command."""
 SESSION = "session:"
@@ -82,7 +82,7 @@ class Plan(Struct, frozen=True):
 
 
 class ProgramRecord(Struct, frozen=True):
-    """Background program as other replicas see it, with its state when it started or ended."""
+    """Background program as other processes see it, with its state when it started or ended."""
 
     id: int
     command: str
@@ -147,7 +147,7 @@ class ServerState:
         options: ToolOptions | None = None,
         shared: SharedState | None = None,
     ) -> None:
-        """If `shared` is given, all replicas share the state, and no state file is used."""
+        """If `shared` is given, other processes share the state, and no state file is used."""
         self._shared = shared
         self.options = options or ToolOptions()
         self.on_callback: Listener = lambda _callback, _has_fired: None
@@ -187,7 +187,7 @@ class ServerState:
         """Separate event loops for the folder's code, if it has blocked the core's loop."""
         self._has_state = False
         self._publishing_aio: asyncio.Task[None] | None = None
-        """Task that informs the other replicas about the programs of this one."""
+        """Task that informs other processes about the programs of this one."""
 
     def _change_rules(self) -> None:
         self.rules += 1
@@ -305,7 +305,7 @@ class ServerState:
 
     @cached_property
     def data(self) -> StateData:
-        """Stored state of the server, in a file or shared by replicas."""
+        """Stored state of the server, in a file or shared."""
         if self._shared is not None:
             return self._shared.open()
         from mcpdesk.storage.database import Database
@@ -333,7 +333,7 @@ class ServerState:
 
     @cached_property
     def programs(self) -> Programs:
-        """Background programs. With replicas, their numbers identify the replica."""
+        """Background programs. If the state is shared, their numbers identify the process."""
         from mcpdesk.jobs.programs import Programs
 
         first = 1 if self._shared is None else first_number(self._shared.core.mark)
@@ -344,7 +344,7 @@ class ServerState:
         self.publish_programs()
 
     def publish_programs(self) -> None:
-        """Inform the other replicas soon about the programs of this one. Does nothing without replicas."""
+        """Inform other processes soon about the programs of this one, if the state is shared."""
         is_telling = self._publishing_aio is not None and not self._publishing_aio.done()
         if self._shared is not None and not is_telling and not self._is_stopping:
             self._publishing_aio = asyncio.create_task(self._publish_programs(self._shared.core))
@@ -359,7 +359,7 @@ class ServerState:
                 return  # the next report includes all programs
 
     async def remote_programs(self) -> list[ProgramRecord]:
-        """Return the programs of the other replicas. Raises: StorageError."""
+        """Return the programs of other processes. Raises: StorageError."""
         return [] if self._shared is None else await recall_programs(self, self._shared.core)
 
     @cached_property
@@ -402,7 +402,7 @@ class ServerState:
             await recall(self)  # last, so that an invalid plan does not prevent the other loads
 
     async def reload(self) -> None:
-        """Load the changes of another process or replica. Raises: StorageError."""
+        """Load the changes of another process. Raises: StorageError."""
         if not await self.look_for_state():
             return
         await self.approvals.recall()
@@ -498,7 +498,7 @@ async def end_plan(state: ServerState, session: str) -> None:
 
 
 async def remember_programs(state: ServerState, core: CoreMark) -> None:
-    """Store the programs of this replica for the other replicas. Raises: StorageError."""
+    """Store the programs of this process for the others. Raises: StorageError."""
     from mcpdesk.storage import facts
 
     records = [
@@ -526,7 +526,7 @@ async def remember_programs(state: ServerState, core: CoreMark) -> None:
 
 
 async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRecord]:
-    """Return the programs of the other running replicas. Raises: StorageError."""
+    """Return the programs of the other running processes. Raises: StorageError."""
     from mcpdesk.storage import facts
 
     stored = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_KEY))

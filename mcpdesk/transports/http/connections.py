@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SWEEP_S = 1.0
 """Seconds between two checks. Every limit in seconds may be exceeded by this time."""
 QUIET_S = 2.0
-"""Seconds without data from a client after which a replica that stops may close its connection."""
+"""Seconds without data from a client after which a process that stops may close its connection."""
 BODY_BYTES_PER_S = 16 << 10
 """Number of bytes of a body that extend its deadline by one second."""
 UNREAD_S = 60.0
@@ -470,7 +470,7 @@ class HttpConnections:
         self._all_lost = asyncio.Event()
         """Set when the last connection is lost."""
         self.is_leaving = False
-        """True to close each connection after its next answer, because other replicas serve the clients."""
+        """True to close each connection after its next answer, because other processes serve the clients."""
         self._orphans: dict[HostedDialogue, float] = {}
         """Dialogues that continue without a connection, with the Unix time when they lost it."""
         self._timer: asyncio.TimerHandle | None = None

@@ -127,9 +127,9 @@ class EngineSessions:
             since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
         newest, events = _number(until.last), []
         for event in await self._bus.since(since.last):
-            is_own = event.replica == until.replica
+            is_own = event.replica == until.process
             is_heard_now = event.number > until.sent if is_own else _number(event.id) > newest
-            was_told_there = event.replica == since.replica and event.number <= since.sent
+            was_told_there = event.replica == since.process and event.number <= since.sent
             if not is_heard_now and not was_told_there:
                 events.append((event.kind, event.facts))
         return events

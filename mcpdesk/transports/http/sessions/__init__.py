@@ -1,1 +1,1 @@
-"""Sessions over HTTP: their state, outlets, records and the copies that replicas share."""
+"""Sessions over HTTP: their state, outlets, and records."""

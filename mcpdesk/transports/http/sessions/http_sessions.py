@@ -64,11 +64,11 @@ SEARCHED = 1_000
 
 
 class SessionSharing(ABC):
-    """Operations on sessions that several replicas serve."""
+    """Operations on sessions that several processes serve."""
 
     @abstractmethod
     def push(self, session: HttpSession, message: bytes) -> None:
-        """Send a message on the session's stream. Another replica has the connection."""
+        """Send a message on the session's stream. Another process has the connection."""
 
     @abstractmethod
     def is_changed(self, session: HttpSession) -> bool:
@@ -80,19 +80,19 @@ class SessionSharing(ABC):
 
     @abstractmethod
     def expire_soon(self, session: HttpSession) -> None:
-        """Schedule the end of a session that was not used here for long, unless another replica used it."""
+        """Schedule the end of a session that was not used here for long, unless another process used it."""
 
     @abstractmethod
     def end_soon(self, session: HttpSession) -> None:
-        """Schedule the end of a session on all replicas."""
+        """Schedule the end of a session in all processes."""
 
     @abstractmethod
     def forget(self, session: HttpSession) -> None:
-        """Stop serving a session on this replica."""
+        """Stop serving a session in this process."""
 
     @abstractmethod
     def forget_streams(self, session: HttpSession) -> None:
-        """Delete the stored streams of a session that no replica serves any longer."""
+        """Delete the stored streams of a session that no process serves any longer."""
 
 
 class HttpSession:
@@ -112,7 +112,7 @@ class HttpSession:
         """Create a session, or continue one.
 
         An `identifier` continues a session of an ended process. `restarts` is the number of processes that
-        had it. With `sharing`, the session may come from another replica, and `restarts` is its block of
+        had it. With `sharing`, the session may come from another process, and `restarts` is its block of
         numbers.
         """
         self.id = identifier or os.urandom(ID_BYTES).hex()
@@ -130,7 +130,7 @@ class HttpSession:
         self.block = restarts % 1000
         """Number of the block of stream numbers, see `STREAMS`."""
         self.shared: SharedSession | None = None
-        """State that all replicas share. None for a session of this process only."""
+        """State that processes share. None for a session of this process only."""
         self._sharing = sharing
         self.waiting: set[PostOutlet] = set()
         """Outlets of requests that are not answered yet."""
@@ -144,7 +144,7 @@ class HttpSession:
         self.dialogue: HostedDialogue = endpoint.open("http", peer, self.push, caller, is_connected)
 
     def push(self, message: bytes) -> None:
-        """Send a message that belongs to no request, on the standing stream of any replica."""
+        """Send a message that belongs to no request, on the standing stream of any process."""
         if self._sharing is None or self.standing.is_connected:
             self.standing.put(message)
         else:
@@ -201,8 +201,8 @@ class HttpSession:
         """Note that a connection of the client was lost.
 
         If it was the last one, calls that wait for a person or the client must end. They end at once if the
-        client cannot resume its streams, else after `ABSENT_S` seconds. If several replicas share the
-        session, the calls continue, because the client may resume a stream at another replica.
+        client cannot resume its streams, else after `ABSENT_S` seconds. If several processes serve the
+        session, the calls continue, because the client may resume a stream at another one.
         """
         if self.seen is None or not self.dialogue.awaits_answer:
             return
@@ -223,8 +223,8 @@ class HttpSession:
     def end_disconnected(self, now: float) -> None:
         """End calls that wait for a person or the client, if it has had no connection for `ABSENT_S` seconds.
 
-        Sessions shared with other replicas are skipped, because the client may be connected to another
-        replica.
+        Sessions that other processes serve, too, are skipped, because the client may be connected to one of
+        them.
         """
         if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
             self._absent_since = None
@@ -261,7 +261,7 @@ class HttpSessions:
         self._records = records
         self._key = key
         self.sharing: SessionSharing | None = None
-        """Set if several replicas serve all sessions. No session is then stored on disk."""
+        """Set if several processes serve all sessions. No session is then stored on disk."""
         self.is_leaving = False
         """True if this process is ending. Other processes then continue its sessions."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
@@ -392,7 +392,7 @@ class HttpSessions:
             self._tick()
 
     def end(self, session: HttpSession, reason: str) -> None:
-        """Remove and close a session on all replicas."""
+        """Remove and close a session in all processes."""
         if self._forget(session) and session.record is not None:
             self._ended.append(session.record.id)
         if self.sharing is not None:
@@ -400,12 +400,12 @@ class HttpSessions:
         session.close(reason)
 
     def close_copy(self, session: HttpSession, reason: str) -> None:
-        """Remove and close a session that another replica has ended."""
+        """Remove and close a session that another process has ended."""
         self._forget(session)
         session.close(reason)
 
     def drop(self, session: HttpSession) -> None:
-        """Remove a session that another replica continues."""
+        """Remove a session that another process continues."""
         self._forget(session)
         session.is_closed = True
         session.events.close()
@@ -432,10 +432,10 @@ class HttpSessions:
         self._reader.shutdown(wait=False)
 
     def release_streams(self) -> None:
-        """End the connections of standing streams, so that clients reconnect to another replica.
+        """End the connections of standing streams, so that clients reconnect to another process.
 
-        Streams that are opened here later end at once. If replicas share the sessions, events are written to
-        the engine from now on.
+        Streams that are opened here later end at once. If sessions are shared, events are written to the
+        store from now on.
         """
         self.is_leaving = True
         for session in list(self._sessions.values()):
