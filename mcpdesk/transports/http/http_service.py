@@ -46,7 +46,7 @@ from mcpdesk.transports.http.responses import (
     no_service,
     plain_error,
 )
-from mcpdesk.transports.http.sessions.http_sessions import HttpSession
+from mcpdesk.transports.http.sessions.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.site_routes import (
     FACT_PATHS,
     FACTS,
@@ -60,6 +60,7 @@ from mcpdesk.transports.pipe import start_accepting, stop_accepting
 from mcpdesk.transports.unread_answers import UNREAD
 
 if TYPE_CHECKING:
+    from mcpdesk.transports.http.elsewhere import Elsewhere
     from mcpdesk.transports.http.site import Site
 
 SHUTDOWN_S = 2.0
@@ -85,7 +86,7 @@ class HttpService:
     def __init__(self, site: Site) -> None:
         self._site = site
         UNREAD.most = site.rules.unread_answers_max_bytes
-        self._mcp = McpRoutes(site)
+        self._mcp = McpRoutes(site, partial(_elsewhere, site))
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site, self._mcp.elsewhere)
         self._passing = PassThroughRoutes(site)
@@ -447,6 +448,12 @@ def require_free_socket(path: Path) -> None:
     """Check that no other process listens on a Unix socket. Raises: TransportError."""
     if path.is_socket() and not rendezvous.is_stale(str(path)):
         raise TransportError(f"{path} is served by another process")
+
+
+def _elsewhere(site: Site, sessions: HttpSessions) -> Elsewhere | None:
+    if site.shared is None:
+        return None
+    return next((feature.elsewhere(site, sessions) for feature in offering("elsewhere")), None)
 
 
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:

@@ -13,7 +13,6 @@ from aiohttp import web
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import AnswerRefused, ProtocolError, StorageError
-from mcpdesk.features import offering
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.event_store import call_mark
@@ -65,7 +64,8 @@ WRITTEN = frozenset(
 class McpRoutes:
     """Protocol endpoints of all servers of a core."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, find_elsewhere: Callable[[HttpSessions], Elsewhere | None]) -> None:
+        """`find_elsewhere` returns the way to other processes that serve the clients of this one, too."""
         self._site = site
         self._pulse = StreamKeepAlive()
         rules = site.rules
@@ -74,8 +74,7 @@ class McpRoutes:
         records = SessionRecords(folder / FOLDER, ttl_s) if is_kept and folder is not None else None
         key = lambda: site.rules.api_key  # noqa: E731
         self.sessions = HttpSessions(ttl_s, rules.max_sessions, rules.resume_bytes, records, key)
-        self.elsewhere = _elsewhere(site, self.sessions)
-        """Way to other processes that serve the clients of this one. None if there can be none."""
+        self.elsewhere = find_elsewhere(self.sessions)
         self.sessions.sharing = self.elsewhere
 
     async def post(
@@ -339,12 +338,6 @@ class McpRoutes:
         refusal = codec.error_response(None, error)
         record(dialogue.connection, Direction.OUT, refusal, True, response_note(400))
         return json_answer(400, refusal)
-
-
-def _elsewhere(site: Site, sessions: HttpSessions) -> Elsewhere | None:
-    if site.shared is None:
-        return None
-    return next((feature.elsewhere(site, sessions) for feature in offering("elsewhere")), None)
 
 
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:

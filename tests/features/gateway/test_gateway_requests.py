@@ -56,7 +56,7 @@ __all__ = [
     "test_validation_errors_are_mapped_as_printed",
 ]
 
-pytestmark = [needs_engine, needs_feature("program_tools"), pytest.mark.slow]
+pytestmark = [needs_engine, needs_feature("program_tools"), needs_feature("replicas"), pytest.mark.slow]
 
 
 def replicas_of(folder: Path, home: Path, engine: EngineServer, **environment: str) -> Iterator[Zyra]:
