@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mcpdesk.link.feature_part import FeaturePart
     from mcpdesk.link.link import Link
     from mcpdesk.link.values import CoreView
-    from mcpdesk.link.welcome import Welcome
     from mcpdesk.protocol.catalogue.contract import Definitions
     from mcpdesk.protocol.jsonrpc import Id
     from mcpdesk.recorder.archive import Archive

@@ -24,7 +24,8 @@ from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.interception import interceptor_for
 from mcpdesk.hosting.journal import Journal, LogLine, Notice, Severity
-from mcpdesk.hosting.kept_jobs import KeptJobs
+from mcpdesk.hosting.kept.kept_jobs import KeptJobs
+from mcpdesk.hosting.kept.round_keys import RoundKeys
 from mcpdesk.hosting.pump_places import PipeOpener, PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.hosting.shared_core import SharedCore, SharingCore
@@ -65,8 +66,6 @@ if TYPE_CHECKING:
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 """Folders to host, and upstream servers to connect to."""
 DRAWING_S = 1.5
-ROUND_KEY = "request-state-key"
-"""File in the state folder with the key that signs `requestState`, unless a secret is configured."""
 REMOVED = "its server was removed"
 
 
@@ -95,7 +94,7 @@ class Host:
         )
         self.services = Services(
             self.journal.log,
-            round_keys=self._round_keys,
+            round_keys=RoundKeys(settings, lambda: self.shared).current,
             mask=masked,
             environment=lambda: public_environment(self.hidden_variables()),
             starts=CallStarts(lambda: self.turns.woke),
@@ -689,18 +688,3 @@ class Host:
             no_auth=no_auth,
             configured=configured,
         )
-
-    def _round_keys(self) -> Sequence[bytes]:
-        if configured := self.settings.request_state_secret:
-            return [secret.encode() for secret in configured.split(",")]
-        if self.shared is None:
-            return self._own_round_keys
-        if not (keys := self.shared.signing):
-            raise StorageError(f"no secret for requestState is available yet: {self.shared.away}")
-        return keys
-
-    @cached_property
-    def _own_round_keys(self) -> list[bytes]:
-        from mcpdesk.auth import api_key
-
-        return [api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()]

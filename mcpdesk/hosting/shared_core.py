@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.journal import Journal
-    from mcpdesk.hosting.kept_jobs import KeptJobs
-    from mcpdesk.link.attach_messages import Welcome
+    from mcpdesk.hosting.kept.kept_jobs import KeptJobs
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.link.link import Link
+    from mcpdesk.link.welcome import Welcome
     from mcpdesk.server.calls.services import Services
     from mcpdesk.server.state.server_state import SharedState
     from mcpdesk.settings import Settings

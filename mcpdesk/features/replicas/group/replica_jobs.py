@@ -11,7 +11,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.features.replicas.group.job_records import ReplicaJobRecords
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.hosting.journal import Journal
-from mcpdesk.hosting.kept_jobs import KeptJobs
+from mcpdesk.hosting.kept.kept_jobs import KeptJobs
 from mcpdesk.server.calls.services import Services
 
 if TYPE_CHECKING:
