@@ -505,6 +505,34 @@ IS_WHOLE = "cell => cell.scrollWidth <= cell.clientWidth || getComputedStyle(cel
 """Expression: no character of a time is replaced by dots; text after the seconds may be cut off."""
 
 
+COLUMNS = """selector => [...document.querySelector(selector).children].filter(cell => cell.offsetParent)
+    .map(cell => [cell.classList[0], Math.round(cell.getBoundingClientRect().x)])"""
+"""Expression: names of the shown cells of a row, and their positions."""
+
+
+async def test_heads_stand_over_their_columns_and_narrow_layouts_have_fewer(shown: Dashboard) -> None:
+    await shown.called("echo", text="one")
+    async with surfing(shown, width=1900) as surfer:
+        page = surfer.page
+        await page.locator("#traffic-list button").wait_for()
+        shown_columns = {}
+        for width in (1900, 1600, 1420, 870):
+            await page.set_viewport_size({"width": width, "height": 740})
+            heads = await page.evaluate(COLUMNS, "#traffic-heads")
+            assert heads == await page.evaluate(COLUMNS, "#traffic-list .row")
+            shown_columns[width] = " ".join(name for name, _ in heads)
+        assert shown_columns == {
+            1900: "time peer way what id status took size revision",
+            1600: "time peer way what id status took size revision",
+            1420: "time peer way what id status took size",
+            870: "time peer way what status took",
+        }
+        await page.set_viewport_size({"width": 360, "height": 740})
+        assert await page.evaluate(COLUMNS, "#traffic-heads") == []
+        phone = {name for name, _ in await page.evaluate(COLUMNS, "#traffic-list .row")}
+        assert phone == {"time", "peer", "way", "what", "status", "took", "size"}
+
+
 @pytest.mark.parametrize("width", [360, 768, 1200, 1280])
 async def test_the_page_is_never_wider_than_its_window(shown: Dashboard, width: int) -> None:
     async with surfing(shown, width=width, height=740, has_touch=width < 800) as surfer:

@@ -3,7 +3,8 @@
 import { byId, copy, el, setText, span } from "./dom.js";
 import { clean, clock, duration, oneLine, size, onReplica } from "./words.js";
 import { ask } from "./wire.js";
-import { exchangesInSight, focusOn, message, statusOf, tookText } from "./traffic.js";
+import { message, statusOf, tookText } from "./columns.js";
+import { exchangesInSight, focusOn } from "./traffic.js";
 
 const COLOURED = 60_000;  // characters beyond which JSON stays in one colour
 const TOKENS = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;

@@ -1,13 +1,12 @@
 // The newest messages through a filter. Follows at the top; whoever scrolls down or pauses keeps their place.
 
-import { arrange, byId, copy, el, setText, span, toast } from "./dom.js";
-import { clock, duration, grouped, now, oneLine, size } from "./words.js";
-import { LOOKS } from "./states.js";
+import { arrange, byId, copy, el, setText, toast } from "./dom.js";
+import { grouped } from "./words.js";
+import { emptyCells, fillCells, tickCells } from "./columns.js";
 import { ask } from "./wire.js";
 import { openExchange, exchangeChanged } from "./exchange.js";
 import { addressOf, proofs, servers } from "./servers.js";
 
-const LARGE = 1 << 20;
 const MOST = 2000;  // rows in the page, however many older ones are shown
 
 const rows = new Map(), nodes = new Map();
@@ -91,48 +90,20 @@ function draw() {
 }
 
 function made() {
-  const kinds = ["time", "peer", "way", "what", "id", "status", "took", "size", "revision"];
-  return el("li", {}, el("button", { type: "button", class: "row" }, kinds.map(kind => el("span", { class: kind }))));
+  return el("li", {}, el("button", { type: "button", class: "row" }, emptyCells()));
 }
 
 function fill(node, row) {
   if (node.row === row) return;
   node.row = row;
-  const [time, peer, way, what, id, status, took, bytes, revision] = node.firstElementChild.children;
-  setText(time, clock(row.time));
-  setText(peer, oneLine(`${row.replica} ${row.peer}`.trim()));
-  setText(way, (row.kind === "notification" ? "⇢⇠" : "→←")[row.out ? 1 : 0]);
-  what.replaceChildren(...message(row));
-  setText(id, row.id === null ? "" : `#${oneLine(row.id)}`);
-  const [glyph, kind, word] = LOOKS.exchanges[row.status] ?? ["", "", row.status];
   node.firstElementChild.classList.toggle("negotiation", row.status === "negotiation");
-  status.className = `status ${kind}`;
-  setText(status, `${glyph} ${word}`.trim());
-  took.className = row.slow ? "took warn" : "took";
-  setText(took, tookText(row));
-  bytes.className = row.size >= LARGE ? "size warn" : "size";
-  setText(bytes, `${row.size >= LARGE ? "▲" : ""}${size(row.size)}`);
-  setText(revision, oneLine(row.revision));
-}
-
-export function message(row) {
-  const more = row.more ? [" ", span("more", row.more)] : [];
-  if (row.kind === "malformed") return [span("bad", "not a JSON-RPC message")];
-  if (row.kind === "response") return [span("warn", "response to no request")];
-  return [span("method", oneLine(row.method)), ...(row.name ? [" ", span("name", oneLine(row.name))] : []), ...more];
-}
-
-export const statusOf = row => LOOKS.exchanges[row.status] ?? ["", "", row.status];
-
-export function tookText(row) {
-  if (!row.request) return "";
-  return `${row.slow ? "▲" : ""}${duration(Math.max(0, row.took_s ?? now() - row.time))}`;
+  fillCells(node.firstElementChild.children, row);
 }
 
 export function tickTraffic() {
   for (const number of order) {
     const row = rows.get(number);
-    if (row?.status === "pending") setText(nodes.get(number).firstElementChild.children[6], tookText(row));
+    if (row?.status === "pending") tickCells(nodes.get(number).firstElementChild.children, row);
   }
 }
 
