@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self, cast
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mcpdesk.client.answers.large_frames import FrameLane, OnFrame
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
@@ -27,7 +28,7 @@ from mcpdesk.errors import InvalidAnswer, Unreachable
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.reading.message import ReadFrame
+from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame
 from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
@@ -36,10 +37,18 @@ LONGEST_LINE = 256 << 20
 LONGEST_LOG_LINE = 64 << 10
 LAST_LINES = 20
 """Number of the last lines of stderr that are kept to explain why a program ended."""
+BUFFERS = "it answered only when its input was closed; it must flush its output after each message"
 SHOWN_TEXT = 80
 """Maximum characters that a remark quotes of a line that is not a message."""
 INCOMPLETE_S = 2.0
 """Time limit for the next line of a message that spans several lines."""
+LATE_ANSWERS = 1
+"""Number of responses after the end of stdin that show that a program does not flush its output.
+
+One may be the answer to a request that was cancelled.
+"""
+UNTERMINATED_S = 0.3
+"""Time limit for the newline after a message."""
 LINGER_S = 0.5
 """Seconds for which output is still read after a program has ended, even if its child processes keep the
 pipe open.
@@ -96,6 +105,8 @@ class ChildProcess(ConnectedTransport):
         self._receive: Receive = lambda incoming: None
         self._has_stray_output = False
         self._run: ProgramRun | None = None
+        self._last_run: ProgramRun | None = None
+        """Run that has ended. None before the first end."""
         self._end: ProgramEnded | None = None
 
     @property
@@ -107,6 +118,18 @@ class ChildProcess(ConnectedTransport):
     def probe_s(self) -> float:
         """Time limit for the probe, because a program may not answer a request that it does not know."""
         return PROBE_S
+
+    @property
+    def silence(self) -> str:
+        """Description of output that is no usable message, or arrived too late."""
+        run = self._run or self._last_run
+        if run is None:
+            return ""
+        if run.late_answers > LATE_ANSWERS:
+            return BUFFERS
+        if run.unread:
+            return f"it wrote {excerpt(run.unread)[:SHOWN_TEXT]!r} without a newline, which ends a message"
+        return ""
 
     async def open(self, receive: Receive) -> None:
         """Start the program. Raises: Unreachable if it cannot be started."""
@@ -130,7 +153,7 @@ class ChildProcess(ConnectedTransport):
             await self._run.end()
 
     def _ended(self, code: int, last_lines: Sequence[str]) -> None:
-        self._run = None
+        self._last_run, self._run = self._run, None
         self._end = ProgramEnded(code, last_lines)
         self._replies.fail(self._end)
         self._on_ended(self._end)
@@ -170,8 +193,10 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._incomplete_timer: asyncio.TimerHandle | None = None
         """Timer after which an incomplete message is split into lines."""
         self._mute_timer: asyncio.TimerHandle | None = None
-        self._is_ending = False
         """Timer after which a program that has closed its stdout is ended."""
+        self._is_ending = False
+        self.late_answers = 0
+        """Number of responses that arrived after stdin was closed."""
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -214,6 +239,11 @@ class ProgramRun(asyncio.SubprocessProtocol):
         """Id of the program's process, which is also its process group."""
         return self._transport.get_pid()
 
+    @property
+    def unread(self) -> bytes:
+        """Beginning of the output that awaits a newline."""
+        return self._output.begun[:LONGEST_LOG_LINE]
+
     async def write(self, line: bytes) -> None:
         """Write a line, then wait until the pipe has room again."""
         stdin = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(STDIN))
@@ -255,15 +285,20 @@ class ProgramRun(asyncio.SubprocessProtocol):
         if self._incomplete_timer is not None:
             self._incomplete_timer.cancel()
             self._incomplete_timer = None
+        loop = asyncio.get_running_loop()
         if self._output.is_within_message:
-            self._incomplete_timer = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up)
+            self._incomplete_timer = loop.call_later(INCOMPLETE_S, self._give_up)
+        elif self._output.may_be_unterminated:
+            self._incomplete_timer = loop.call_later(UNTERMINATED_S, self._take_unterminated)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """Flush buffered output when a pipe is closed."""
         if fd == STDIN:
             self._may_write.set()
         elif fd == STDOUT:
-            self._hand_on(self._output.close())
+            self._take_unterminated()
+            for frame in self._output.close():
+                self._lane.put(frame, _cut)
             self._mute_timer = asyncio.get_running_loop().call_later(MUTE_S, self._end_mute)
         else:
             self._logged([self._log.close()])
@@ -307,11 +342,19 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._incomplete_timer = None
         self._hand_on(self._output.give_up())
 
+    def _take_unterminated(self) -> None:
+        self._incomplete_timer = None
+        if frame := self._output.take_unterminated():
+            self._lane.put(frame, _unterminated)
+
     def _hand_on(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             self._lane.put(frame)
 
     def _framed(self, frame: bytes, read: ReadFrame | None) -> None:
+        if frame and self._is_ending and self.late_answers <= LATE_ANSWERS:
+            read = read or read_frame(frame, is_line=True)
+            self.late_answers += any(map(is_answer, read.messages))
         if frame:
             self._on_line(frame, read)
         else:
@@ -328,6 +371,25 @@ class ProgramRun(asyncio.SubprocessProtocol):
             if text := line.decode("utf-8", "replace").rstrip():
                 self._last_lines.append(text)
                 self._on_log(text)
+
+
+def _unterminated(read: ReadFrame) -> ReadFrame:
+    """Add the remark that no newline follows a message."""
+    text = "no newline follows the message; each message must end with one"
+    return replace(read, remarks=(*read.remarks, Remark(RemarkKind.UNTERMINATED, text)))
+
+
+def _cut(read: ReadFrame) -> ReadFrame:
+    """Name the end of the output as the reason why the last message is incomplete.
+
+    Its request then fails because the program ended.
+    """
+    if read.fault is None:
+        return read
+    text = f"the output ended in the middle of a message; {read.fault.text}"
+    return replace(
+        read, fault=replace(read.fault, kind=RemarkKind.UNTERMINATED, text=text), is_response=False
+    )
 
 
 def _refuse_nul(program: ProgramCommand) -> None:

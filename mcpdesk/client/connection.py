@@ -16,12 +16,15 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
+from mcpdesk.client.answers.connection_faults import BROKE
 from mcpdesk.client.answers.refusal_words import newest_named, repaired_error
 from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.published_skills import PublishedSkills
 from mcpdesk.client.timing import CallDeadline, Farewells
 from mcpdesk.client.transport import (
+    REDIRECTS,
+    REFUSED,
     ClientTransport,
     Incoming,
     Receive,
@@ -100,6 +103,8 @@ class ServerConnection:
         self._ids = count(1)
         self._opening = asyncio.Lock()
         self._is_attached = False
+        self.awaited = "initialize"
+        """Method of the message of the handshake that the server has not accepted yet."""
         self._is_unanswered = False
         """True if the probe for the newest revision was sent, but has no valid answer yet."""
         self._running: dict[int, ClientCall] = {}
@@ -355,8 +360,10 @@ class ServerConnection:
         except InvalidAnswer:
             self._is_unanswered = True
             return None
-        except CallError:
+        except CallError as error:
             if transport.is_open:
+                if isinstance(error, HttpError) and error.message == BROKE:
+                    return None
                 raise
             await transport.open(self._receive)
             return None
@@ -376,17 +383,30 @@ class ServerConnection:
             "capabilities": self._capabilities(has_changes=True),
             "clientInfo": self._identity,
         }
+        self.awaited = "initialize"
         message = self._message(revision, Send("initialize", opening), None)
         reply = await self._ask(transport, message, {}, self._receive)
         agreement, fault = shaken(reply.response(message["id"]).value())
         if fault:
             self.remark(Remark(RemarkKind.REVISION, fault), message["id"])
         transport.agreed(agreement.revision, reply)
-        await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self.awaited = "notifications/initialized"
+        await self._send_initialized(transport, message["id"])
         if self._log_level is not None and "logging" in agreement.capabilities:
+            self.awaited = "logging/setLevel"
             level = Send("logging/setLevel", {"level": self._log_level})
             await self._ask(transport, self._message(agreement.revision, level, None), {}, self._receive)
         return agreement
+
+    async def _send_initialized(self, transport: ClientTransport, handshake: Id) -> None:
+        """End the handshake. A server that refuses this notification may still answer requests."""
+        try:
+            await transport.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        except HttpError as error:
+            if not error.status or error.status in REFUSED | REDIRECTS or newest_named(error.body, LATEST):
+                raise
+            text = f"it refuses notifications/initialized: {error.message}; its sessions may be incomplete"
+            self.remark(Remark(RemarkKind.SESSION, text), handshake)
 
     def _capabilities(self, has_changes: bool = False) -> JSONObject:
         """Return the capabilities to declare. With `has_changes`, include announcements of changed roots."""

@@ -6,10 +6,11 @@ import re
 from typing import NamedTuple
 
 from mcpdesk.client.answers.connection_faults import NO_HTTP, SPEAKS_TLS, WRONG_ENCODING
-from mcpdesk.client.child_process import ProgramEnded
-from mcpdesk.client.transport import REDIRECTS, REFUSED, excerpt
+from mcpdesk.client.child_process import BUFFERS, ProgramEnded
+from mcpdesk.client.transport import REDIRECTS, REFUSED, TO_ITSELF, excerpt
 from mcpdesk.errors import CallError, ConnectTimeout, HttpError, InvalidAnswer, Unreachable
 from mcpdesk.protocol.client_questions import wants_older_revision
+from mcpdesk.protocol.revisions import BY_NAME
 
 URL_REQUIRED = -32042
 """Code of an error with links that the person must open first. Source: MCP 2025-11-25, client/elicitation."""
@@ -19,6 +20,7 @@ NOT_THERE = "Check that the server is running, and the host and port."
 CERTIFICATE = "Set SSL_CERT_FILE to a file of certificates to trust, or use http:// if the server has no TLS."
 CLOSED = "The server closed the connection: see its log."
 WRONG_PATH = "Check the path. Most servers use /mcp, older ones /sse."
+CIRCLE = "Its redirects never end: see its settings, or those of a proxy before it."
 REDIRECT = (
     "Use the URL that it redirects to, if you trust it. If that is a login page, the server needs a token."
 )
@@ -26,6 +28,7 @@ SLOW = (
     "Check that it is an MCP server and does not wait for input. "
     "MCPDESK_CONNECT_TIMEOUT_S allows more time, which a first `npx` or `uvx` may need."
 )
+SLOW_ADDRESS = "Check that it is an MCP server, and see its log. MCPDESK_CONNECT_TIMEOUT_S allows more time."
 FAILED = "The server failed: see its log."
 PAGE = "This is a web page. Most servers use /mcp, older ones /sse."
 EMPTY = "A request needs an answer; 202 and 204 are for notifications. See the server's log."
@@ -53,7 +56,9 @@ TOO_MANY = "The server limits the rate of requests: wait, then try again."
 NOT_UP = "A proxy answered, but the server behind it did not: check that it is running."
 TOO_SLOW = "A proxy stopped waiting for the server behind it: it is too slow, or not running."
 BUSY = "The server is not ready or overloaded: wait, then try again."
-REVISION = "Select a revision that it supports, for example --revision 2025-06-18."
+REVISION = "Select a revision that it supports"
+OLDER_REVISION = "--revision 2025-06-18, or 2025-03-26, which sends no MCP-Protocol-Version"
+REVISION_AT_DESK = "V selects another revision with it."
 ASK_OLDER = "The server can ask questions only in an older revision: try again with --revision 2025-11-25."
 OPEN_LINK = "Open the link in a browser, finish there, and call again."
 NO_PROTOCOL = "Check that it is an MCP server. --era handshake or --revision selects an older revision."
@@ -74,6 +79,7 @@ BY_STATUS = {
     524: TOO_SLOW,
 }
 _HOST = re.compile(r"\bhost\b", re.I)
+_DATES = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 _VERSION = re.compile(r"protocol.?version|unsupported.{0,20}version|\b20\d\d-\d\d-\d\d\b", re.I)
 
 
@@ -149,6 +155,10 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return ENDED
         case Unreachable():
             return NOT_STARTED
+        case ConnectTimeout(target=target) if target.startswith(("http://", "https://")):
+            return SLOW_ADDRESS
+        case ConnectTimeout(message=message) if BUFFERS in message:
+            return ""
         case ConnectTimeout():
             return SLOW
         case HttpError(status=0) if "certificate" in error.message or "SSL" in error.message:
@@ -162,6 +172,8 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return CLOSED
         case HttpError(status=0):
             return NOT_THERE
+        case HttpError(status=status, message=message) if status in REDIRECTS and TO_ITSELF in message:
+            return CIRCLE
         case HttpError(status=status) if status in REDIRECTS:
             return REDIRECT
         case HttpError(message=message) if "(challenge)" in message:
@@ -169,7 +181,7 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
         case HttpError(body=body, status=status) if _HOST.search(body) and status in (400, 403, 421):
             return WRONG_HOST
         case HttpError(status=400, body=body) if _VERSION.search(body):
-            return REVISION
+            return _revision_hint(body)
         case HttpError() if (missing := missing_token(error)) and (missing.scopes or missing.has_login):
             return shell_token_hint(missing)
         case HttpError(status=status) if status in BY_STATUS:
@@ -197,9 +209,14 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
     return ""
 
 
+def _revision_hint(reason: str) -> str:
+    """Return advice for a refused revision. It names the newest known one in the reason."""
+    known = [name for name in _DATES.findall(reason) if name in BY_NAME]
+    return f"{REVISION}: --revision {max(known)}." if known else f"{REVISION}: {OLDER_REVISION}."
+
+
 AT_DESK = {
     ENDED: "Its last lines are in the log (5).",
-    REVISION: "V selects another revision with it.",
     NO_PROTOCOL: "Check that it is an MCP server. V selects an older revision.",
     BAD_BYTES: "The server violates the protocol: Traffic (2) shows its bytes.",
 }
@@ -212,4 +229,6 @@ def desk_hint(error: CallError, *, is_first: bool = False) -> str:
     if missing is not None and (missing.scopes or missing.has_login):
         return desk_token_hint(missing)
     advice = hint(error, is_first=is_first)
+    if advice.startswith(REVISION):
+        return REVISION_AT_DESK
     return LOG_IN if advice in (NO_TOKEN, FORBIDDEN) else AT_DESK.get(advice, advice)

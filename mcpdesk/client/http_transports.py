@@ -24,8 +24,9 @@ from mcpdesk.client.answers.http_answers import (
 )
 from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_apart
 from mcpdesk.client.answers.pending_replies import PendingReplies
-from mcpdesk.client.answers.redirects import redirect_target
+from mcpdesk.client.answers.redirects import is_circular, redirect_target
 from mcpdesk.client.answers.refusal_words import is_lost_session
+from mcpdesk.client.answers.resumption import next_framer, not_resumed, pause_s, resuming
 from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
 from mcpdesk.client.timing import CLOSE_TIMEOUT_S, within
 from mcpdesk.client.transport import (
@@ -63,8 +64,8 @@ if TYPE_CHECKING:
     from mcpdesk.client.oauth.values import Challenge, Fetch, Fetched
 
 CONNECT_S = 10.0
-RETRY_S = 1.0
-"""Pause before a stream is resumed, if the server does not specify one."""
+PROBE_S = 4.0
+"""Time limit for the answer to the first request. If no answer arrives, an older revision is tried."""
 MOST_FAILURES = 30
 """Maximum consecutive failed attempts to resume the session's stream."""
 MOST_RESUMPTIONS = 5
@@ -73,6 +74,8 @@ MOST_REDIRECTS = 5
 MOST_REMARKS = 20
 """Maximum remarks about a login in one reply."""
 MAX_BYTES = 16 << 20
+MOST_OF_A_HEADER = 64 << 10
+"""Largest header of an answer, in bytes. Content security policies may have over 8 KiB."""
 MAX_METADATA = 256 << 10
 """Largest authorization metadata document, in bytes."""
 METADATA_S = 20.0
@@ -134,7 +137,8 @@ class HttpRequests:
         malformed.
         """
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
-        reply, broke = ServerReply(), None
+        reply = ServerReply()
+        broke: HttpError | InvalidAnswer | None = None
         sent, data = POSTED | dict(headers), codec.encode(message)
         try:
             async with self.answered("POST", sent, data, follows=True) as answer:
@@ -146,11 +150,14 @@ class HttpRequests:
         failures = 0
         while reply.message is None and framer.last_id and "id" in message:
             # The connection was closed, so the stream is resumed on a new one.
-            await asyncio.sleep(_pause_s(framer))
-            seen, framer = framer.last_id, _next_framer(framer)
+            await asyncio.sleep(pause_s(framer))
+            seen, framer = framer.last_id, next_framer(framer)
             try:
-                async with self.answered("GET", _resuming(framer) | dict(headers), follows=True) as answer:
+                async with self.answered("GET", resuming(framer) | dict(headers), follows=True) as answer:
                     if answer.status != 200:
+                        if answer.status != 405 and broke is None:
+                            reason = await refusal_text(answer)
+                            broke = InvalidAnswer(not_resumed(answer.status, reason))
                         break
                     broke = None
                     reply = await self._read(answer, identifier, receive, framer)
@@ -190,7 +197,7 @@ class HttpRequests:
         Raises: HttpError if the server does not start a stream; InvalidAnswer for an event that is too large.
         """
         framer = framer or EventFramer(self._max_bytes)
-        asked = _resuming(framer) | dict(headers or {})
+        asked = resuming(framer) | dict(headers or {})
         async with self.answered("GET", asked, follows=True) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
                 raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status)
@@ -347,6 +354,8 @@ class HttpRequests:
         self.reading = HttpAnswer(identifier, receive, framer, self.has_batches)
         reply = await self.reading.read(answer)
         remarks, self._remarks = self._remarks, ()
+        if is_circular(answer.status, answer.headers.get("Location", ""), str(answer.url)):
+            reply = replace(reply, is_circular=True)
         return replace(reply, remarks=(*remarks, *reply.remarks)) if remarks else reply
 
 
@@ -382,6 +391,11 @@ class StreamableHttp(ClientTransport):
     def closing_cancels(self) -> bool:
         """True in the stateless era, where closing the connection cancels its request."""
         return self._is_stateless
+
+    @property
+    def probe_s(self) -> float:
+        """Time limit for the probe, because a server may not answer a request that it does not know."""
+        return PROBE_S
 
     @property
     def silence(self) -> str:
@@ -450,8 +464,8 @@ class StreamableHttp(ClientTransport):
                     return
                 if failures == MOST_FAILURES:
                     raise
-            await asyncio.sleep(_pause_s(framer))
-            framer = _next_framer(framer)
+            await asyncio.sleep(pause_s(framer))
+            framer = next_framer(framer)
 
     def _on_event(self, data: bytes, read: ReadFrame) -> None:
         """Handle an event that belongs to no request."""
@@ -644,6 +658,7 @@ def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.Clien
         cookie_jar=aiohttp.DummyCookieJar(),
         connector=aiohttp.TCPConnector(limit=0, socket_factory=new_socket),
         headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},
+        max_field_size=MOST_OF_A_HEADER,
     )
 
 
@@ -652,18 +667,6 @@ def _payload(
 ) -> bytes | io.BytesIO | AsyncIterator[bytes] | None:
     """Wrap a large body so that it is sent in pieces."""
     return io.BytesIO(body) if isinstance(body, bytes) and len(body) > CHUNK else body
-
-
-def _next_framer(framer: EventFramer) -> EventFramer:
-    """Return a framer for the next connection of a stream, which begins again with any incomplete event."""
-    fresh = EventFramer(framer.limit)
-    fresh.last_id, fresh.retry_ms = framer.last_id, framer.retry_ms
-    return fresh
-
-
-def _pause_s(framer: EventFramer) -> float:
-    """Pause in seconds before a stream is resumed."""
-    return RETRY_S if framer.retry_ms is None else framer.retry_ms / 1000
 
 
 def checked_url(url: str) -> str:
@@ -683,11 +686,6 @@ def checked_url(url: str) -> str:
     if not url.isprintable() or " " in url:
         raise DeskUserError("A URL must not contain spaces or control characters.", hint)
     return url
-
-
-def _resuming(framer: EventFramer) -> dict[str, str]:
-    resumed = {"Last-Event-ID": framer.last_id} if framer.last_id else {}
-    return {"Accept": EVENT_STREAM, **resumed}
 
 
 def _with_mode(url: str, mode: str) -> str:

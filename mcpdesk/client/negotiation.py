@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.transport import REDIRECTS, REFUSED, ServerReply, excerpt
+from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE, Revision
@@ -50,15 +50,20 @@ def is_contradiction(reply: ServerReply) -> bool:
 def discovered(reply: ServerReply) -> Agreement | None:
     """Return the agreement from a reply to `server/discover`, or None if the server needs a handshake.
 
-    Raises: HttpError if the reply does not reveal the era; InvalidAnswer if no revision is supported by both
-    sides.
+    A server whose code fails on the unknown method, or a filter that forbids it, may accept a handshake.
+
+    Raises: HttpError if a token is missing, or the reply redirects; InvalidAnswer if no revision is supported
+    by both sides.
     """
-    if reply.status >= 500 or reply.status in REFUSED | REDIRECTS or reply.status // 100 == 3:
+    needs_token = reply.status == 401 or (reply.status == 403 and "www-authenticate" in reply.headers)
+    if needs_token or reply.status // 100 == 3:
         raise reply.failure()
     result = _result(reply)
     if "supportedVersions" not in result and reply.code not in MODERN:
         return None
     versions = _versions(reply, result)
+    if result and not versions:
+        return None
     if LATEST.name in versions and result:
         meta = result.get("_meta")
         return _agreement(LATEST, meta.get(SERVER_KEY) if isinstance(meta, dict) else None, result)

@@ -24,6 +24,7 @@ MOST_CHALLENGE = 8 << 10
 """Maximum characters of a `WWW-Authenticate` header in an error."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
+TO_ITSELF = "so its redirects never end"
 GZIP = b"\x1f\x8b"
 """First bytes of gzip data."""
 SHOWN = 120
@@ -128,6 +129,8 @@ class ServerReply(Struct, frozen=True):
     """HTTP headers with lower-case names."""
     remarks: tuple[Remark, ...] = ()
     """Faults of a response that could still be read."""
+    is_circular: bool = False
+    """True if the reply is a redirect of an endless series."""
 
     @property
     def code(self) -> int | None:
@@ -163,9 +166,12 @@ class ServerReply(Struct, frozen=True):
     def _instead(self) -> str:
         """Describe the data received instead of an answer."""
         media_type = self.headers.get("content-type", "")
+        if self.status == 200 and media_type.startswith("text/event-stream"):
+            last = excerpt(self.body)[:SHOWN]
+            ended = "an event stream that ended without the answer"
+            return f"{ended}; its last event was {last}" if last else ended
         if not self.body.strip():
-            is_stream = media_type.startswith("text/event-stream")
-            return "an event stream that ended without the answer" if is_stream else "an empty answer"
+            return "an empty answer"
         if self.body.startswith(GZIP):
             return "a body compressed with gzip, and no matching Content-Encoding"
         if is_page(self.body, media_type):
@@ -186,6 +192,8 @@ class ServerReply(Struct, frozen=True):
             location = excerpt(without_query(self.headers.get("location", "")))
             where = f"it redirects to {location}" if location else "it redirects without a Location"
             reason = f"{where}, and such redirects are not followed"
+            if self.is_circular:
+                reason = f"it redirects to {location}, {TO_ITSELF}"
         about = f"HTTP {self.status}{f': {reason}' if reason else ''}"
         if is_challenge(self.headers):
             about = f"{about}: a bot protection in front of the server demands a browser (challenge)"
@@ -308,6 +316,8 @@ def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str])
 
 
 def _reason(message: Any) -> str:
+    if isinstance(message, dict) and "result" in message and "error" not in message:
+        return "the answer has a result, but the status is that of an error"
     error = message.get("error", "")
     if not isinstance(error, dict):
         return str(error)

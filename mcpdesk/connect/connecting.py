@@ -68,14 +68,20 @@ async def connect(
 
 
 async def open_within(connection: ServerConnection, limit_s: float) -> None:
-    """Open a connection. Raises: CallError; ConnectTimeout after `limit_s`."""
+    """Open a connection. Raises: CallError; ConnectTimeout after `limit_s`, when the connection is closed."""
     try:
         async with asyncio.timeout(limit_s) as limit:
             await connection.open()
     except TimeoutError:
         if not limit.expired():
             raise
-        raise ConnectTimeout(f"no answer to initialize within {limit_s:g} s", connection.target) from None
+        awaited = connection.awaited
+        with suppress(TimeoutError):  # a program that does not flush its output writes it at its end
+            async with asyncio.timeout(CLOSE_S):
+                await connection.close()
+        came = f": {connection.silence}" if connection.silence else ""
+        message = f"no answer to {awaited} within {limit_s:g} s{came}"
+        raise ConnectTimeout(message, connection.target) from None
 
 
 Opened: TypeAlias = "tuple[ClientTransport, Agreement | None]"

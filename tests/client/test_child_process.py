@@ -16,7 +16,7 @@ from mcpdesk.client.child_process import ChildProcess, ProgramCommand, ProgramEn
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.errors import CallError, InvalidAnswer
 from mcpdesk.hosting.core_thread import loop_factory
-from tests.support.patience import WITHIN_S, within
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.processes import gone
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +131,51 @@ async def test_a_batch_of_answers_is_taken_apart() -> None:
     batch = 'print(json.dumps([{"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": []}}]), flush=True)'
     async with _started(_scripted(tools=batch)) as connection:
         assert await _tools(connection) == []
+
+
+WRITES = "sys.stdout.write(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': {'tools': []}}) + END)"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "end",
+    ["''; sys.stdout.flush()", "chr(13); sys.stdout.flush()", "chr(0); sys.stdout.flush()", "''; break"],
+)
+async def test_a_message_without_a_newline_is_used_with_a_remark(end: str) -> None:
+    async with _started(
+        _scripted(WRITES.replace(" + END)", " + " + end.replace("; ", "); ", 1)))
+    ) as connection:
+        remarks: list[str] = []
+        connection.remark_listeners.append(lambda remark, request: remarks.append(str(remark.kind)))
+        assert await _tools(connection) == []
+    assert remarks == ["unterminated"]
+
+
+@pytest.mark.process
+async def test_a_message_that_the_end_of_the_program_cuts_is_reported_as_its_end() -> None:
+    cut = """sys.stdout.write('{"jsonrpc": "2.0", "id": %d, "result": {' % asked["id"]); sys.exit(3)"""
+    async with _started(_scripted(cut)) as connection:
+        remarks: list[str] = []
+        connection.remark_listeners.append(lambda remark, request: remarks.append(remark.text))
+        with pytest.raises(ProgramEnded, match="exit code 3"):
+            await _tools(connection)
+    assert len(remarks) == 1 and remarks[0].startswith("the output ended in the middle of a message")
+
+
+@pytest.mark.process
+async def test_answers_that_arrive_only_at_the_end_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "PROBE_S", 0.01)
+    logs = "print(asked['method'], file=sys.stderr, flush=True)"
+    text = ANSWERING.replace("print(json.dumps(message), flush=True)", "held.append(json.dumps(message))")
+    text = text.replace('    if "id"', f'    {logs}\n    if "id"', 1)
+    text = f"held = []{text}print(*held, sep=chr(10))"
+    heard = Heard()
+    async with _started(_python(text.replace("TOOLS", LIST).replace("UNKNOWN", REFUSE)), heard) as connection:
+        opening = asyncio.create_task(connection.open())
+        await until(lambda: "initialize" in heard.log)
+        opening.cancel()
+        await connection.close()
+        assert "only when its input was closed" in connection.silence
 
 
 @pytest.mark.process

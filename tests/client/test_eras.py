@@ -61,6 +61,10 @@ async def value(connection: ServerConnection, method: str, params: dict[str, Any
     return (await connection.request(method, params)).value()
 
 
+NO_REVISIONS: list[Any] = [[], "2025-06-18", None]
+"""Revisions in a discovery that lists none."""
+
+
 def handshake(
     answer: Answerer, refusal: Any = None, version: Any = "2025-11-25", session: str = "s1"
 ) -> Answerer:
@@ -121,6 +125,11 @@ async def test_stateless_server_is_asked_once_and_every_request_stands_alone(met
         http(405),
         http(406, "x", "text/html"),
         http(415),
+        *map(http, (403, 500, 501, 503)),
+        *(
+            json({"jsonrpc": "2.0", "id": 1, "result": DISCOVERED | {"supportedVersions": listed}})
+            for listed in NO_REVISIONS
+        ),
     ],
 )
 async def test_any_other_refusal_leads_to_a_handshake(refusal: bytes, met: Meet) -> None:
@@ -166,7 +175,7 @@ async def test_revision_nobody_knows_is_taken_for_the_nearest_one(version: Any, 
 
 @pytest.mark.parametrize(
     ("refusal", "status"),
-    [(http(500), 500), (http(503), 503), (json({"error": "no"}, 401), 401), (http(302), 302)],
+    [(json({"error": "no"}, 401), 401), (http(302), 302)],
 )
 async def test_refusals_that_say_nothing_of_the_era_are_told(refusal: bytes, status: int, met: Meet) -> None:
     async with serving(lambda seen: refusal) as server:
@@ -174,6 +183,15 @@ async def test_refusals_that_say_nothing_of_the_era_are_told(refusal: bytes, sta
             await met(server)
     assert caught.value.status == status
     assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("status", [403, 500, 503])
+async def test_a_server_that_refuses_the_probe_and_the_handshake_is_reported(status: int, met: Meet) -> None:
+    async with serving(lambda seen: http(status)) as server:
+        with pytest.raises(HttpError) as caught:
+            await met(server)
+    assert caught.value.status == status
+    assert [each.message["method"] for each in server.seen] == ["server/discover", "initialize"]
 
 
 async def test_server_of_a_later_revision_alone_is_told_with_both_lists(met: Meet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import HttpError
 
 WRONG_ENCODING = "the answer does not match its Content-Encoding, or the encoding is not supported"
+BROKE = "the connection broke before the answer was complete"
 NO_HTTP = "the answer is not HTTP"
 SPEAKS_TLS = "it speaks TLS"
 
@@ -24,7 +26,7 @@ def connection_errors() -> Iterator[None]:
     except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
         if "content-encoding" in str(error).lower():
             raise HttpError(WRONG_ENCODING) from None
-        raise HttpError("the connection broke before the answer was complete") from None
+        raise HttpError(BROKE) from None
     except aiohttp.WSServerHandshakeError as error:
         raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
     except aiohttp.ClientResponseError as error:
@@ -32,7 +34,18 @@ def connection_errors() -> Iterator[None]:
             raise HttpError(WRONG_ENCODING) from None
         raise HttpError(f"{NO_HTTP}: {_broken_part(error.message)}") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise HttpError(f"cannot be reached: {_why(error)}") from None
+        raise HttpError(BROKE if _is_cut(error) else f"cannot be reached: {_why(error)}") from None
+
+
+def _is_cut(error: Exception) -> bool:
+    """Return True if an established connection was reset or closed."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError | ConnectionRefusedError):
+        return False
+    return isinstance(error, ConnectionError) or (
+        isinstance(error, aiohttp.ClientOSError) and error.errno in (errno.ECONNRESET, errno.EPIPE)
+    )
 
 
 def _broken_part(raw: str) -> str:

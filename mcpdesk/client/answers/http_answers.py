@@ -19,6 +19,7 @@ from mcpdesk.protocol.reading.message import (
     batch_remark,
     id_remark,
     is_answer,
+    read_strictly,
     same_id,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 CHUNK = 64 << 10
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
+_ENDING_BYTES = 8
+"""Number of bytes at the end of a body in which the end of an answer is looked for."""
 CHALLENGE = "www-authenticate"
 OWN_ANSWER_S = 2.0
 """Seconds to wait for the right response after a stream delivered the response to another request."""
@@ -79,12 +82,14 @@ def checked_event(data: bytes, read: ReadFrame) -> ReadFrame:
     if read.fault is not None and read.is_response:
         raise InvalidAnswer(f"an event cannot be used: {read.fault.text}", excerpt=excerpt(data))
     if not read.is_message:
+        fault = f"an event is not a message: {excerpt(data)[:80]!r}; it was ignored"
+        ignored = ReadFrame(None, (), Remark(RemarkKind.TEXT_AROUND, fault))
         try:
-            codec.decode(data)
+            if codec.decode(data):
+                return ignored
         except ProtocolError as error:
             if not data.lstrip().startswith(b"{"):
-                fault = f"an event is not a message: {excerpt(data)[:80]!r}; it was ignored"
-                return ReadFrame(None, (), Remark(RemarkKind.TEXT_AROUND, fault))
+                return ignored
             reason = f"an event is not JSON: {error.message}"
             raise InvalidAnswer(reason, excerpt=excerpt(data)) from None
     return read
@@ -100,6 +105,8 @@ class HttpAnswer:
         self._identifier, self._receive = identifier, receive
         self._framer, self._has_batches = framer, has_batches
         self._status, self._is_stream, self._bytes, self._events = 0, False, 0, 0
+        self._ignored = b""
+        """Last event that is not a message."""
 
     @property
     def so_far(self) -> str:
@@ -117,15 +124,41 @@ class HttpAnswer:
         if self._is_stream:
             own = await self._of_stream(answer)
             return ServerReply(own[0], own[1], status, headers, own[2])
+        data, is_cut = await self._body(answer)
+        message, data, remarks = await self._of_body(data, media_type, status)
+        if is_cut:
+            fault = (
+                "the answer is complete, but its HTTP body has no end: its length or its last chunk is wrong"
+            )
+            remarks = (*remarks, Remark(RemarkKind.UNTERMINATED, fault))
+        return ServerReply(message, data, status, headers, remarks)
+
+    async def _body(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+        """Return the body, and True if its end is missing although it is a complete answer.
+
+        Raises: InvalidAnswer if it is too large; any exception of aiohttp if it is incomplete.
+        """
+        import aiohttp
+
         body = bytearray()
-        async for piece in answer.content.iter_chunked(CHUNK):
+        while True:
+            may_be_whole = body[-_ENDING_BYTES:].rstrip().endswith((b"}", b"]"))
+            try:
+                async with asyncio.timeout(OWN_ANSWER_S if may_be_whole else None):
+                    piece = await answer.content.readany()
+            except (TimeoutError, aiohttp.ClientError, ConnectionError) as error:
+                read = read_strictly(bytes(body)) if may_be_whole else None
+                if read is not None and any(map(is_answer, read.messages)):
+                    return bytes(body), True
+                if not isinstance(error, TimeoutError):
+                    raise
+                piece = await answer.content.readany()
+            if not piece:
+                return bytes(body), False
             body += piece
             self._bytes = len(body)
             if len(body) > self._framer.limit:
                 raise too_large(self._framer)
-        data = bytes(body)
-        message, data, remarks = await self._of_body(data, media_type, status)
-        return ServerReply(message, data, status, headers, remarks)
 
     async def _of_body(self, data: bytes, media_type: str, status: int) -> Found:
         if not data.strip():
@@ -179,7 +212,8 @@ class HttpAnswer:
                             limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
         if other[0] is not None:
             return other
-        return await self._at_end(b"" if has_events else bytes(head))
+        message, data, remarks = await self._at_end(b"" if has_events else bytes(head))
+        return message, data or self._ignored, remarks
 
     async def _at_end(self, head: bytes) -> Found:
         """Return the response in the data at the end of a stream that is not a complete event."""
@@ -210,8 +244,10 @@ class HttpAnswer:
 
     async def _in_event(self, data: bytes) -> Found:
         read = checked_event(data, await read_apart(data))
-        if read.fault is not None and self._receive is not None:
-            self._receive(Incoming(None, data, (read.fault,)))
+        if read.fault is not None:
+            self._ignored = data
+            if self._receive is not None:
+                self._receive(Incoming(None, data, (read.fault,)))
         message, remarks = own_answer(read, self._identifier, self._has_batches, self._receive, data)
         return message, data, remarks
 

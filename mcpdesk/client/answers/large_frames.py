@@ -15,6 +15,8 @@ from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame,
 
 OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
 """Receives a frame, and the parsed frame, or None if it was not parsed yet."""
+FrameFault: TypeAlias = Callable[[ReadFrame], ReadFrame]
+"""Returns a parsed frame with a fault that its bytes do not show."""
 
 
 async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
@@ -53,19 +55,21 @@ class FrameLane:
     def __init__(self, hand_on: OnFrame, pause: Callable[[bool], None]) -> None:
         """`hand_on` receives each frame. `pause(True)` pauses reading; `pause(False)` resumes it."""
         self._hand_on, self._pause = hand_on, pause
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[bytes, FrameFault | None]] = deque()
         self._reading: asyncio.Task[None] | None = None
 
-    def put(self, frame: bytes) -> None:
-        """Pass a frame to `hand_on`, after all earlier frames."""
+    def put(self, frame: bytes, fault: FrameFault | None = None) -> None:
+        """Pass a frame to `hand_on`, after all earlier frames. `fault` changes the parsed frame."""
         if self._reading is not None:
-            self._waiting.append(frame)
+            self._waiting.append((frame, fault))
+        elif fault is not None and len(frame) <= QUICK_BYTES:
+            self._hand_on(frame, fault(read_frame(frame, is_line=True)))
         elif len(frame) <= QUICK_BYTES:
             self._hand_on(frame, None)
         elif (read := read_strictly(frame, is_line=True)) is not None:
-            self._hand_on(frame, read)
+            self._hand_on(frame, read if fault is None else fault(read))
         else:
-            self._waiting.append(frame)
+            self._waiting.append((frame, fault))
             self._pause(True)
             self._reading = asyncio.get_running_loop().create_task(self._read())
 
@@ -79,10 +83,10 @@ class FrameLane:
     async def _read(self) -> None:
         try:
             while self._waiting:
-                frame = self._waiting.popleft()
+                frame, fault = self._waiting.popleft()
                 read = await read_apart(frame, is_line=True)
                 try:
-                    self._hand_on(frame, read)
+                    self._hand_on(frame, read if fault is None else fault(read))
                 except Exception as error:  # later frames must still be handled, in their order
                     report_failure(error)
         finally:

@@ -27,6 +27,16 @@ def redirect_target(status: int, location: str, url: str) -> str:
     return there if is_same and is_moved and there != url else ""
 
 
+def is_circular(status: int, location: str, url: str) -> bool:
+    """Return True if the answer from `url`, the last of a followed series, redirects once more."""
+    if status not in REDIRECTS or not location:
+        return False
+    try:
+        return urljoin(url, location) == url or redirect_target(status, location, url) != ""
+    except ValueError:
+        return False
+
+
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)

@@ -72,9 +72,9 @@ def _member_words(value: Any, depth: int = 0) -> str:
 def is_lost_session(status: int, reason: str) -> bool:
     """Return True if a rejection means that the server does not know the session.
 
-    This is any status 404, and a status 400 whose `reason` mentions the session.
+    This is any status 404 or 410, and another status from 400 to 499 whose `reason` mentions the session.
     """
-    return status == 404 or (status == 400 and _SESSION.search(reason) is not None)
+    return status in (404, 410) or (400 <= status < 500 and _SESSION.search(reason) is not None)
 
 
 def is_challenge(headers: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import DEFAULT_LIMIT
+from mcpdesk.protocol.reading.message import QUICK_BYTES, read_frame, read_strictly
 from mcpdesk.protocol.reading.text_encoding import utf16_encoding
 
 MOST_LINES = 100_000
@@ -23,6 +24,9 @@ _HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
 _SIGN = re.compile(rb'[{}\[\]"]')
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 """Rest of a string before its closing quotation mark, the end of the data, or a backslash at the end."""
+_BLANKS = b"\0\r\t "
+_ENDING_BYTES = 8
+"""Number of bytes at the end of a line in which the end of a message is looked for."""
 _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 
 
@@ -148,6 +152,28 @@ class MessageFramer:
                 return frames
             data = rest
         return frames
+
+    @property
+    def begun(self) -> bytes:
+        """First piece of a line that awaits a newline. Empty if there is none."""
+        return self._pieces[0] if self._pieces else self._beginning
+
+    @property
+    def may_be_unterminated(self) -> bool:
+        """True if the bytes that await a newline end like a message."""
+        is_line = self._pieces and not self._encoding and not self.is_within_message
+        return bool(is_line and self._pieces[-1][-_ENDING_BYTES:].rstrip(_BLANKS).endswith(b"}"))
+
+    def take_unterminated(self) -> bytes:
+        """Remove and return the messages that await a newline.
+
+        Empty if there are none, or if the last one is incomplete.
+        """
+        line = b"".join(self._pieces).strip(_BLANKS) if self.may_be_unterminated else b""
+        if not line or not _is_readable(line):
+            return b""
+        self._pieces, self._held = [], 0
+        return line
 
     def give_up(self) -> list[bytes]:
         """Return the lines of an unfinished message, each as a separate frame."""
@@ -321,6 +347,13 @@ class MessageLines:
 
 _TOO_LONG = b"\n"
 """Replaces a line that is too long. It differs from every line, because lines contain no newline."""
+
+
+def _is_readable(line: bytes) -> bool:
+    """Return True if a line has messages that can be used, and no incomplete one."""
+    if read_strictly(line) is None and len(line) > QUICK_BYTES:
+        return False
+    return read_frame(line).value is not None
 
 
 def _is_message(line: bytes) -> bool:

@@ -1,0 +1,33 @@
+"""Resumption of an event stream on a new connection."""
+
+from __future__ import annotations
+
+from mcpdesk.client.answers.http_answers import EVENT_STREAM
+from mcpdesk.protocol.framing import EventFramer
+
+RETRY_S = 1.0
+"""Pause before a stream is resumed, if the server does not specify one."""
+
+
+def next_framer(framer: EventFramer) -> EventFramer:
+    """Return a framer for the next connection of a stream, which begins again with any incomplete event."""
+    fresh = EventFramer(framer.limit)
+    fresh.last_id, fresh.retry_ms = framer.last_id, framer.retry_ms
+    return fresh
+
+
+def pause_s(framer: EventFramer) -> float:
+    """Pause in seconds before a stream is resumed."""
+    return RETRY_S if framer.retry_ms is None else framer.retry_ms / 1000
+
+
+def resuming(framer: EventFramer) -> dict[str, str]:
+    """Return the headers of a request that resumes a stream."""
+    resumed = {"Last-Event-ID": framer.last_id} if framer.last_id else {}
+    return {"Accept": EVENT_STREAM, **resumed}
+
+
+def not_resumed(status: int, reason: str) -> str:
+    """Return the message for a server that refuses to resume a stream."""
+    words = f": {reason}" if reason else ""
+    return f"the event stream ended without the answer; resuming it failed with HTTP {status}{words}"
