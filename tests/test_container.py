@@ -11,15 +11,14 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from mcpdesk.cli.main import COMMANDS
-from mcpdesk.features.packaging.bundle import PRIVATE_ENDINGS, PRIVATE_NAMES
 from mcpdesk.settings import BY_VARIABLE
-from tests.support.dockerfile import BUILD, IMAGE, PATH
+from tests.support.dockerfile import BUILD, IMAGE
+from tests.support.features import having
 from tests.support.patience import WITHIN_S
 from tests.support.ports import free_port
 
@@ -54,16 +53,10 @@ def test_commands_variables_and_paths_of_the_dockerfile_exist() -> None:
     assert command[command.index("--port") + 1] == IMAGE.last("EXPOSE")
     assert f"127.0.0.1:{IMAGE.last('EXPOSE')}/health" in IMAGE.last("HEALTHCHECK")
     checked = [each for each in BUILD.values("RUN") if "/bin/mcpdesk " in each]
-    assert [each.split()[1] for each in checked] == ["check"] and "check" in COMMANDS
+    assert [each.split()[1] for each in checked] == ["check"]
+    assert set(having("contract", "check")) <= set(COMMANDS)
     copied = {each.split()[-1] for each in (*BUILD.values("COPY"), *IMAGE.values("COPY"))}
     assert copied | {"/state"} == set(FOLDERS)
-
-
-def test_secrets_do_not_go_to_the_builder() -> None:
-    ignored = PATH.with_name("Dockerfile.dockerignore").read_text().splitlines()
-    patterns = [line.replace("**/", "*/") for line in ignored if line.startswith("server/**/")]
-    for name in (*PRIVATE_NAMES, *(f"x{ending}" for ending in PRIVATE_ENDINGS), ".env", "__pycache__"):
-        assert any(fnmatch(f"server/deep/{name}", pattern) for pattern in patterns), name
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.support.features import having
+
 MODULES = {
     "syntax": ("tree_sitter", "tree_sitter_json"),
     "browser": ("playwright.async_api",),
@@ -70,13 +72,16 @@ def without(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("test", str(HELLO)), "4 cases: 4 passed"),
-        (("test", str(HELLO), "--over", "stdio"), "4 cases: 4 passed"),
-        (("check", str(HELLO)), "tools/greet.py"),
+        *having(
+            "cases",
+            (("test", str(HELLO)), "4 cases: 4 passed"),
+            (("test", str(HELLO), "--over", "stdio"), "4 cases: 4 passed"),
+        ),
+        *having("contract", (("check", str(HELLO)), "tools/greet.py")),
         (("call", str(HELLO), "greet", "name=Ada", "--alone"), "Hello, Ada!"),
         (("schemas", str(HELLO), "--for", "openai"), "greet"),
     ],
-    ids=["test", "test over stdio", "check", "call", "schemas"],
+    ids=[*having("cases", "test", "test over stdio"), *having("contract", "check"), "call", "schemas"],
 )
 def test_neither_extras_nor_the_screen_are_needed_to_test_and_to_call(
     arguments: tuple[str, ...], told: str

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcpdesk.cli.command_client import BRIEF, TALKS
 from mcpdesk.client import hints
+from tests.support.features import having
 from tests.support.odd_server import PROGRAM
 from tests.support.patience import WITHIN_S
 from tests.support.scripted import Seen, http, scripted, stream
@@ -250,7 +251,7 @@ def test_lists_are_read_with_the_same_capabilities_where_nobody_can_be_asked(
     path, seen = tmp_path / "server.py", tmp_path / "seen"
     habit = f"if method == 'initialize': open({str(seen)!r}, 'w').write(json.dumps(asked['params']))"
     path.write_text(ANSWERING.replace("HABIT", habit))
-    for words in (["list"], ["check"], ["schemas"]):
+    for words in (["list"], *having("contract", ["check"]), ["schemas"]):
         mcpdesk(*words, "--", sys.executable, str(path))
         assert {"elicitation", "sampling"} <= set(json.loads(seen.read_text())["capabilities"]), words
     mcpdesk("call", "t", "--", sys.executable, str(path))

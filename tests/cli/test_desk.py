@@ -193,11 +193,10 @@ def test_without_a_name_the_captures_there_are_are_listed_the_newest_first(
 
 @pytest.mark.parametrize("words", [[], ["open"]])
 def test_exchanges_as_json_lines_are_told_from_a_capture(
-    words: list[str], tmp_path: Path, capture: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exported = tmp_path / "exported.jsonl"
-    assert run(["export", str(capture), "--as", "jsonl", "--output", str(exported)]) == 0
-    capsys.readouterr()
+    exported.write_text('{"number":1,"time":"2026-11-02T10:00:00Z","kind":"request"}\n')
     assert run([*words, str(exported)]) != 0
     said = capsys.readouterr().err
     assert "exported.jsonl is not a capture, but an export as JSON Lines" in said

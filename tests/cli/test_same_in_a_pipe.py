@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.features import needs_feature
 from tests.support.patience import WITHIN_S
 from tests.support.tiers import open_terminal
 
@@ -82,10 +83,9 @@ def in_a_pipe(*command: str) -> str:
     return finished.stdout
 
 
+@needs_feature("contract")
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
-def test_a_lock_and_every_read_of_the_catalogue_are_the_same(
-    era: str, tmp_path: Path, own_folders: Path
-) -> None:
+def test_a_lock_is_the_same(era: str, tmp_path: Path, own_folders: Path) -> None:
     server = tmp_path / "server.py"
     server.write_text(SERVER)
     target = ("--", sys.executable, str(server), era)
@@ -95,6 +95,13 @@ def test_a_lock_and_every_read_of_the_catalogue_are_the_same(
     assert locks[0].read_bytes() == locks[1].read_bytes()
     written = locks[0].read_text()
     assert "always" in written and "elicitation" in written, "the server sees what the client can do"
+
+
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+def test_every_read_of_the_catalogue_is_the_same(era: str, tmp_path: Path, own_folders: Path) -> None:
+    server = tmp_path / "server.py"
+    server.write_text(SERVER)
+    target = ("--", sys.executable, str(server), era)
     for command in (("list", "--json"), ("schemas", "--for", "openai")):
         shown = in_a_terminal(*command, *target)
         begin = re.search(r"^[{\[]", shown, re.MULTILINE)

@@ -27,6 +27,7 @@ from tests.cli.conftest import Run
 from tests.cli.test_completion import offered
 from tests.support import odd_server
 from tests.support.desk import running_desk
+from tests.support.features import having, needs_feature
 from tests.support.patience import until
 
 ROOT = Path(__file__).parents[2]
@@ -81,12 +82,13 @@ WAYS: dict[str, Callable[[str], list[str]]] = {
     "read": lambda file: ["read", f"{file}:innocent", "a://b"],
     "prompt": lambda file: ["prompt", f"{file}:innocent", "p"],
     "watch": lambda file: ["watch", f"{file}:innocent"],
-    "check": lambda file: ["check", f"{file}:innocent"],
     "schemas": lambda file: ["schemas", f"{file}:innocent", "--for", "openai"],
-    "load": lambda file: ["load", f"{file}:innocent", "echo", "text=hi"],
     "complete": lambda file: ["complete", f"{file}:innocent", "p", "name="],
-    "test": lambda file: ["test", f"{file}:innocent", "--cases", str(ROOT / "sample_servers/hello/cases")],
 }
+CASES = str(ROOT / "sample_servers/hello/cases")
+WAYS |= having("contract", ("check", lambda file: ["check", f"{file}:innocent"]))
+WAYS |= having("load", ("load", lambda file: ["load", f"{file}:innocent", "echo", "text=hi"]))
+WAYS |= having("cases", ("test", lambda file: ["test", f"{file}:innocent", "--cases", CASES]))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -235,6 +237,7 @@ def test_a_long_command_shows_both_ends(tmp_path: Path) -> None:
     assert line.startswith("a: starts begin") and line.endswith("end") and "characters left out" in line
 
 
+@needs_feature("tap")
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_an_edit_of_ours_keeps_an_agreement_and_makes_none(stranger: Stranger, is_trusted: bool) -> None:
     if is_trusted:

@@ -14,6 +14,7 @@ import pytest
 
 from mcpdesk.cli.main import COMMANDS
 from tests.cli.conftest import ROOT, Service
+from tests.support.features import having
 
 SAMPLES = sorted(str(place) for place in (ROOT / "sample_servers").iterdir() if place.is_dir())
 HELLO = str(ROOT / "sample_servers" / "hello")
@@ -43,8 +44,9 @@ def alone_on_windows(*line: str) -> subprocess.CompletedProcess[str]:
 
 def test_what_needs_a_unix_says_in_one_sentence_what_is_missing() -> None:
     refused = [[HELLO], ["desk", HELLO], ["open", "a.jsonl"], ["attach"], ["attach", "redis://a"]]
-    refused += [["stdio", HELLO], ["stdio", HELLO, "--alone"], ["wrap", "cursor"]]
-    refused += [["serve", HELLO, "--web"], ["desk", HELLO, "--web"]]
+    refused += [["stdio", HELLO], ["stdio", HELLO, "--alone"]]
+    refused += having("tap", ["wrap", "cursor"])
+    refused += having("browser_desk", ["serve", HELLO, "--web"], ["desk", HELLO, "--web"])
     for line, ended in zip(refused, on_windows(*refused), strict=True):
         first, hint = ended["err"].splitlines()
         assert (ended["code"], ended["out"]) == (2, ""), (line, ended)
@@ -59,12 +61,12 @@ def test_programs_and_unix_sockets_are_refused_in_one_sentence(tmp_path: Path) -
     expected = {
         ("list", "--", sys.executable, "-c", run): (3, program),
         ("list", f"{configured}:a", "--trust"): (3, program),
-        ("check", "--", sys.executable, "-c", run): (3, program),
         ("serve", HELLO, "--socket", str(tmp_path / "a.sock")): (
             3,
             "Unix sockets are not available on Windows",
         ),
     }
+    expected |= having("contract", (("check", "--", sys.executable, "-c", run), (3, program)))
     for line, ended in zip(expected, on_windows(*map(list, expected)), strict=True):
         code, told = expected[line]
         assert ended["code"] == code, (line, ended)
@@ -72,16 +74,19 @@ def test_programs_and_unix_sockets_are_refused_in_one_sentence(tmp_path: Path) -
     command = {"stage": "files", "command": "show", "run": [sys.executable, "--version"]}
     manifest = {"name": "tools", "commands": [command], "builtins": ["Bash"]}
     (tmp_path / "mcp.json").write_text(json.dumps(manifest))
-    ran = on_windows(["call", str(tmp_path), "files-show"], ["call", str(tmp_path), "Bash", "command=ls"])
-    assert [each["code"] for each in ran] == [1, 1], ran
-    assert program in ran[0]["out"] and ran[1]["out"] == "bash is not installed, or not in PATH\n", ran
-    assert "Traceback" not in ran[0]["err"] + ran[1]["err"]
+    programs = having("program_tools", ["call", str(tmp_path), "files-show"])
+    *of_programs, bash = on_windows(*programs, ["call", str(tmp_path), "Bash", "command=ls"])
+    for ran in (*of_programs, bash):
+        assert ran["code"] == 1 and "Traceback" not in ran["err"], ran
+    assert all(program in ran["out"] for ran in of_programs), of_programs
+    assert bash["out"] == "bash is not installed, or not in PATH\n"
 
 
 def test_folders_are_checked_and_described(tmp_path: Path, folder: Path) -> None:
     works = [["--help"], *([name, "--help"] for name in COMMANDS), ["settings"], ["completion", "bash"]]
-    works += [["new", str(tmp_path / "fresh")], ["check", str(tmp_path / "fresh")], ["check", str(folder)]]
-    works += [["check", sample] for sample in SAMPLES]
+    works += [["new", str(tmp_path / "fresh")]]
+    checked = [str(tmp_path / "fresh"), str(folder), *SAMPLES]
+    works += having("contract", *(["check", each] for each in checked))
     works += [["schemas", str(folder), "--for", "openai"], ["config", str(folder), "--for", "cursor"]]
     works += [["config", str(folder), "--for", "cursor", "--http", "http://127.0.0.1:3333"]]
     works += [["help", "serve"], ["trust", "--list"], ["prune", "--older-than", "1d"]]
@@ -100,8 +105,9 @@ def test_folders_are_hosted_for_one_request_and_for_cases(folder: Path) -> None:
     assert {each["code"] for each in (listed, called, read, asked)} == {0}
     assert "greet" in listed["out"] and called["out"] == "said\n" and "a stray print" in called["err"]
     assert "# Notes" in read["out"] and "Please summarize: a tale" in asked["out"]
-    tested = alone_on_windows("test", HELLO)
-    assert tested.returncode == 0 and "4 passed" in tested.stdout, tested.stderr
+    for command in having("cases", "test"):
+        tested = alone_on_windows(command, HELLO)
+        assert tested.returncode == 0 and "4 passed" in tested.stdout, tested.stderr
 
 
 def test_a_folder_is_served_over_http_and_recorded(folder: Path, tmp_path: Path) -> None:
@@ -127,8 +133,8 @@ def test_a_folder_is_served_over_http_and_recorded(folder: Path, tmp_path: Path)
         service.process.stderr.close()
     assert "Traceback" not in "".join(service.lines) + rest
     [capture] = (state / "captures").glob("*.jsonl")
-    [exported] = on_windows(["export", str(capture), "--as", "csv"])
-    assert exported["code"] == 0 and "greet" in exported["out"]
+    for exported in on_windows(*having("exports", ["export", str(capture), "--as", "csv"])):
+        assert exported["code"] == 0 and "greet" in exported["out"]
 
 
 def test_the_page_lists_every_command() -> None:

@@ -14,6 +14,7 @@ import pexpect
 import pytest
 
 from mcpdesk.transports.clean_terminal import cleaned
+from tests.support.features import having
 from tests.support.patience import WITHIN_S
 
 EVIL = "\x1b]52;c;UFdORUQ=\x07\x1b]0;TITLE\x07\x9b31m\u202e\x1b[31m"
@@ -119,11 +120,11 @@ HOSTED = {
     "list": ["list", "evil"],
     "read": ["read", "evil", "evil://note"],
     "prompt": ["prompt", "evil", "hello"],
-    "check": ["check", "evil"],
-    "test": ["test", "evil"],
-    "load": ["load", "evil", "shout", "--for", "0.1"],
     "schemas": ["schemas", "evil", "--for", "openai"],
 }
+HOSTED |= having("contract", ("check", ["check", "evil"]))
+HOSTED |= having("cases", ("test", ["test", "evil"]))
+HOSTED |= having("load", ("load", ["load", "evil", "shout", "--for", "0.1"]))
 SLOW = pytest.mark.slow
 
 
@@ -171,7 +172,7 @@ def test_what_a_client_starts_sends_nothing_but_text_on_stderr(arguments: list[s
 
 
 @SLOW
-@pytest.mark.parametrize("command", [["call", "shout"], ["list"], ["check"]])
+@pytest.mark.parametrize("command", [["call", "shout"], ["list"], *having("contract", ["check"])])
 def test_a_program_sends_nothing_but_text_to_the_terminal(command: list[str], place: Path) -> None:
     shown = _shown(_spawn(place, [*command, "--", sys.executable, "evil.py"]))
     assert "shout" in shown or "done" in shown

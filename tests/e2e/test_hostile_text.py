@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.plain_text import harmless
+from tests.support.features import having
 from tests.support.hostile import commands, foreign, hostile, letters, write_folder, write_state
 from tests.support.stdio_server import Server
 from tests.support.terminal import Desk
@@ -246,7 +247,7 @@ def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("check",),
+        *having("contract", ("check",)),
         ("list",),
         ("list", "--json"),
         ("call", "aa-echo", f"x={hostile('c3')}"),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.features import having
 from tests.support.terminal import Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -59,7 +60,8 @@ def test_wheel_carries_code_styles_types_themes_and_samples(wheel: Path) -> None
         for path in (root / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"mcpdesk/_bundled/{path.relative_to(root).as_posix()}" in names
-    assert {"mcpdesk/py.typed", "mcpdesk/tui/app.tcss", "mcpdesk/features/dashboard/page/index.html"} <= names
+    pages = having("dashboard", "mcpdesk/features/dashboard/page/index.html")
+    assert {"mcpdesk/py.typed", "mcpdesk/tui/app.tcss", *pages} <= names
     assert not [name for name in names if name.startswith(("tests/", "themes/", "sample_servers/"))]
 
 

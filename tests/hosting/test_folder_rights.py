@@ -17,6 +17,7 @@ from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import ENV_FILE
 from tests.cli.conftest import Run, mcpdesk
 from tests.support.desk import running_desk
+from tests.support.features import needs_feature
 from tests.support.folders import save, write
 from tests.support.patience import until
 
@@ -127,6 +128,7 @@ def test_the_stricter_of_two_policies_counts() -> None:
     assert strictest({"*": ask}, {"a": allow, "b": deny}) == {"*": ask, "a": ask, "b": deny}
 
 
+@needs_feature("contract")
 @pytest.mark.process
 def test_check_reports_them_as_errors_with_their_line(mcpdesk: Run, tmp_path: Path) -> None:
     folder = folder_of(

@@ -11,6 +11,7 @@ import pytest
 
 from mcpdesk.errors import ManifestError
 from mcpdesk.hosting.folder.loader import load_folder
+from tests.support.features import needs_feature
 from tests.support.folders import write
 
 ADD = '''
@@ -87,6 +88,7 @@ def test_what_is_no_requirement_is_a_mistake_of_the_manifest(tmp_path: Path) -> 
         loaded(tmp_path, {"mcp.json": '{"requires": ["a b"]}'})
 
 
+@needs_feature("contract")
 @pytest.mark.process
 def test_check_tells_it_without_a_traceback(tmp_path: Path) -> None:
     write(tmp_path, {"tools/a.py": tool("no-such-package-here>=2")})

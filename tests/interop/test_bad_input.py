@@ -21,6 +21,7 @@ import pytest
 
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
+from tests.support.features import having
 from tests.support.folders import save
 from tests.support.messages import said
 from tests.support.official import ROOT
@@ -356,7 +357,8 @@ MANIFESTS: list[tuple[bytes, tuple[str, ...]]] = [
 def test_a_bad_manifest_is_told_with_line_and_column(number: int, tmp_path: Path) -> None:
     text, words = MANIFESTS[number]
     (tmp_path / "mcp.json").write_bytes(text)
-    code, told = ends(("check", "stdio")[number % 2], str(tmp_path))
+    commands = (*having("contract", "check"), "stdio")
+    code, told = ends(commands[number % len(commands)], str(tmp_path))
     assert code == 2 and [word for word in words if word not in told] == [], told
 
 

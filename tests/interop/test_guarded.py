@@ -25,6 +25,7 @@ from mcpdesk.paths import sample_servers
 from tests.cli.conftest import Service, started_services
 from tests.support import messages, official
 from tests.support.curl import JSON, Fetched, fetch
+from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.tokens import SECRET, jwk, jwks, token
@@ -80,14 +81,19 @@ async def test_the_wallet_serves_everybody_a_token_and_a_scope(wallet: str) -> N
     assert "ada has" in text_of(await call(look, "balance", payer))
 
 
+@needs_feature("contract")
 @pytest.mark.process
-def test_the_wallet_passes_check_and_its_program_makes_tokens() -> None:
+def test_the_wallet_passes_check() -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "mcpdesk", "check", str(WALLET)],
         env={**os.environ, "WALLET_SECRET": SECRET}, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert checked.returncode == 0, checked.stdout
     assert "needs WALLET_MINT_KEY, an environment variable" in checked.stdout
+
+
+@pytest.mark.process
+def test_the_program_of_the_wallet_makes_tokens() -> None:
     made = subprocess.run(
         [sys.executable, str(WALLET / "issue_token.py"), "ada", "wallet:read"],
         env={"WALLET_SECRET": SECRET}, capture_output=True, text=True, check=True, timeout=120,

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from mcpdesk.errors import DeskUserError, RegistrationError
-from mcpdesk.features.openapi.api_document import read_document as read_api
 from mcpdesk.protocol.catalogue.bounded_yaml import (
     MOST_ALIASED,
     MOST_DEPTH,
@@ -47,12 +46,6 @@ def _cases(text: str, folder: Path) -> Any:
     return read_cases(file)
 
 
-def _api(text: str, folder: Path) -> Any:
-    file = folder / "bomb.yaml"
-    file.write_text(f"openapi: 3.1.0\n{text}\n")
-    return read_api(file)
-
-
 def _prompt(text: str, folder: Path) -> Any:
     return read_document(f"---\n{text}\n---\nbody", "bomb.yaml")
 
@@ -62,7 +55,7 @@ def _skill(text: str, folder: Path) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("read", [_cases, _api, _prompt, _skill])
+@pytest.mark.parametrize("read", [_cases, _prompt, _skill])
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_is_refused_with_its_file_and_line(
     bomb: str, read: Callable[[str, Path], Any], tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import re
+import shutil
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,11 +16,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
-from mcpdesk.features.web_tools.browser import find_browser
 from tests.support.dashboard import OPERATOR_KEY, Dashboard
 from tests.support.patience import WITHIN_S, until
 
-BROWSER = find_browser()
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+BROWSER = next(filter(None, map(shutil.which, (*NAMES, MAC))), None)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no browser was found on this machine")
 
 WATCH = """
