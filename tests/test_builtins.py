@@ -19,6 +19,7 @@ from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.tools import BUILTINS
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.features import has_feature
 from tests.support.patience import in_time, until
 
 PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
@@ -75,6 +76,8 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
     ],
 }
 """Name, type, status and description of every parameter, as the table of these tools has them."""
+if not has_feature("web_tools"):
+    del PUBLISHED["ReadDocs"], PUBLISHED["WebSearch"]
 
 HEAVY = {"psutil", "sqlite3", "PIL", "bs4", "markdownify", "ddgs", "aiohttp"}
 """Modules that only a call may load, so a folder that lists the tool starts quickly."""

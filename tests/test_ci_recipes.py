@@ -15,6 +15,9 @@ import pytest
 import yaml
 
 from mcpdesk.cli.main import COMMANDS
+from tests.support.features import needs_feature
+
+pytestmark = [needs_feature("contract"), needs_feature("cases")]
 
 ROOT = Path(__file__).parent.parent
 HELLO = ROOT / "sample_servers" / "hello"

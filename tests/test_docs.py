@@ -27,8 +27,11 @@ from mcpdesk.tui.actions import ACTIONS, key_name
 from mcpdesk.version import __version__
 from tests.cli.conftest import Service
 from tests.support import manifest_schema
+from tests.support.features import needs_all_features
 from tests.support.reference_pages import PAGES
 from tests.support.terminal import Desk
+
+pytestmark = needs_all_features
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mcpdesk"

@@ -33,9 +33,12 @@ from mcpdesk.cli.serve import GRACE_S
 from mcpdesk.recorder.index import query
 from mcpdesk.settings import SETTINGS
 from tests.support import manifest_schema
+from tests.support.features import needs_all_features
 from tests.support.picture import draw_gallery
 from tests.support.ports import free_port
 from tests.support.terminal import Desk
+
+pytestmark = needs_all_features
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))

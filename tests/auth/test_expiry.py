@@ -17,6 +17,7 @@ import pytest
 from mcpdesk.auth import principal as module
 from mcpdesk.auth.principal import KEY, OPEN, Principal, until_expired
 from tests.support.callers import JSON, call, checking, good_headers, guarding
+from tests.support.features import having
 from tests.support.patience import WITHIN_S, in_time, within
 from tests.support.site import Served, events
 from tests.support.tokens import token
@@ -138,11 +139,9 @@ ENDS: dict[Callable[[Served, Headers], Awaitable[Any]], Any] = {
     resumed: True,
     listening: ["notifications/subscriptions/acknowledged", "s"],
     oldest: 404,
-    progress: {"running"},
-    of_a_job: CLOSED,
     plain: CLOSED,
-    dialect: CLOSED,
 }
+ENDS |= having("gateway", (progress, {"running"}), (of_a_job, CLOSED), (dialect, CLOSED))
 """Each kind of stream, and what its client is left with."""
 
 

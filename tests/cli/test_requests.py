@@ -13,6 +13,7 @@ import pytest
 
 from mcpdesk.cli.requests import fitted, parse_arguments
 from mcpdesk.errors import DeskUserError
+from tests.support.features import needs_feature
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -122,6 +123,7 @@ def test_empty_folder_offers_nothing(mcpdesk: Run, tmp_path: Path) -> None:
     assert mcpdesk("list", str(tmp_path)).stdout == "nothing\n"
 
 
+@needs_feature("program_tools")
 @pytest.mark.process
 def test_what_is_not_offered_is_listed_with_its_reason(mcpdesk: Run, folder: Path) -> None:
     lacking = {"stage": "go", "command": "fast", "run": ["no-such-program-here"]}

@@ -31,6 +31,7 @@ from tests.support import official_server, tokens
 from tests.support.blocking import blocking_calls
 from tests.support.dashboard import DRAW, KEY, dashboard
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.features import having, needs_feature
 from tests.support.folders import save, write
 from tests.support.guarded_server import GuardedServer
 from tests.support.patience import until, within
@@ -43,15 +44,16 @@ BUILTINS = [
     *("PlanMode", "TaskManager", "SetCallback", "Bash", "BackgroundBash", "ReadBgOutput", "ListBgTasks"),
     *("KillBgTask", "InvokeSkill", "ReadImage"),
 ]
-COMMANDS = [
+COMMANDS: tuple[dict[str, Any], ...] = having(
+    "program_tools",
     {
         "stage": "make",
         "command": "note",
         "run": ["sh", "-c", "echo hi > {path}; seq 400000"],
         "parameters": {"type": "object", "properties": {"path": {"type": "string", "format": "path"}}},
         "produces": ["{path}"],
-    }
-]
+    },
+)
 TOOL = '''
 from mcpdesk import Context, prompt, resource
 
@@ -150,6 +152,7 @@ async def test_a_handler_that_raises(tmp_path: Path) -> None:
         assert "KeyError" in str(broken) or broken
 
 
+@needs_feature("gateway")
 async def test_jobs_and_their_downloads(tmp_path: Path) -> None:
     async with served(folder_of(tmp_path / "meeting")) as (_, wire):
         job = await wire.job("draw", names=["a.txt", "b.txt"])
@@ -161,9 +164,10 @@ async def test_jobs_and_their_downloads(tmp_path: Path) -> None:
         await wire.get(f"/jobs/{job}")
         failing = await wire.job("fail")
         await wire.get(f"/v1/mcp/progress/{failing}?interval_ms=10")
-        made = await wire.job("make-note", path="c.txt")
-        assert b'"succeeded"' in await wire.get(f"/v1/mcp/progress/{made}?interval_ms=10")
-        assert await wire.get(f"/jobs/{made}/download") == b"hi\n"
+        for program in having("program_tools", "make-note"):
+            made = await wire.job(program, path="c.txt")
+            assert b'"succeeded"' in await wire.get(f"/v1/mcp/progress/{made}?interval_ms=10")
+            assert await wire.get(f"/jobs/{made}/download") == b"hi\n"
         shell = await wire.job("Bash", command="seq 400000; sleep 60")
         async with wire.client.delete(f"{wire.base}/jobs/{shell}") as answer:
             assert answer.status == 200
@@ -179,8 +183,8 @@ async def test_programs_of_tools(tmp_path: Path) -> None:
         await wire.call("ListBgTasks")
         await wire.call("KillBgTask", task_id=number)
         await wire.call("BackgroundBash", command="sleep 60")
-        await wire.call("make-note", path="c.txt")
-        await wire.call("make-note", path="c.txt")
+        for program in having("program_tools", "make-note", "make-note"):
+            await wire.call(program, path="c.txt")
         await wire.call("Bash", command="exit 3", fails=True)
 
 
@@ -227,6 +231,8 @@ async def test_tokens_whose_keys_are_in_a_file(tmp_path: Path) -> None:
         assert "result" in answer
 
 
+@needs_feature("gateway")
+@needs_feature("dashboard")
 async def test_the_dashboard(tmp_path: Path) -> None:
     folder = write(tmp_path / "shop", {"tools/draw.py": DRAW})
     with ExitStack() as watch:

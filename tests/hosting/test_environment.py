@@ -20,6 +20,7 @@ from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.settings import ENV_FILE
 from tests.cli.conftest import mcpdesk
 from tests.support.desk import running_desk
+from tests.support.features import having
 from tests.support.folders import save
 from tests.support.patience import until, within
 
@@ -59,7 +60,9 @@ def folder(tmp_path: Path) -> Path:
     (place / "tools").mkdir(parents=True)
     (place / "tools/mail.py").write_text(MAIL)
     command = {"stage": "send", "command": "fax", "run": ["true"], "requires_env": [VARIABLE]}
-    (place / "mcp.json").write_text(json.dumps({"name": "mails", "commands": [command]}))
+    (place / "mcp.json").write_text(
+        json.dumps({"name": "mails", "commands": having("program_tools", command)})
+    )
     return place
 
 
@@ -132,9 +135,13 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
             return result and result["content"][0]["text"]
 
         assert names() == ["other"]
+        fax = having("program_tools", "send-fax")
         items = {item.name: item for item in desk.catalogue("mails").items}
         reason = f"needs {VARIABLE}, an environment variable that is not set"
-        for name, source in (("mail", "tools/mail.py:9"), ("send-fax", "mcp.json:1")):
+        for name, source in (
+            ("mail", "tools/mail.py:9"),
+            *having("program_tools", ("send-fax", "mcp.json:1")),
+        ):
             assert (items[name].problem, items[name].source, items[name].is_fit) == (reason, source, True)
         base = desk.view().servers[0].url.partition("/mcp/")[0]
         async with aiohttp.ClientSession() as client, client.get(f"{base}/status") as answer:
@@ -146,14 +153,15 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
             async with within():
 
                 async def is_new() -> bool:
-                    return names() == ["mail", "other", "send-fax"] and await says() == value
+                    return names() == ["mail", "other", *fax] and await says() == value
 
                 await until(is_new)
             assert os.environ.get(VARIABLE) == value
         save(folder / ENV_FILE, "# nothing any more\n")
         await until(lambda: names() == ["other"])
+        added = ["mail", *fax]
         assert [notice.text.partition(": ")[2] for notice in desk.notices() if "added" in notice.text] == [
-            "2 added: mail, send-fax"
+            f"{len(added)} added: {', '.join(added)}"
         ]
         save(folder / ENV_FILE, "no equals sign\n")
         await until(lambda: any("is not KEY=value" in notice.text for notice in desk.notices()))

@@ -26,6 +26,7 @@ from mcpdesk.settings import resolve
 from mcpdesk.transports.pipe import PipeRequest
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.features import has_feature, needs_feature
 from tests.support.folders import write
 from tests.support.metrics_page import metric_rows
 from tests.support.patience import until, within
@@ -234,7 +235,7 @@ async def test_every_metric_is_on_its_page(desk: RunningDesk) -> None:
 async def test_each_way_to_end_is_told_apart(desk: RunningDesk) -> None:
     async with aiohttp.ClientSession() as session:
         client = Client(desk, session)
-        for path in ("/mcp", "/v1/mcp"):
+        for path in ("/mcp", "/v1/mcp" if has_feature("gateway") else "/mcp"):
             await client.call("fine", path=path)
             await client.call("fine", {"text": 5}, path=path)
             await client.call("row", path=path)
@@ -265,6 +266,7 @@ async def test_each_way_to_end_is_told_apart(desk: RunningDesk) -> None:
         assert "mcpdesk_call_duration_seconds_count" in samples and "mcpdesk_errors_total" in samples
 
 
+@needs_feature("gateway")
 async def test_the_desk_jobs_and_tasks_are_counted_too(desk: RunningDesk) -> None:
     for name in ("fine", "crashes"):
         await desk.outcome("counted", "tools/call", {"name": name, "arguments": {}})

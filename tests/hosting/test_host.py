@@ -16,6 +16,7 @@ import pytest
 from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.transports import pump, rendezvous
 from tests.support.desk import running_desk
+from tests.support.features import having
 from tests.support.folders import save, write
 from tests.support.patience import until, within
 from tests.support.tokens import SECRET, token
@@ -253,7 +254,12 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
             async with client.post(url, json=message, headers={"Authorization": "Bearer x"}) as answer:
                 body = await answer.json()
                 assert (answer.status, body["error"]["message"]) == (503, said)
-        for path in ("/mcp/gate?mode=m", "/mcp/gate/sse", "/mcp/gate/ws", "/v1/mcp?server=gate"):
+        for path in (
+            "/mcp/gate?mode=m",
+            "/mcp/gate/sse",
+            "/mcp/gate/ws",
+            *having("gateway", "/v1/mcp?server=gate"),
+        ):
             async with client.get(base + path) as answer:
                 assert (answer.status, await answer.json()) == (503, {"error": said}), path
         async with client.get(f"{base}/status") as answer:

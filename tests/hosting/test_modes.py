@@ -21,6 +21,7 @@ from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.server import Server
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.features import having, needs_feature
 from tests.support.folders import save
 from tests.support.messages import call, request
 from tests.support.patience import until, within
@@ -131,6 +132,7 @@ async def test_session_belongs_to_its_mode(folder: Path) -> None:
             assert (status, answer["error"]["message"]) == (404, "No such session: initialize again")
 
 
+@needs_feature("gateway")
 async def test_gateway_dialect_is_served_in_a_mode(folder: Path) -> None:
     async with http(folder) as (_, client):
         url = client.url.partition("/mcp/")[0] + "/v1/mcp?mode=review"
@@ -153,8 +155,8 @@ async def test_gateway_dialect_is_served_in_a_mode(folder: Path) -> None:
 
 async def test_web_socket_is_served_in_a_mode(folder: Path) -> None:
     async with http(folder) as (_, client):
-        gateway = client.url.partition("/mcp/")[0] + "/v1/ws/mcp?mode=review"
-        for url in (f"{client.url}/ws?mode=review", gateway):
+        base = client.url.partition("/mcp/")[0]
+        for url in (f"{client.url}/ws?mode=review", *having("gateway", f"{base}/v1/ws/mcp?mode=review")):
             async with client.client.ws_connect(url) as socket:
                 await socket.send_json(request("initialize", CLIENT))
                 await socket.send_json({"jsonrpc": "2.0", "method": "notifications/initialized"})

@@ -14,6 +14,7 @@ import pytest
 from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
+from tests.support.features import having
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.rude import (
     BEGIN,
@@ -222,11 +223,11 @@ async def test_a_message_that_gives_a_key_twice_is_refused_on_every_way_in(name:
     assert "id" not in refused and "result" in answered
     pipe.close()
     async with serving() as served:
-        for path in ("/mcp/sample", "/v1/mcp"):
+        for path in ("/mcp/sample", *having("gateway", "/v1/mcp")):
             headers = {"Content-Type": "application/json"}
             answer = await served.client.post(served.url + path, data=TWICE[name], headers=headers)
             assert answer.status == 400 and told in (await answer.json())["error"]["message"]
-        for path in ("/mcp/sample/ws", "/v1/ws/mcp"):
+        for path in ("/mcp/sample/ws", *having("gateway", "/v1/ws/mcp")):
             async with served.client.ws_connect(served.url + path) as socket:
                 await socket.send_str(TWICE[name].decode())
                 assert told in orjson.loads(await socket.receive_str(timeout=WITHIN_S))["error"]["message"]

@@ -14,6 +14,7 @@ from mcp.client.session import ClientSession
 
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from mcpdesk.tools import BUILTINS
+from tests.support.features import has_feature, needs_feature
 from tests.support.patience import within
 from tests.support.toolbox import Toolbox, toolbox
 from tests.test_builtins import PUBLISHED, parameters
@@ -126,6 +127,8 @@ BAD: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
     ],
 }  # fmt: skip
 """Other arguments each tool refuses, and words of its answer."""
+for table in (GOOD, BAD) if not has_feature("web_tools") else ():
+    del table["ReadDocs"], table["WebSearch"]
 
 
 @pytest.fixture(scope="module")
@@ -291,6 +294,7 @@ async def test_without_bash_the_tools_that_need_it_say_so(box: Toolbox) -> None:
         assert not (await call(client, "ListBgTasks", {})).is_error
 
 
+@needs_feature("web_tools")
 @pytest.mark.process
 async def test_without_a_network_the_tools_that_need_it_say_so(box: Toolbox) -> None:
     nobody = "http://127.0.0.1:1"

@@ -14,6 +14,7 @@ import pytest
 from mcpdesk.link.local_work import WINDOW
 from mcpdesk.link.values import JobKind, JobState, JobView
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.features import needs_feature
 from tests.support.patience import in_time, until
 
 BUILTINS = '["BackgroundBash", "SetCallback", "TaskManager", "PlanMode"]'
@@ -200,6 +201,7 @@ async def step(ctx: Context) -> str:
 '''
 
 
+@needs_feature("gateway")
 async def test_a_call_asked_for_as_a_job_is_followed_read_and_cancelled(folder: Path) -> None:
     (folder / "tools/step.py").write_text(STEPPING, encoding="utf-8")
     async with running_desk(folder, http=True) as desk, aiohttp.ClientSession() as client:

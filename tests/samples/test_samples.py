@@ -18,11 +18,18 @@ from mcpdesk.server.offer.server import RequestView
 from mcpdesk.server.schemas.validation import compile_schema
 from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.tools import BUILTINS
+from tests.support.features import having, needs_feature
 from tests.support.patience import within
 from tests.tools.support import ToolContext, use
 
+SAMPLES = [
+    *("hello", "profiles", "conformance", "chat", "wallet"),
+    *having("web_tools", "desk"),
+    *having("program_tools", "dataviz"),
+]
 
-@pytest.fixture(params=["hello", "profiles", "desk", "conformance", "chat", "dataviz", "wallet"])
+
+@pytest.fixture(params=[*SAMPLES])
 def sample(request: pytest.FixtureRequest) -> Iterator[LoadedFolder]:
     yield from opened(request.param)
 
@@ -168,6 +175,7 @@ async def test_desk_has_a_picture_and_clocks(desk: LoadedFolder) -> None:
     assert told["zone"] == "Europe/Berlin"
 
 
+@needs_feature("web_tools")
 async def test_desk_has_every_built_in_tool_and_a_skill_that_is_filled_in(tmp_path: Path) -> None:
     manifest = json.loads((sample_servers() / "desk" / "mcp.json").read_text())
     assert sorted(manifest["builtins"]) == sorted(BUILTINS)

@@ -18,6 +18,7 @@ import pytest
 from tests.cli.conftest import ROOT, Service
 from tests.seeds.test_runtime import address, calling, rpc
 from tests.support.curl import JSON, fetch
+from tests.support.features import having
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.ports import free_port
@@ -111,7 +112,11 @@ async def test_a_body_over_the_limit_is_refused_with_size_and_limit(start: Start
     fits = await fetch(f"{url}/mcp/small", body + " " * (1500 - len(body)))
     assert (fits.status, fits.json["result"]) == (200, {})
     chunked = JSON | {"Transfer-Encoding": "chunked"}
-    for path, headers in (("/mcp/small", JSON), ("/mcp/small", chunked), ("/v1/mcp", JSON)):
+    for path, headers in (
+        ("/mcp/small", JSON),
+        ("/mcp/small", chunked),
+        *having("gateway", ("/v1/mcp", JSON)),
+    ):
         refused = await fetch(url + path, body + " " * (1501 - len(body)), headers)
         assert refused.status == 413
         error = refused.json["error"]
@@ -130,7 +135,7 @@ async def test_a_server_that_is_switched_off_answers_404_and_its_facts_stay(star
     ):
         answer = await fetch(url + path, rpc("ping") if method == "POST" else None, JSON, method)
         assert (answer.status, "enable_mcp" in answer.json["error"]) == (404, True)
-    for path in ("/mcp/small/sse", "/mcp/small/ws", "/v1/ws/mcp", "/v1/mcp"):
+    for path in ("/mcp/small/sse", "/mcp/small/ws", *having("gateway", "/v1/ws/mcp", "/v1/mcp")):
         assert (await fetch(url + path)).status == 404
     for path in ("/health", "/status", "/metrics"):
         assert (await fetch(url + path)).status == 200

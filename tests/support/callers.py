@@ -19,6 +19,7 @@ from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.tool import CLAIMS, Tool
 from mcpdesk.transports.base import Rules
 from tests.support import messages
+from tests.support.features import having
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 from tests.support.tokens import AUDIENCE, ISSUER, jwk, jwks
@@ -171,21 +172,24 @@ WITH_BODY: dict[str, Route] = {
     "POST stateless": _posting("/mcp/sample", modern, **routing()),
     "POST stream": _posting("/mcp/sample?stream=1", modern, **routing()),
     "POST first": _posting("/mcp", call),
-    "POST gateway": _posting("/v1/mcp", call),
     "SSE message": _messages,
 }
 """Routes that accept the token in the body."""
+WITH_BODY |= having("gateway", ("POST gateway", _posting("/v1/mcp", call)))
 WITHOUT_BODY: dict[str, Route] = {
     "GET": _asking("GET", "/mcp/sample"),
     "DELETE": _asking("DELETE", "/mcp/sample"),
     "SSE": _asking("GET", "/mcp/sample/sse", Accept="text/event-stream"),
-    "gateway GET": _asking("GET", "/v1/mcp"),
-    "gateway OPTIONS": _asking("OPTIONS", "/v1/mcp"),
     "job": _asking("GET", "/jobs/unknown"),
     "job progress": _asking("GET", "/v1/mcp/progress/unknown"),
     "WebSocket": _opening("/mcp/sample/ws"),
-    "gateway WebSocket": _opening("/v1/ws/mcp"),
 }
+WITHOUT_BODY |= having(
+    "gateway",
+    ("gateway GET", _asking("GET", "/v1/mcp")),
+    ("gateway OPTIONS", _asking("OPTIONS", "/v1/mcp")),
+    ("gateway WebSocket", _opening("/v1/ws/mcp")),
+)
 PASSED = {
     "GET": 405,
     "DELETE": 405,

@@ -8,6 +8,7 @@ from typing import TypeVar
 import pytest
 
 from mcpdesk import features
+from mcpdesk.feature_table import FEATURES
 
 T = TypeVar("T")
 
@@ -25,3 +26,8 @@ def having(name: str, *values: T) -> tuple[T, ...]:
 def needs_feature(name: str) -> pytest.MarkDecorator:
     """Mark for the tests of one feature that also use another one."""
     return pytest.mark.skipif(not has_feature(name), reason=f"the feature {name} was deleted")
+
+
+needs_all_features = pytest.mark.skipif(
+    not all(map(has_feature, FEATURES)), reason="a feature that the documentation describes was deleted"
+)

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from mcpdesk.features.program_tools.command_tools import Command
 from mcpdesk.hosting.folder.manifest import NAME, SCOPE, ManifestFile
 from mcpdesk.protocol.catalogue.publication import PUBLIC_NAME
 from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind
@@ -96,6 +95,8 @@ KINDS: dict[SettingKind, dict[str, Any]] = {
 
 def manifest_schema() -> dict[str, Any]:
     """The schema of `mcp.json`, draft 2020-12."""
+    from mcpdesk.features.program_tools.command_tools import Command
+
     _, definitions = msgspec.json.schema_components([ManifestFile, Command], ref_template="#/$defs/{name}")
     for name, words in WORDS.items():
         for key, text in words.items():

@@ -22,13 +22,22 @@ from mcp.shared.message import SessionMessage
 from pydantic import FileUrl
 
 from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
+from tests.support.features import having
 from tests.support.patience import WITHIN_S, until
 
 ROOT = Path(__file__).parents[2]
 HANDSHAKES = tuple(revision.name for revision in REVISIONS if not revision.is_stateless)
 STATELESS = tuple(revision.name for revision in REVISIONS if revision.is_stateless)
 ALL = HANDSHAKES + STATELESS
-WAYS = ("json", "events", "sse", "websocket", "stdio", "pump", "gateway", "gateway socket")
+WAYS = (
+    "json",
+    "events",
+    "sse",
+    "websocket",
+    "stdio",
+    "pump",
+    *having("gateway", "gateway", "gateway socket"),
+)
 """Streamable HTTP answered in either form, the transport before it, the pipes with and without a desk, and
 the endpoints of the gateway dialect, which serve clients of the standard as well."""
 Place = str | StdioServerParameters

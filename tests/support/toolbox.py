@@ -59,7 +59,7 @@ class Toolbox:
 
     folder: Path
     site: str
-    """A page for ReadDocs, and a search engine."""
+    """A page, and a search engine."""
     environ: dict[str, str]
 
     @property

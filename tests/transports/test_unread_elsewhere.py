@@ -23,6 +23,7 @@ from mcpdesk.transports.http import connections
 from mcpdesk.transports.unread_answers import UNREAD
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import running_desk
+from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.gateway import gateway
 from tests.support.patience import until, within
@@ -81,6 +82,7 @@ async def refused(answer: aiohttp.ClientResponse) -> str:
     return await answer.text()
 
 
+@needs_feature("gateway")
 async def test_large_facts_of_a_job_are_refused_without_room_and_small_ones_are_not() -> None:
     async with gateway(rules=Rules(unread_answers_max_bytes=ROOM)) as gate:
         large = await gate.begin("make-huge", {"size": SIZE})

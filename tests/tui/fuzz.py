@@ -33,6 +33,7 @@ import pexpect
 from mcpdesk.tui.actions import ACTIONS
 from tests.load import clients
 from tests.support import messages
+from tests.support.features import having
 from tests.support.folders import save
 from tests.support.gallery import gallery
 
@@ -267,15 +268,16 @@ class Fuzz:
         about = json.loads((self.folder / "mcp.json").read_text())
         about["builtins"] = ["AskUserQuestion", "TaskManager", "PlanMode", "SetCallback", "InvokeSkill"]
         ticks = "import time\nfor n in range(30): print('\\x1b[31mtick', n, flush=True); time.sleep(.2)"
-        about["commands"] = [
+        about["commands"] = having(
+            "program_tools",
             {
                 "stage": "make",
                 "command": "ticks",
                 "description": "Tick.",
                 "run": [sys.executable, "-c", ticks],
                 "parameters": {"type": "object", "properties": {}},
-            }
-        ]
+            },
+        )
         (self.folder / "mcp.json").write_text(json.dumps(about))
 
     def run(self, seconds: float) -> None:
@@ -475,7 +477,7 @@ class Fuzz:
                 await clients.post(http, f"{base}/mcp/gallery", messages.request("tools/call", params))
 
     async def _jobs(self, http: aiohttp.ClientSession, base: str, chance: random.Random) -> None:
-        for tool in ("make-ticks", "brew-coffee"):
+        for tool in having("gateway", *having("program_tools", "make-ticks"), "brew-coffee"):
             params: dict[str, Any] = {"name": tool, "arguments": {}, "mode": "async"}
             await clients.post(http, f"{base}/v1/mcp?server=gallery", messages.request("tools/call", params))
         params = {"name": "SetCallback", "arguments": {"message": chance.choice(HOSTILE), "delay_seconds": 2}}

@@ -13,6 +13,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.actions import ACTIONS
 from mcpdesk.tui.traffic.exchange_menus import copy_menu
 from tests.support.fake_link import FakeLink
+from tests.support.features import needs_feature
 from tests.support.frame import running_frame
 from tests.support.hostile import hostile
 from tests.support.traffic import IN, OUT, call, connection, settle
@@ -63,6 +64,7 @@ async def test_no_command_for_a_terminal_is_copied(
         await pilot.pause()
 
 
+@needs_feature("exports")
 async def test_no_choice_for_an_exchange_copies_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = Recording(None)
     recording.connect(connection(1, hostile("peer")))

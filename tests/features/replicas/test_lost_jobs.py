@@ -18,12 +18,13 @@ from mcpdesk.protocol.marked_ids import mark_of
 from mcpdesk.protocol.request_state import round_of
 from tests.features.replicas.test_shared_jobs import SLEEP, Caller, make_folder
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
+from tests.support.features import needs_feature
 from tests.support.patience import WITHIN_S, until
 from tests.support.replicas import ReplicaCluster, ServedReplica, replica_cluster
 
 __all__ = ["shared_engine"]
 
-pytestmark = [needs_engine, pytest.mark.slow]
+pytestmark = [needs_engine, needs_feature("gateway"), needs_feature("program_tools"), pytest.mark.slow]
 
 T = TypeVar("T")
 INTERRUPTED_S = 10.0

@@ -14,13 +14,20 @@ import pytest_asyncio
 
 from mcpdesk.protocol.marked_ids import mark_of
 from tests.support.engine import EngineServer, needs_engine, shared_engine
+from tests.support.features import needs_feature
 from tests.support.patience import WITHIN_S, within
 from tests.support.replicas import ReplicaCluster, replica_cluster
 from tests.support.session_client import events
 
 __all__ = ["shared_engine"]
 
-pytestmark = [needs_engine, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    needs_engine,
+    needs_feature("gateway"),
+    needs_feature("program_tools"),
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 TOOLS = '''
 import asyncio

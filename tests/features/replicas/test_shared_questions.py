@@ -19,6 +19,7 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.dashboard import OPERATOR_KEY, Events
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
+from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.http_client import http_client
 from tests.support.patience import in_time, until, within
@@ -209,6 +210,7 @@ def attached(cluster: ReplicaCluster, index: int) -> RemoteLink:
     raise AssertionError("it is not found")
 
 
+@needs_feature("dashboard")
 @pytest.mark.process
 async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
     cluster: ReplicaCluster,

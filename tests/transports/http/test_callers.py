@@ -21,6 +21,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import MAX_IDLE_DIALOGUES
 from tests.support.callers import call, checking, good_headers, guarding, modern, public_keys, routing
+from tests.support.features import having, needs_feature
 from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served
@@ -152,7 +153,7 @@ async def test_a_tool_names_all_the_scopes_it_needs_in_one_challenge() -> None:
 
 
 @pytest.mark.requirement("11.12")
-@pytest.mark.parametrize("path", ["/mcp/sample", "/v1/mcp", "/mcp/sample/ws", "/jobs/x"])
+@pytest.mark.parametrize("path", ["/mcp/sample", *having("gateway", "/v1/mcp"), "/mcp/sample/ws", "/jobs/x"])
 async def test_a_token_in_the_address_is_a_broken_request(path: str) -> None:
     async with guarding(checking()) as served:
         text = ADA["Authorization"].partition(" ")[2]
@@ -382,6 +383,7 @@ async def test_a_task_is_seen_by_whoever_began_it_whatever_connection_it_comes_b
                 assert ("result" in await told(answer)) is is_seen
 
 
+@needs_feature("gateway")
 async def test_a_job_of_the_dialect_is_seen_by_whoever_began_it() -> None:
     async with guarding(checking()) as served:
         begin = call("forever") | {"params": {"name": "forever", "arguments": {}, "mode": "async"}}

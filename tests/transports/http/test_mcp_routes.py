@@ -17,6 +17,7 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.http_service import HttpService, PortTaken
 from tests.support.callers import checking, good_headers, guarding
+from tests.support.features import having
 from tests.support.patience import in_time, within
 from tests.support.site import events, serving
 
@@ -258,7 +259,7 @@ async def test_an_address_that_ends_with_mcp_is_the_same_endpoint(path: str) -> 
 
 
 async def test_names_of_servers_are_told_to_those_alone_who_may_call() -> None:
-    paths = ("/mcp/other", "/nothing", "/other/mcp", "/v1/mcp?server=other")
+    paths = ("/mcp/other", "/nothing", "/other/mcp", *having("gateway", "/v1/mcp?server=other"))
     key = {"X-API-Key": "s3cret"}
     async with serving(Rules(api_key="s3cret")) as asking, serving() as open_to_all:
         for path in paths:

@@ -16,6 +16,7 @@ from mcpdesk.transports.http.request_guard import RefusalLog
 from mcpdesk.transports.http.request_head import HEAD, RequestHead
 from mcpdesk.transports.http.responses import plain_error
 from tests.support.callers import call, checking, guarding
+from tests.support.features import having
 from tests.support.patience import until, within
 from tests.support.site import Served, serving
 from tests.support.tokens import token
@@ -57,7 +58,8 @@ async def test_a_browser_that_asks_first_is_permitted_without_key_or_token(origi
         assert (await asked_first(served, origin, **private))[1][
             "Access-Control-Allow-Private-Network"
         ] == "true"
-        assert (await asked_first(served, origin, "/v1/mcp"))[0] == 204
+        for path in having("gateway", "/v1/mcp"):
+            assert (await asked_first(served, origin, path))[0] == 204
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ async def test_a_browser_that_asks_first_is_permitted_without_key_or_token(origi
         ("GET", "/mcp/sample", "*/*", 405),
         ("GET", "/status", "*/*", 200),
         ("GET", "/jobs/none", "*/*", 404),
-        ("OPTIONS", "/v1/mcp", "*/*", 200),
+        *having("gateway", ("OPTIONS", "/v1/mcp", "*/*", 200)),
     ],
 )
 async def test_answers_of_every_kind_may_be_read(method: str, path: str, accept: str, status: int) -> None:
@@ -248,7 +250,8 @@ NAVIGATIONS = [
 ]
 PROTOCOL_PATHS = [
     "/mcp", "/mcp/sample", "/sample/mcp", "/mcp/sample/sse", "/mcp/sample/ws", "/mcp/sample/server-card",
-    "/v1/mcp", "/v1/ws/mcp", "/v1/mcp/progress/x", "/mcp/progress/x", "/jobs", "/jobs/x", "/jobs/x/manifest",
+    *having("gateway", "/v1/mcp", "/v1/ws/mcp"),
+    "/v1/mcp/progress/x", "/mcp/progress/x", "/jobs", "/jobs/x", "/jobs/x/manifest",
     "/ws/jobs/x",
 ]  # fmt: skip
 CONFINED = {
