@@ -19,7 +19,6 @@ import msgspec
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link import core_copy
 from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome, framed, pack, read_message
@@ -33,7 +32,6 @@ from mcpdesk.link.values import Notice, Severity
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.capture import recording as recording_module
 from mcpdesk.recorder.index.exchange import Status
-from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HeldMark, RecordedRemark
 from mcpdesk.runtime.attach_point import AttachPoint
@@ -213,30 +211,6 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
         wait_until(lambda: [server.name for server in link.view().servers] == ["far"])
     with pytest.raises(ValueError, match="No folder or file"):
         result_of(link.add_server("nothing"))
-
-
-@pytest.mark.process
-def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start, attach: Attach) -> None:
-    serve()
-    link = attach()
-    with pytest.raises(ValueError, match="unknown field"):
-        result_of(link.do(SetHold("nope:add", "both")))
-    assert result_of(link.do(SetHold("tool:add", "both")))
-    calling = call(link, "add", a=1, b=2)
-    wait_until(lambda: link.feature_part(HoldView).messages)
-    (one,) = link.feature_part(HoldView).messages
-    with pytest.raises(ValueError, match="object"):
-        result_of(link.do(Release(one.number, Verdict.CHANGE, "[]")))
-    result_of(link.do(Release(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40'))))
-    wait_until(lambda: [each.is_answer for each in link.feature_part(HoldView).messages] == [True])
-    assert result_of(link.do(SetHold("", "both")))
-    assert text(result_of(calling.outcome)) == "42"
-    wait_until(lambda: len(link.traffic.marks) == 2 and methods(link)[-1] == ("desk", "tools/call"))
-    asked, answered = link.traffic.marks_of(list(link.traffic.exchanges)[-1])
-    assert (asked.how, '"a":1' in asked.was, '"a":40' in asked.now) == ("changed", True, True)
-    assert (answered.how, answered.was) == ("passed on", "")
-    spans = phase_spans(link.traffic, list(link.traffic.exchanges)[-1], 0.0)
-    assert {PhaseKind.HELD, PhaseKind.HANDLER, PhaseKind.SHAPING} <= {span.kind for span in spans}
 
 
 def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:

@@ -11,7 +11,6 @@ import psutil
 import pytest
 from textual.widgets import Static
 
-from mcpdesk.features.holding.held_message import HoldView
 from mcpdesk.link.link import promise
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.link.values import JobUse
@@ -22,6 +21,7 @@ from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.save_page import SavePage
 from tests.cli.conftest import Service, started_services
+from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.frame import toasts
 from tests.support.patience import until
@@ -183,10 +183,13 @@ async def test_details_fill_in_when_the_core_answers(tmp_path: Path) -> None:
         await core.it.until(lambda: '"type": "text"' in core.it.shown() or "isError" in core.it.shown())
 
 
+@needs_feature("holding")
 @pytest.mark.slow
 async def test_pager_resend_mock_and_edit_wait_for_the_core_while_keys_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from mcpdesk.features.holding.held_message import HoldView
+
     monkeypatch.setenv("PAGER", "the-pager")
     async with attached(tmp_path / "far", "a", "b", "c", "d") as core:
         app, until_shown = core.it.app, core.it.until

@@ -29,5 +29,5 @@ def needs_feature(name: str) -> pytest.MarkDecorator:
 
 
 needs_all_features = pytest.mark.skipif(
-    not all(map(has_feature, FEATURES)), reason="a feature that the documentation describes was deleted"
+    not all(map(has_feature, FEATURES)), reason="documentation and stored screens show all features"
 )

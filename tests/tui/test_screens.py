@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.features import needs_all_features
 from tests.support.screen_text import Cell, ScreenText, difference, faint_words
 from tests.support.screens import DIRECT, SIZES, STOPS, STORED, stored_path, visit_screens
 
@@ -14,11 +15,13 @@ SHOWN_WHOLE = 3
 """Number of screens whose differences are shown; for the others, only the number of cells is."""
 
 
+@needs_all_features
 @pytest.mark.parametrize("name", DIRECT)
 async def test_a_main_screen_looks_as_stored(name: str) -> None:
     await compare((120, 40), name)
 
 
+@needs_all_features
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # one of seventeen screens after the other
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
