@@ -94,6 +94,17 @@ async def test_expired_jobs_are_swept_without_being_asked_for(monkeypatch: pytes
     shelf.close()
 
 
+async def test_calls_are_stored_for_the_next_core_and_tasks_are_not() -> None:
+    shelf, changed = Shelf(), list[Job]()
+    shelf.on_change = lambda job, is_forgotten: changed.append(job)
+    task = shelf.new()
+    call = shelf.add("s", "", "tool", "peer", 60.0, 10, shelf.stopped.append, feed=CallFeed())
+    for each in (task, call):
+        shelf.begin(each)
+    assert changed == [call, call]
+    shelf.close()
+
+
 async def test_too_many_are_refused_until_one_expires() -> None:
     shelf = Shelf()
     for owner in ("a", "b"):

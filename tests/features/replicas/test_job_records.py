@@ -120,6 +120,14 @@ async def test_the_end_of_a_job_that_another_replica_has_is_not_told(replica: Re
     assert len(replica.stopped) == 1
 
 
+async def test_a_task_that_replicas_share_is_written_when_it_waits_for_input(replica: Replica) -> None:
+    task = replica.store.add("mine", "ada", "dig", "curl", None, 10, replica.stopped.append)
+    await replica.store.confirm(task)
+    replica.store.wait_for_input(task, waits=True)
+    await until(lambda: replica.table.kept[task.id].record.status is TaskStatus.INPUT_REQUIRED)
+    replica.store.close()
+
+
 async def test_a_job_whose_beginning_cannot_be_written_is_dropped(replica: Replica) -> None:
     job = replica.begin()
     replica.table.is_away = True

@@ -264,6 +264,19 @@ async def test_an_unknown_session_opens_no_file_on_the_loop(tmp_path: Path) -> N
         assert seen == []
 
 
+async def test_a_session_stays_with_its_process_as_long_as_that_lives(tmp_path: Path, opened: Opened) -> None:
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    async with serving(state_dir=tmp_path) as first, serving(state_dir=tmp_path) as other, within():
+        identifier = (await first.post(INITIALIZE)).headers["Mcp-Session-Id"]
+        name, records = {"Mcp_Session_Id": identifier}, opened(tmp_path / session_records.FOLDER)
+        wanted = hashed(identifier), first.hosted.unique_key, [seal(identifier, "", "")]
+        await until(lambda: records.may_have(*wanted))
+        assert (await other.post(ping, **name)).status == 404
+        assert (await first.post(ping, **name)).status == 200
+        await first.service.close()
+        assert (await other.post(ping, **name)).status == 200
+
+
 async def test_only_so_many_sessions_are_looked_up_on_disk_at_once(
     tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:

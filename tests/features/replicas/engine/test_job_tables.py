@@ -145,6 +145,18 @@ async def test_a_job_changes_hands_as_often_as_holders_die(place: tuple[Tables, 
         assert (claimed.holder, claimed.record.fence) == (heir, fence)
 
 
+async def test_ends_of_dead_holders_and_jobs_of_its_own_are_left_for_a_core(tmp_path: Path) -> None:
+    data, holders = Database(tmp_path / "state.sqlite"), Holders(None)
+    other, own = (FileJobTable(data, name, holders.lives) for name in ("a", "b"))
+    done = row("done", "a", TaskStatus.COMPLETED)
+    await other.write([row("runs", "a"), done], ())
+    await own.write([row("own", "b")], ())
+    assert await own.left() == [row("own", "b")]
+    await holders.die("a")
+    assert sorted(await own.left(), key=lambda each: each.id) == [done, row("own", "b")]
+    data.close()
+
+
 @pytest.mark.process
 @needs_engine
 async def test_a_replica_finds_what_it_took_over_without_hearing_of_it(
