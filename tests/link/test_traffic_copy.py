@@ -1,11 +1,12 @@
-"""Copies of the traffic of other processes: omissions are counted."""
+"""Messages and copies of the traffic of other processes: omissions are counted."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mcpdesk.link import traffic_copy
-from mcpdesk.link.attach_messages import TrafficBatch
+from mcpdesk.link.attach_messages import TrafficBatch, pack
 from mcpdesk.link.traffic_copy import TrafficCopy
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.record import Direction, HeldMark, RecordedRemark
@@ -29,6 +30,13 @@ def test_remarks_that_a_core_or_the_copy_leaves_out_are_counted(monkeypatch: pyt
     ended = RecordedRemark(1, 1, 1.0, Remark(RemarkKind.CODE_ENDED, "it ended"))
     copy.add_batch(TrafficBatch((), remarks=(ended,) * 5, first_remark=2), epoch=2)
     assert (len(copy.remarks), copy.remarks_left_out) == (8, 9), "ends have more room, and a limit as well"
+
+
+def test_integers_of_more_than_64_bits_are_sent_as_floats_and_those_beside_them_as_they_are() -> None:
+    numbers = (5, -(1 << 63), (1 << 64) - 1, 1 << 64, -(10**30))
+    arrived = msgspec.msgpack.decode(pack({"numbers": numbers}))["numbers"]
+    assert arrived == [5, -(1 << 63), (1 << 64) - 1, 2.0**64, -1e30]
+    assert [type(each) for each in arrived] == [int, int, int, float, float]
 
 
 def test_marks_and_remarks_that_are_sent_again_are_kept_once_and_lost_ones_are_made_good() -> None:

@@ -30,13 +30,13 @@ def test_a_peer_that_tells_its_name_late_has_it_everywhere() -> None:
 
 def test_rates_count_messages_by_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = Recording(None)
-    recording.frame(1, IN, call(1, "a"))
-    recording.frame(1, OUT, text(1, "x"))
+    for number, at in enumerate((100.0, 100.9, 102.0)):
+        recording.frame(1, IN, call(number, "a"), at=at)
     settle(recording)
-    then = int(recording.index.exchange(0).started)
-    monkeypatch.setattr("mcpdesk.recorder.index.traffic_index.time", lambda: then + 2.5)
-    assert recording.index.rates(3)[:2][-1] in (1.0, 2.0)
-    assert len(recording.index.rates(10)) == 10
+    recording.frame(1, OUT, text(2, "x"), at=102.5)
+    settle(recording)
+    monkeypatch.setattr("mcpdesk.recorder.index.traffic_index.time", lambda: 104.5)
+    assert recording.index.rates(5) == [0.0, 2.0, 0.0, 2.0, 0.0]
 
 
 def test_a_pending_exchange_has_a_running_clock() -> None:

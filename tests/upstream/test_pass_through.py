@@ -126,6 +126,8 @@ async def test_a_body_and_its_answer_stay_byte_for_byte_and_are_recorded() -> No
         index.catch_up()
         found = [index.exchange(number) for number in range(len(index.exchanges))]
         assert "tools/call" in [each.method for each in found if each.server == "there"]
+        async with session.get(f"{url.removesuffix('/mcp/there')}/metrics") as got:
+            assert "mcpdesk_passed_messages_dropped_total 0.0" in (await got.text()).splitlines()
 
     await through("418", use)
 

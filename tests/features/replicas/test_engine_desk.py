@@ -57,7 +57,8 @@ pytestmark = [needs_engine, pytest.mark.slow]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     echo = "async def echo(password: str) -> str:\n    return f'password={password}'\n"
-    return write(tmp_path / "far", {**FILES, "tools/echo.py": echo})
+    people = "async def people(ctx) -> str:\n    return str(ctx.audience)\n"
+    return write(tmp_path / "far", {**FILES, "tools/echo.py": echo, "tools/people.py": people})
 
 
 @pytest.fixture
@@ -278,6 +279,7 @@ def test_nothing_is_written_without_a_desk_and_no_more_once_it_has_left(group: G
     assert streams == {}
     with desk_over(group) as link:
         wait_until(lambda: has_all(link, 1))
+        assert group.call(port, "people") == "1"
         _, streams = stream_of(group.engine, group.name)
         assert len(streams) == 1
     (key,) = streams

@@ -296,6 +296,21 @@ def test_question_belongs_to_the_one_call_that_runs_and_to_none_where_several_do
     ]
 
 
+def test_question_has_the_outcome_that_the_client_reports_and_fails_if_it_is_an_error() -> None:
+    followed = Followed()
+    error = {"error": {"code": -1, "message": "User rejected sampling request"}}
+    answers: list[dict[str, Any]] = [error, {"result": {"action": "accept"}}, {"result": {"model": "m"}}]
+    for identifier, answer in enumerate(answers):
+        question = {"id": identifier, "method": "sampling/createMessage", "params": {}}
+        followed.traffic.came_back(followed.client, question)
+        followed.traffic.follow(followed.client, {"id": identifier} | answer)
+    assert [(each.outcome, each.has_failed) for each in followed.questions] == [
+        ("refused", True),
+        ("accept", False),
+        ("answered", False),
+    ]
+
+
 def test_client_that_is_gone_leaves_nothing_behind_and_too_much_is_let_go_of() -> None:
     followed = Followed()
     for identifier in range(MOST + 1):
