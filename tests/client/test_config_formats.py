@@ -322,7 +322,7 @@ def test_the_preview_shows_files_and_variables_that_are_read(tmp_path: Path) -> 
     entry = {
         "command": "sh",
         "args": ["${OWN}", "${A}", "${env:B}", "${workspaceFolderBasename}", "${input:i}"],
-        "env": {"OWN": "x", "C": "${C}"},
+        "env": {"OWN": "x", "C": "${C}", "BOTH": "${OWN}/${C}"},
         "envFile": "${D}/secrets.env",
         "odd": 1,
     }

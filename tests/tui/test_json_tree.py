@@ -184,6 +184,17 @@ async def test_a_search_takes_a_paste_and_its_letters_count_as_typing() -> None:
         assert not tree.check_consume_key("a", "a")
 
 
+async def test_the_line_of_a_search_that_was_left_takes_no_room() -> None:
+    async with driven(Bench(), size=(60, 30)) as pilot:
+        tree = pilot.app.query_one(JsonTree)
+        tree.styles.height = "auto"
+        await pilot.press("slash")
+        await until(lambda: tree.size.height == tree.row_count + 1, pilot)
+        pilot.app.set_focus(None)
+        await until(lambda: tree.size.height == tree.row_count, pilot)
+        assert not tree.has_query and lines(tree)[-1] == "    line two"
+
+
 async def test_copies_value_and_path() -> None:
     app = Bench()
     async with driven(app, size=(60, 12)) as pilot:

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from mcpdesk.transports.base import Rules
+from mcpdesk.transports.http import http_service
 from tests.support.patience import until, within
 from tests.support.site import Served, serving
 
@@ -151,6 +152,17 @@ async def test_closing_the_stream_ends_everything() -> None:
         await until(lambda: call.task is None and not served.hosted.dialogues)
         assert call.stop == "the client disconnected"
         assert await stream.post({"jsonrpc": "2.0", "id": 2, "method": "ping"}) == 404
+
+
+async def test_the_end_of_the_server_ends_the_stream_and_cuts_nothing_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_service, "SHUTDOWN_S", 10.0)  # streams that end by themselves need none
+    async with serving() as served, listening(served) as stream, within():
+        await stream.shake_hands()
+        await served.service.close()
+        # A stream that is cut off has no last chunk: reading it would raise an error.
+        assert b"data:" not in await stream.answer.content.read()
 
 
 @pytest.mark.requirement("12.4")
