@@ -51,8 +51,6 @@ from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import ProgramEvents, Reach
 
 if TYPE_CHECKING:
-    from socket import socket
-
     from mcpdesk.client.connection import AnswerQuestion, ServerConnection
     from mcpdesk.client.negotiation import Agreement
     from mcpdesk.client.unix_pipe import UnixPipe
@@ -104,7 +102,10 @@ def client(
     if not isinstance(located, FolderTarget):
         if is_alone:
             raise DeskUserError("--alone is for a folder.", "Omit it for other servers.")
-        return _remote(located, reach, watches, connect_s, lists)
+        from mcpdesk.settings import resolve
+
+        settings = resolve({}, os.environ).settings
+        return _connected(located, reach, settings, watches, connect_s, lists)
     if reach.is_remote:
         message = "Keys, headers, revisions and packages cannot be used with a folder."
         raise DeskUserError(message, "Use them with a URL, a command or a file.")
@@ -114,7 +115,10 @@ def client(
     settings = effective_settings({}, os.environ, folder).settings
     desk = None if is_alone else running_core(folder, reach)
     if desk is not None:
-        return _through_core(desk, folder, reach.mode, settings, watches, connect_s, lists)
+        from mcpdesk.client.unix_pipe import UnixPipe
+
+        pipe, reach = UnixPipe(desk, str(folder)), Reach(reach.mode, revision=settings.desk_revision)
+        return _connected(pipe, reach, settings, watches, connect_s, lists, folder)
     return _hosted(folder, settings, reach, watches)
 
 
@@ -318,37 +322,6 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
     return f"{progress:g}{of} {clean(message, newlines=False)}".rstrip()
 
 
-@contextmanager
-def _remote(
-    target: UrlTarget | CommandTarget, reach: Reach, watches: bool, connect_s: float | None, lists: bool
-) -> Iterator[CommandClient]:
-    """Client of a remote server or a program. Raises: DeskUserError for an invalid URL."""
-    from mcpdesk.settings import resolve
-
-    settings = resolve({}, os.environ).settings
-    with _connected(target, reach, settings, watches, connect_s, lists) as made:
-        yield made
-
-
-@contextmanager
-def _through_core(
-    desk: socket,
-    folder: Path,
-    mode: str,
-    settings: Settings,
-    watches: bool,
-    connect_s: float | None,
-    lists: bool,
-) -> Iterator[CommandClient]:
-    """Client of the process that hosts a folder. Raises: DeskUserError if it does not answer."""
-    from mcpdesk.client.unix_pipe import UnixPipe
-
-    pipe, reach = UnixPipe(desk, str(folder)), Reach(revision=settings.desk_revision)
-    with _connected(pipe, reach, settings, watches, connect_s, lists, folder=folder) as made:
-        made.unavailable = lambda: _unavailable(folder, mode)
-        yield made
-
-
 def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
     """Items of a folder that are not offered.
 
@@ -373,7 +346,11 @@ def _connected(
     lists: bool,
     folder: Path | None = None,
 ) -> Iterator[CommandClient]:
-    """Client of a target. `folder` is reported to the server as its only root, if given."""
+    """Client of a server outside this process.
+
+    `folder` is given if the process that hosts it is the target. It is reported to the server as its only
+    root. Raises: DeskUserError for an invalid URL.
+    """
     from mcpdesk.client.person_answers import PersonAnswers
     from mcpdesk.client.roots import folder_roots
     from mcpdesk.inbox.inbox import Inbox
@@ -402,6 +379,8 @@ def _connected(
         questions.update(asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {})
         terminal = _terminal(inbox, made.loop.call_soon_threadsafe, 0)
         client = CommandClient(made.server, made, terminal)
+        if folder is not None:
+            client.unavailable = partial(_unavailable, folder, reach.mode)
         if watches:
             client.collect_notifications()
         _open(made, connect_s, settings.connect_timeout_s, lines)
