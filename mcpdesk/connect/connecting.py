@@ -94,7 +94,7 @@ def _opened(target: Target, reach: Reach, on_log: ProgramEvents) -> AbstractAsyn
     from mcpdesk.connect import in_process
 
     if isinstance(target, FolderTarget):
-        return in_process.folder_transport(target.path, reach)
+        return in_process.host_transport(in_process.lone_host(target.path), reach)
     from mcpdesk.server.offer.server import Server
 
     if isinstance(target, Server):

@@ -40,15 +40,6 @@ def lone_host(folder: Path, flags: Mapping[str, object] | None = None, **plan: A
 
 
 @asynccontextmanager
-async def folder_transport(
-    folder: Path, reach: Reach
-) -> AsyncIterator[tuple[ClientTransport, Agreement | None]]:
-    """Host a folder while the block runs. Raises: as `lone_host` and `host_transport`."""
-    async with host_transport(lone_host(folder), reach) as opened:
-        yield opened
-
-
-@asynccontextmanager
 async def host_transport(host: Host, reach: Reach) -> AsyncIterator[tuple[ClientTransport, Agreement | None]]:
     """Run a host of one folder while the block runs. Connect over HTTP if the host listens, else in memory.
 
@@ -65,7 +56,7 @@ async def host_transport(host: Host, reach: Reach) -> AsyncIterator[tuple[Client
             headers = credential_headers(reach.token, key, header, dict(reach.headers))
             yield StreamableHttp(host.url(endpoint.name), headers, reach.mode), None
         else:
-            yield _in_memory(endpoint, await caller(endpoint.server, reach.token), reach)
+            yield _in_memory(endpoint, await _caller(endpoint.server, reach.token), reach)
     finally:
         await host.stop()
 
@@ -79,7 +70,7 @@ async def server_transport(
     def log(*_: object, **__: object) -> None:
         """Discard the log line."""
 
-    principal = await caller(server, reach.token)
+    principal = await _caller(server, reach.token)
     yield _in_memory(HostedEndpoint(server, Services(log), _Unrecorded()), principal, reach)
 
 
@@ -95,7 +86,7 @@ def _in_memory(
     return transport, None if reach.revision else known
 
 
-async def caller(server: Server, token: str | None) -> Principal:
+async def _caller(server: Server, token: str | None) -> Principal:
     """Return the principal of a token. As over HTTP, a token is verified only if the server uses tokens.
 
     Raises: RpcError (-32001) with the message that a server sends.
