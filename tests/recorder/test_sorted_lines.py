@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -10,23 +9,23 @@ import pytest
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import sorted_lines
 from mcpdesk.recorder.index.query import parse
-from mcpdesk.recorder.index.sorted_lines import SORTABLE, SortedLines
+from mcpdesk.recorder.index.sorted_lines import SortedLines
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
+from mcpdesk.tui.traffic.line_columns import SORT_KEYS, sorted_by
 from tests.support.patience import wait_until
 from tests.support.traffic import IN, OUT, call, connection, mixed_traffic, settle, text
 
-VALUES: dict[str, Callable[[Index, int], object]] = {
-    "took": lambda index, line: index.exchange(line).elapsed(0.0),
-    "size": lambda index, line: index.exchange(line).size,
-    "status": lambda index, line: index.exchange(line).status,
-    "what": lambda index, line: (index.exchange(line).method, index.exchange(line).name),
-    "peer": lambda index, line: index.exchange(line).peer,
-    "server": lambda index, line: index.exchange(line).server,
-    "id": lambda index, line: str(index.exchange(line).id),
-    "revision": lambda index, line: index.exchange(line).revision,
-}
-"""Values by column; lines with equal values are equal in that column."""
+
+def value(index: Index, line: int, column: str) -> object:
+    """A value by column; lines with equal values are equal in that column."""
+    exchange = index.exchange(line)
+    if column == "took":
+        return exchange.elapsed(0.0)
+    if column == "what":
+        return exchange.method, exchange.name
+    return str(exchange.id) if column == "id" else getattr(exchange, column)
+
 
 NOW = 4e9
 """Unix time in seconds of the test's clock; later than all frames."""
@@ -60,7 +59,7 @@ def finish(lines: SortedLines) -> list[int]:
 def check(recording: Recording, view: View, column: str, is_falling: bool, lines: SortedLines) -> None:
     """The lines are those of the view, in the order a sort of all of them at once gives."""
     got = finish(lines)
-    fresh = finish(SortedLines(view, recording.index, column, is_falling))
+    fresh = finish(sorted_by(column, view, recording.index, is_falling))
     assert sorted(got) == list(view.lines)
     assert got == fresh
     assert [lines.position(line) for line in got] == list(range(len(got)))
@@ -68,23 +67,23 @@ def check(recording: Recording, view: View, column: str, is_falling: bool, lines
 
 
 @pytest.mark.parametrize("is_falling", [True, False])
-@pytest.mark.parametrize("column", SORTABLE)
+@pytest.mark.parametrize("column", SORT_KEYS)
 def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_falling: bool) -> None:
     recording = recorded(400)
     index, view = recording.index, View(recording.index)
-    got = finish(SortedLines(view, index, column, is_falling))
+    got = finish(sorted_by(column, view, recording.index, is_falling))
     assert sorted(got) == list(view.lines)
     seen = set[object]()
     for before, line in pairwise(got):
-        value = VALUES[column](index, line)
-        if VALUES[column](index, before) == value:
+        here, earlier = value(index, line, column), value(index, before, column)
+        if earlier == here:
             assert before < line
         else:
-            assert value not in seen  # equal lines are adjacent
-        seen.add(VALUES[column](index, before))
+            assert here not in seen  # equal lines are adjacent
+        seen.add(earlier)
     if column in ("size", "what", "peer", "revision"):
-        assert [VALUES[column](index, line) for line in got] == sorted(
-            (VALUES[column](index, line) for line in got),
+        assert [value(index, line, column) for line in got] == sorted(
+            (value(index, line, column) for line in got),
             reverse=is_falling,  # type: ignore[type-var]
         )
 
@@ -94,7 +93,7 @@ def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_falling:
 def test_what_comes_changes_or_leaves_finds_its_place(column: str, query: str) -> None:
     recording = recorded(60)
     view = View(recording.index, parse(query, 0.0))
-    lines = SortedLines(view, recording.index, column, SORTABLE[column])
+    lines = sorted_by(column, view, recording.index)
     for seed in range(2, 8):
         for _ in range(3):  # some of it while the lines are still being dealt out
             lines.advance(0.0)
@@ -103,14 +102,14 @@ def test_what_comes_changes_or_leaves_finds_its_place(column: str, query: str) -
         settle(recording)
         while view.advance(5.0):
             pass
-        check(recording, view, column, SORTABLE[column], lines)
+        check(recording, view, column, SORT_KEYS[column].largest_first, lines)
 
 
 def test_dropped_lines_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpdesk.recorder.capture.recording._EXCHANGES", 200)
     recording = recorded(150)
     view = View(recording.index)
-    lines = SortedLines(view, recording.index, "size", True)
+    lines = sorted_by("size", view, recording.index)
     for seed in range(2, 8):
         mixed_traffic(recording, 150, seed)
         settle(recording)
@@ -125,7 +124,7 @@ def test_a_name_that_is_told_late_sorts_anew() -> None:
     for number in range(300):
         recording.frame(number % 3 + 1, IN, call(number, "a"))
     settle(recording)
-    lines = SortedLines(View(recording.index), recording.index, "peer", False)
+    lines = sorted_by("peer", View(recording.index), recording.index)
     assert finish(lines)[0] == 0
     recording.connect(connection(1, "yak"))
     order = finish(lines)
@@ -135,7 +134,7 @@ def test_a_name_that_is_told_late_sorts_anew() -> None:
 def test_nothing_new_comes_in_during_a_pause_and_everything_after_it() -> None:
     recording = recorded(50)
     view = View(recording.index)
-    lines = SortedLines(view, recording.index, "size", True)
+    lines = sorted_by("size", view, recording.index)
     before = finish(lines)
     view.hold()
     recording.frame(1, IN, call("last", "a", {"long": "x" * 100_000}))
@@ -148,7 +147,7 @@ def test_nothing_new_comes_in_during_a_pause_and_everything_after_it() -> None:
 def test_until_all_are_dealt_out_the_share_is_told_and_a_new_order_keeps_the_old_one_up() -> None:
     recording = recorded(100)
     view = View(recording.index)
-    lines = SortedLines(view, recording.index, "size", True)
+    lines = sorted_by("size", view, recording.index)
     assert lines.done == 0 and not lines.lines
     lines.advance(0.0)
     assert 0 < lines.done < 1 and len(lines.lines) == 16
@@ -169,7 +168,7 @@ def test_what_waits_for_an_answer_moves_as_time_goes_on(monkeypatch: pytest.Monk
     recording.frame(1, OUT, text(1, "x"), at=NOW - 5)
     recording.frame(1, IN, call(2, "a"), at=NOW - 1)
     settle(recording)
-    lines = SortedLines(View(recording.index), recording.index, "took", True)
+    lines = sorted_by("took", View(recording.index), recording.index)
     assert finish(lines) == [0, 1]
     monkeypatch.setattr(sorted_lines, "time", lambda: NOW + 60)
     wait_until(lambda: finish(lines) == [1, 0])
@@ -180,7 +179,7 @@ def test_a_call_moves_when_it_is_answered() -> None:
     for number in range(3):
         recording.frame(1, IN, call(number, "a"))
     settle(recording)
-    lines = SortedLines(View(recording.index), recording.index, "status", False)
+    lines = sorted_by("status", View(recording.index), recording.index)
     assert finish(lines) == [0, 1, 2]
     recording.frame(1, OUT, text(2, "no", is_error=True))
     recording.frame(1, OUT, text(0, "yes"))

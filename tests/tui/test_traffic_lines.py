@@ -13,8 +13,9 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
-from mcpdesk.tui.traffic.line_columns import columns_for
-from mcpdesk.tui.traffic.traffic_lines import Cell, exchange_cells, frame_cells, heading, preview
+from mcpdesk.tui.traffic.line_cells import Cell, preview
+from mcpdesk.tui.traffic.line_columns import COLUMNS, columns_for
+from mcpdesk.tui.traffic.traffic_lines import exchange_cells, frame_cells, heading
 from tests.support.traffic import (
     IN,
     OUT,
@@ -61,6 +62,19 @@ def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
     assert names(78) == ["mark", "peer", "way", "what", "status", "took"]
     assert names(30) == ["mark", "way", "what", "status"]
     assert names(100, raw=True) == ["mark", "time", "peer", "way", "bytes", "frame", "size"]
+
+
+def test_no_two_steps_of_shrinking_have_the_same_position() -> None:
+    for raw in (False, True):
+        shown = [column for column in COLUMNS if (column.frame if raw else column.exchange) is not None]
+        steps = [step.order for column in shown for step in column.narrower]
+        assert len(steps) == len(set(steps)) and len(shown) == len({column.name for column in shown})
+        for column in shown:
+            widths = [
+                column.width,
+                *(step.width for step in sorted(column.narrower, key=lambda one: one.order)),
+            ]
+            assert widths == sorted(widths, reverse=True)
 
 
 def test_the_replica_has_a_column_or_stands_before_the_peer() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from time import monotonic, perf_counter, time
@@ -35,21 +36,21 @@ _STATUS_ORDER = (
     Status.CANCELLED, Status.ASKS, Status.PENDING, Status.OK, Status.NEGOTIATION, Status.SENT,
 )  # fmt: skip
 _STATUS_RANKS = [_STATUS_ORDER.index(status) for status in STATUSES]
-SORTABLE = {
-    "took": True,
-    "size": True,
-    "status": False,
-    "what": False,
-    "peer": False,
-    "server": False,
-    "id": False,
-    "revision": False,
-}
-"""Columns that lines can be sorted by. True if the largest value comes first."""
-_OF_CONNECTIONS = frozenset({"peer", "server", "revision"})
-"""Columns whose values belong to connections. They may become known late."""
-
 Key = Callable[[int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """Value by which lines are sorted."""
+
+    of: Callable[[Index], Key]
+    """Returns a function that returns the value of a line."""
+    largest_first: bool = False
+    """True if the largest value comes first, unless the order is reversed."""
+    connection_field: str = ""
+    """Field of the connection with the value, which may become known late. Empty if it has none."""
+    grows: bool = False
+    """True if the values of pending requests grow with time."""
 
 
 class SortedLines:
@@ -57,10 +58,14 @@ class SortedLines:
 
     raw = False
 
-    def __init__(self, view: View, index: Index, column: str, is_falling: bool) -> None:
-        """`column` is a key of `SORTABLE`. Before the first call of `advance`, the sequence is empty."""
+    def __init__(self, view: View, index: Index, column: str, key: SortKey, is_falling: bool) -> None:
+        """`column` is the name of the column with the values of `key`.
+
+        Before the first call of `advance`, the sequence is empty.
+        """
         self.column = column
         self.is_falling = is_falling
+        self._key = key
         self._view = view
         self._index = index
         self._pieces = self._coming = LinePieces([], lambda line: line, is_falling)
@@ -92,7 +97,7 @@ class SortedLines:
         """Update the order for about `budget_s` seconds. Return True if lines may have changed."""
         until = perf_counter() + budget_s
         changed = self._drop()
-        self._coming.key = self._pieces.key = _KEYS[self.column](self._index)
+        self._coming.key = self._pieces.key = self._key.of(self._index)
         if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._has_changed_texts():
             self._begin()
         if self._moved < self._view.moved.base:
@@ -116,7 +121,7 @@ class SortedLines:
 
     def _begin(self) -> None:
         """Start to put all lines into new pieces. The current order is kept until this has ended."""
-        lines, key = self._view.lines, _KEYS[self.column](self._index)
+        lines, key = self._view.lines, self._key.of(self._index)
         self._altered, self._moved = len(self._index.altered), len(self._view.moved)
         self._base = self._index.table.base
         pieces = min(_MOST_BOUNDS, len(lines) // _BLOCK)
@@ -147,7 +152,7 @@ class SortedLines:
 
     def _move_pending(self) -> bool:
         """Move the lines of pending requests from time to time, because their durations grow."""
-        if self.column != "took" or monotonic() < self._clock_due:
+        if not self._key.grows or monotonic() < self._clock_due:
             return False
         began = monotonic()
         pending = self._index.pending()
@@ -176,10 +181,11 @@ class SortedLines:
 
     def _has_changed_texts(self) -> bool:
         """Return True if a name or a revision of a connection has changed."""
-        if self.column not in _OF_CONNECTIONS:
+        field = self._key.connection_field
+        if not field:
             return False
         before, infos = self._connection_texts, _connections(self._index)
-        self._connection_texts = {number: getattr(info, self.column) for number, info in infos.items()}
+        self._connection_texts = {number: getattr(info, field) for number, info in infos.items()}
         return any(self._connection_texts.get(number, text) != text for number, text in before.items())
 
 
@@ -347,13 +353,11 @@ def _by_revision(index: Index) -> Key:
     return lambda row: revision(row)
 
 
-_KEYS: Mapping[str, Callable[[Index], Key]] = {
-    "took": _by_duration,
-    "size": _by_size,
-    "status": _by_status,
-    "what": _by_message,
-    "peer": partial(_by_end, end="peer"),
-    "server": partial(_by_end, end="server"),
-    "id": _by_id,
-    "revision": _by_revision,
-}
+BY_DURATION = SortKey(_by_duration, largest_first=True, grows=True)
+BY_SIZE = SortKey(_by_size, largest_first=True)
+BY_STATUS = SortKey(_by_status)
+BY_MESSAGE = SortKey(_by_message)
+BY_PEER = SortKey(partial(_by_end, end="peer"), connection_field="peer")
+BY_SERVER = SortKey(partial(_by_end, end="server"), connection_field="server")
+BY_ID = SortKey(_by_id)
+BY_REVISION = SortKey(_by_revision, connection_field="revision")

@@ -1,8 +1,62 @@
-"""Columns of the traffic, their widths, and their order of shrinking."""
+"""Columns of the traffic: the table of them, and those that fit into a line."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+from mcpdesk.protocol.revisions import with_era
+from mcpdesk.recorder.index.sorted_lines import (
+    BY_DURATION,
+    BY_ID,
+    BY_MESSAGE,
+    BY_PEER,
+    BY_REVISION,
+    BY_SERVER,
+    BY_SIZE,
+    BY_STATUS,
+    SortedLines,
+    SortKey,
+)
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import View
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.tui.traffic.line_cells import (
+    Cell,
+    ExchangeLine,
+    FrameLine,
+    id_cells,
+    mark_cells,
+    message_cells,
+    muted,
+    peer_cells,
+    preview,
+    replica_cell,
+    short_peer,
+    short_replica,
+    short_revision,
+    size_cell,
+    status_cells,
+    time_cell,
+    took_cells,
+    way_cells,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Narrower:
+    """Step in which a column shrinks because the message or bytes column lacks space."""
+
+    order: int
+    """Position among the steps of all columns. Steps before `_URGENT` are taken as soon as the message
+    column is not roomy.
+    """
+    width: int
+    """New width. 0 hides the column."""
+    title: str | None = None
+    """New title, or None if it stays the same."""
+    tolerated: int = 0
+    """Number of cells that the message column may lack before this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,70 +67,138 @@ class LineColumn:
     width: int
     title: str
     right: bool = False
+    exchange: Callable[[ExchangeLine, LineColumn], list[Cell]] | None = None
+    """Returns the cells of an exchange. None if only raw frames have the column."""
+    frame: Callable[[FrameLine, LineColumn], list[Cell]] | None = None
+    """Returns the cells of a raw frame. None if raw frames lack the column."""
+    shorten: Callable[[str, int], str] | None = None
+    """Shortens a text to a number of cells, before it is cut."""
+    sort: SortKey | None = None
+    """Order of lines that are sorted by this column. None if they cannot be."""
+    narrower: tuple[Narrower, ...] = ()
+    """Steps in which the column shrinks."""
     has_replica: bool = False
     """True if the cells begin with the name of the replica."""
 
+    def cells(self, line: ExchangeLine | FrameLine) -> list[Cell]:
+        """Return the cells of a line."""
+        if isinstance(line, ExchangeLine):
+            return [] if self.exchange is None else self.exchange(line, self)
+        return [] if self.frame is None else self.frame(line, self)
 
-_STATUS, _SHORT_STATUS = 16, 9
-"""Cells of the status column: with room for `protocol error`, and for short words."""
-_ALL = (
-    LineColumn("mark", 1, ""),
-    LineColumn("time", 12, "time"),
-    LineColumn("replica", 10, "replica"),
-    LineColumn("peer", 14, "peer"),
-    LineColumn("server", 10, "server"),
-    LineColumn("way", 1, ""),
-    LineColumn("what", 0, "message"),
-    LineColumn("id", 6, "id", right=True),
-    LineColumn("status", _STATUS, "status"),
-    LineColumn("took", 8, "took", right=True),
-    LineColumn("size", 8, "size", right=True),
-    LineColumn("revision", 20, "revision, era"),
-)
-_RAW = tuple(
-    column
-    for each in _ALL
-    for column in (
-        (LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True))
-        if each.name == "what"
-        else (each,)
-    )
-    if column.name not in {"id", "status", "took"}
-)
-"""Columns of raw frames. They show bytes instead of the message."""
+
+_SHORT_STATUS = 9
+"""Cells of the status column with room for short words."""
+_URGENT = 10
+"""First step that is only taken when the message column does not have enough space."""
+COLUMNS = (
+    LineColumn(
+        "mark", 1, "",
+        exchange=lambda line, _: mark_cells(line),
+        frame=lambda line, _: mark_cells(line),
+    ),
+    LineColumn(
+        "time", 12, "time",
+        exchange=lambda line, _: [time_cell(line.exchange.started, line.zero)],
+        frame=lambda line, _: [time_cell(line.frame.time, line.zero)],
+        shorten=lambda text, width: text[:width],
+        narrower=(Narrower(10, 8), Narrower(90, 0)),
+    ),
+    LineColumn(
+        "replica", 10, "replica",
+        exchange=lambda line, _: [replica_cell(line.exchange.replica, line.former)],
+        frame=lambda line, _: [replica_cell(line.replica, line.former)],
+        shorten=short_replica,
+        narrower=(Narrower(40, 0),),
+    ),
+    LineColumn(
+        "peer", 14, "peer",
+        exchange=lambda line, column: peer_cells(line, with_replica=column.has_replica),
+        frame=lambda line, column: peer_cells(line, with_replica=column.has_replica),
+        shorten=short_peer,
+        sort=BY_PEER,
+        narrower=(Narrower(50, 11), Narrower(100, 8), Narrower(110, 0, tolerated=4)),
+    ),
+    LineColumn(
+        "server", 10, "server",
+        exchange=lambda line, _: muted(line.exchange.server),
+        frame=lambda line, _: muted(line.server),
+        sort=BY_SERVER,
+        narrower=(Narrower(20, 8), Narrower(60, 0)),
+    ),
+    LineColumn(
+        "way", 1, "",
+        exchange=lambda line, _: way_cells(line),
+        frame=lambda line, _: way_cells(line),
+    ),
+    LineColumn(
+        "what", 0, "message",
+        exchange=lambda line, column: message_cells(line, column.width),
+        sort=BY_MESSAGE,
+    ),
+    LineColumn("bytes", 0, "bytes", frame=lambda line, _: [(mask_text(preview(line.frame.data)), "")]),
+    LineColumn(
+        "frame", 7, "frame", right=True,
+        frame=lambda line, _: muted(str(line.frame.number)),
+        narrower=(Narrower(80, 0),),
+    ),
+    LineColumn(
+        "id", 6, "id", right=True,
+        exchange=lambda line, _: id_cells(line),
+        sort=BY_ID,
+        narrower=(Narrower(30, 0),),
+    ),
+    LineColumn(
+        "status", 16, "status",  # with room for `protocol error`
+        exchange=lambda line, column: status_cells(line, column.width),
+        sort=BY_STATUS,
+        narrower=(Narrower(2, _SHORT_STATUS), Narrower(120, 2)),
+    ),
+    LineColumn(
+        "took", 8, "took", right=True,
+        exchange=lambda line, _: took_cells(line),
+        sort=BY_DURATION,
+        narrower=(Narrower(130, 0),),
+    ),
+    LineColumn(
+        "size", 8, "size", right=True,
+        exchange=lambda line, _: [size_cell(line.exchange.size)],
+        frame=lambda line, _: [size_cell(line.frame.size)],
+        sort=BY_SIZE,
+        narrower=(Narrower(70, 0),),
+    ),
+    LineColumn(
+        "revision", 20, "revision, era",
+        exchange=lambda line, _: muted(with_era(line.exchange.revision)),
+        frame=lambda line, _: muted(with_era(line.revision)),
+        shorten=short_revision,
+        sort=BY_REVISION,
+        narrower=(Narrower(4, 10, "revision"), Narrower(6, 5, "rev"), Narrower(8, 0)),
+    ),
+)  # fmt: skip
+"""All columns, from the left. Exchanges have those with `exchange`, raw frames those with `frame`."""
+_BY_NAME = {column.name: column for column in COLUMNS}
+SORT_KEYS = {column.name: column.sort for column in COLUMNS if column.sort is not None}
+"""Columns that lines can be sorted by."""
 _KEEPS_REPLICA = 60
 """Width of a line from which on a peer column with the replica is never hidden."""
 REPLICA_CELLS = 8
 """Number of cells that the name of the replica adds to the peer column."""
 _ROOMY, _ROOMY_RAW = 52, 60
-"""Cells that the message column must have; otherwise status and revision shrink. `_RAW`: bytes column."""
+"""Cells that the message column must have; otherwise minor columns shrink. `_RAW`: bytes column."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
 """Cells that the message or bytes column must have; otherwise other columns shrink in their order."""
-_FOR_THE_PEER = 4
-"""Number of cells below that minimum that the column may have before the peer column is hidden."""
-_FIRST = (
-    ("status", _SHORT_STATUS, "status"),
-    ("revision", 10, "revision"),
-    ("revision", 5, "rev"),
-    ("revision", 0, ""),
-)
-"""The columns that shrink while the message column is not roomy, as in `_GIVE_WAY`."""
-_GIVE_WAY = (
-    ("time", 8, "time"),
-    ("server", 8, "server"),
-    ("id", 0, ""),
-    ("replica", 0, ""),
-    ("peer", 11, "peer"),
-    ("server", 0, ""),
-    ("size", 0, ""),
-    ("frame", 0, ""),
-    ("time", 0, ""),
-    ("peer", 8, "peer"),
-    ("peer", 0, ""),
-    ("status", 2, "status"),
-    ("took", 0, ""),
-)
-"""Columns in their order of shrinking, with their new width (0: hidden) and new title."""
+
+
+def sorted_by(column: str, view: View, index: Index, is_falling: bool | None = None) -> SortedLines:
+    """Return the lines of a view sorted by a column. If `is_falling` is None, in the usual direction."""
+    key = SORT_KEYS[column]
+    return SortedLines(view, index, column, key, key.largest_first if is_falling is None else is_falling)
+
+
+def words_of(name: str) -> str:
+    """Return the name of a column in a sentence."""
+    return _BY_NAME[name].title.partition(",")[0]
 
 
 def columns_for(
@@ -93,22 +215,29 @@ def columns_for(
     the replica column does not fit, the replica is shown in the peer column.
     """
     left_out = {name for name, there in (("replica", has_replicas), ("server", has_servers)) if not there}
-    columns = [column for column in (_RAW if raw else _ALL) if column.name not in left_out]
+    columns = [
+        column
+        for column in COLUMNS
+        if (column.frame if raw else column.exchange) is not None and column.name not in left_out
+    ]
     roomy, enough = (_ROOMY_RAW, _ENOUGH_RAW) if raw else (_ROOMY, _ENOUGH)
-    for name, narrower, title in (*_FIRST, *_GIVE_WAY):
-        is_first = (name, narrower, title) in _FIRST
-        least = roomy if is_first else enough - _FOR_THE_PEER * ((name, narrower) == ("peer", 0))
-        if _left(columns, width) >= least:
+    steps = [(step, column.name) for column in columns for step in column.narrower]
+    for step, name in sorted(steps, key=lambda each: each[0].order):
+        if _left(columns, width) >= (roomy if step.order < _URGENT else enough - step.tolerated):
             break
-        if keeps_time and (name, narrower) == ("time", 0):
+        if keeps_time and name == "time" and not step.width:
             continue
-        at = next((at for at, column in enumerate(columns) if column.name == name), None)
-        if at is not None and columns[at].has_replica and not narrower and width >= _KEEPS_REPLICA:
+        at = next(at for at, column in enumerate(columns) if column.name == name)
+        column = columns[at]
+        if column.has_replica and not step.width and width >= _KEEPS_REPLICA:
             break
-        if at is not None:
-            width_of = narrower + REPLICA_CELLS * (columns[at].has_replica and bool(narrower))
-            columns[at : at + 1] = [replace(columns[at], width=width_of, title=title)] * bool(narrower)
-        if name == "replica" and has_replicas:
+        if step.width:
+            narrowed = step.width + REPLICA_CELLS * column.has_replica
+            title = column.title if step.title is None else step.title
+            columns[at] = replace(column, width=narrowed, title=title)
+        else:
+            del columns[at]
+        if name == "replica":
             at = next(at for at, column in enumerate(columns) if column.name == "peer")
             columns[at] = replace(columns[at], width=columns[at].width + REPLICA_CELLS, has_replica=True)
     left = max(1, _left(columns, width))
@@ -117,12 +246,13 @@ def columns_for(
 
 def bar_columns(width: int) -> tuple[LineColumn, ...]:
     """Return the columns beside the bars of the waterfall. The bars take the remaining space."""
+    status = _BY_NAME["status"]
     columns = [
-        LineColumn("mark", 1, ""),
-        LineColumn("way", 1, ""),
-        LineColumn("what", min(44, max(16, width // 3)), "message"),
-        LineColumn("status", _SHORT_STATUS, "status") if width >= _WIDE_BARS else LineColumn("status", 1, ""),
-        LineColumn("took", 8, "took", right=True),
+        _BY_NAME["mark"],
+        _BY_NAME["way"],
+        replace(_BY_NAME["what"], width=min(44, max(16, width // 3))),
+        replace(status, width=_SHORT_STATUS) if width >= _WIDE_BARS else replace(status, width=1, title=""),
+        _BY_NAME["took"],
         LineColumn("bar", 0, ""),
     ]
     columns[-1] = replace(columns[-1], width=max(1, _left(columns, width)))

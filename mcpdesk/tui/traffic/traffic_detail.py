@@ -52,7 +52,7 @@ from mcpdesk.tui.traffic.exchange_details import (
     telling_first,
     title_of,
 )
-from mcpdesk.tui.traffic.traffic_lines import operation_words
+from mcpdesk.tui.traffic.line_cells import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from enum import Enum
 from time import time
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -15,41 +14,18 @@ from textual.filter import LineFilter
 from textual.strip import Strip
 from textual.widget import Widget
 
-from mcpdesk.byte_size import size_text
-from mcpdesk.link.state_looks import EXCHANGES
-from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.exchange_summary import Summary, summary
-from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Id, Status
-from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
-from mcpdesk.recorder.masking import mask_text
-from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Direction, Frame
-from mcpdesk.tui.render.amounts import clock, duration
-from mcpdesk.tui.render.safe_text import clean, one_line, shortened
-from mcpdesk.tui.render.tones import TRAFFIC_STYLES
+from mcpdesk.recorder.index.exchange import Exchange, Id, Status
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Frame
 from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
+from mcpdesk.tui.traffic.line_cells import Cell, ExchangeLine, Fold, FrameLine, fitted
 from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_for
 from mcpdesk.tui.traffic.waterfall import Waterfall
 
-Cell = tuple[str, str]
-"""Text, and the component class that styles it (empty: the line's own style)."""
-
-OVERSIZED = 1 << 20
-"""Minimum bytes of a size that is marked."""
-_PREVIEW = 400
 EMPTY_SUMMARY = Summary()
 _MOST_SUMMARIES = 1_000
 """Maximum exchanges whose summaries are cached: about some screens."""
-
-
-class Fold(Enum):
-    """Relation of a line to the lines that can be unfolded below it.
-
-    The value is drawn before their number.
-    """
-
-    CLOSED = "▸"
-    OPEN = "▾"
-    BELOW = ""
 
 
 def heading(columns: tuple[LineColumn, ...]) -> list[Cell]:
@@ -73,28 +49,13 @@ def exchange_cells(
 
     `former` are the replicas that have ended; `is_held` means that a message of it is held at the desk.
     """
-    cells = (
-        [_time(exchange.started, zero)]
-        if column.name == "time"
-        else [_HELD if column.width > 2 else ("‖", _HELD[1])]
-        if is_held and column.name == "status"
-        else _cells(exchange, column, now, marked, texts, fold, former)
-        for column in columns
-    )
-    line = _joined(map(_fit, cells, columns))
+    line = ExchangeLine(exchange, now, marked, texts, fold, zero, former, is_held)
+    cells = _joined(_fit(column.cells(line), column) for column in columns)
     if exchange.status is Status.NEGOTIATION:
-        return [(text, "traffic--muted") for text, _ in line]
-    return line
+        return [(text, "traffic--muted") for text, _ in cells]
+    return cells
 
 
-def _time(moment: float, zero: float | None) -> Cell:
-    """Return the time of day, or the difference from `zero`: `+1.2 s`, `-3.1 ms`."""
-    if zero is None:
-        return (clock(moment), "traffic--muted")
-    return (f"{'-' if moment < zero else '+'}{duration(abs(moment - zero))}", "traffic--clock")
-
-
-_HELD: Cell = ("‖ held", "traffic--warn")
 _BY_HAND: Cell = ("✎", "traffic--warn")
 _BY_RULE: Cell = ("↯", "traffic--warn")
 _BY_MOCK: Cell = ("M", "traffic--warn")
@@ -105,69 +66,6 @@ _REMARKED: Cell = ("!", "traffic--warn")
 
 def _changed_cell(how: str) -> Cell:
     return _BY_RULE if FAULT in how else _BY_MOCK if BY_MOCK in how else _BY_HAND
-
-
-_REPLICA_BEFORE_PEER = 9
-"""Cells of the replica's name before the peer."""
-
-
-def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
-    """Return the name of a replica, marked if the replica has ended."""
-    name = _short_replica(replica, _REPLICA_BEFORE_PEER) if after else replica
-    if replica in former:
-        return (f"✕ {name}{after}", "traffic--bad")
-    return (f"{name}{after}", "traffic--muted")
-
-
-def _short_replica(replica: str, width: int) -> str:
-    """Return the end of a long name, where replicas differ; a mark at the beginning stays."""
-    mark = "✕ " if replica.startswith("✕ ") else ""
-    room = width - len(mark)
-    name = replica.removeprefix(mark)
-    return mark + (name if len(name) <= room else f"…{name[len(name) - room + 1 :]}")
-
-
-def _cells(
-    exchange: Exchange,
-    column: LineColumn,
-    now: float,
-    marked: bool,
-    texts: Summary,
-    fold: Fold,
-    former: Collection[str],
-) -> list[Cell]:
-    """Return the contents of a column for an exchange."""
-    match column.name:
-        case "mark":
-            return [("●", "traffic--mark")] if marked else []
-        case "replica":
-            return [replica_cell(exchange.replica, former)]
-        case "peer" if column.has_replica and exchange.replica:
-            return [replica_cell(exchange.replica, former, " "), (exchange.peer, "traffic--peer")]
-        case "peer":
-            return [(exchange.peer, "traffic--peer")]
-        case "server":
-            return [(exchange.server, "traffic--muted")]
-        case "way":
-            arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
-            return [(arrows[exchange.direction], _DIRECTION_STYLES[exchange.direction])]
-        case "what":
-            return _message(exchange, now, column.width, texts, fold)
-        case "id":
-            return [] if exchange.id is None else [(f"#{exchange.id}", "traffic--muted")]
-        case "status" if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
-            return []
-        case "status":
-            look = EXCHANGES[exchange.status]
-            return [(look.fitted(column.width), TRAFFIC_STYLES[look.tone])]
-        case "took":
-            return _took(exchange, now)
-        case "size":
-            return [_size_cell(exchange.size)]
-        case "revision":
-            return [(with_era(exchange.revision), "traffic--muted")]
-        case name:
-            raise ValueError(f"column {name} has no cell")
 
 
 def frame_cells(
@@ -183,40 +81,8 @@ def frame_cells(
     """Return the line of a raw frame; None is a deleted frame. `revision` is that of its exchange."""
     if frame is None:
         return [("  this frame is no longer in memory, nor in a file", "traffic--muted")]
-    replica = connection.replica if connection else ""
-    cells: dict[str, Cell] = {
-        "replica": replica_cell(replica, former),
-        "mark": ("●" if marked else "", "traffic--mark"),
-        "time": _time(frame.time, zero),
-        "peer": (connection.peer if connection else "", "traffic--peer"),
-        "server": (connection.server if connection else "", "traffic--muted"),
-        "way": ("→←"[frame.direction], _DIRECTION_STYLES[frame.direction]),
-        "bytes": (mask_text(preview(frame.data)), ""),
-        "frame": (str(frame.number), "traffic--muted"),
-        "size": _size_cell(frame.size),
-        "revision": (with_era(revision), "traffic--muted"),
-    }
-    return _joined(
-        _fit(
-            [replica_cell(replica, former, " "), cells["peer"]]
-            if column.has_replica and replica
-            else [cells[column.name]],
-            column,
-        )
-        for column in columns
-    )
-
-
-def preview(data: bytes) -> str:
-    """Return the beginning of some bytes as one line without control characters."""
-    return clean(data[:_PREVIEW].decode("utf-8", "replace"), newlines=False)
-
-
-def operation_words(exchange: Exchange, now: float) -> str:
-    """Describe the other parts of an operation: `3 rounds · client 8.1 s`."""
-    waited = exchange.waiting(now)
-    words = (parts_in_words(exchange), f"client {duration(waited)}" if waited > 0 else "")
-    return " · ".join(filter(None, words))
+    line = FrameLine(frame, connection, revision, marked, zero, former)
+    return _joined(_fit(column.cells(line), column) for column in columns)
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
@@ -233,146 +99,12 @@ def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
 
 def _fit(cells: list[Cell], column: LineColumn) -> list[Cell]:
     """Cut or pad cells to the width of their column, and add the gap."""
-    if column.name in _SHORTENED:
-        cells = [(_SHORTENED[column.name](text, column.width), style) for text, style in cells]
-    fitted: list[Cell] = []
-    left = column.width
-    for text, style in cells:
-        text = one_line(text)
-        if (needed := cell_len(text)) > left:
-            text, needed = (set_cell_size(text, left - 1) + "…" if left > 1 else text[:left]), left
-        fitted.append((text, style))
-        left -= needed
-        if not left:
-            break
-    fitted.append((" ", ""))
+    if (shorten := column.shorten) is not None:
+        cells = [(shorten(text, column.width), style) for text, style in cells]
+    kept, left = fitted(cells, column.width)
+    kept.append((" ", ""))
     pad = (" " * left, "")
-    return [pad, *fitted] if column.right else [*fitted, pad]
-
-
-def _short_peer(peer: str, width: int) -> str:
-    """Return a peer, without its version if that does not fit."""
-    return peer if cell_len(peer) <= width else peer.rpartition(" ")[0] or peer
-
-
-def _short_revision(revision: str, width: int) -> str:
-    """Return a revision, without its era, or as `26-07`, if it does not fit."""
-    date = revision.partition(" ")[0]
-    return revision if len(revision) <= width else date if len(date) <= width else date[2:7]
-
-
-_SHORTENED: dict[str, Callable[[str, int], str]] = {
-    "time": lambda text, width: text[:width],
-    "replica": _short_replica,
-    "peer": _short_peer,
-    "revision": _short_revision,
-}
-"""Column -> function that shortens its text before it is cut."""
-
-
-_DIRECTION_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
-
-
-def _message(exchange: Exchange, now: float, width: int, texts: Summary, fold: Fold) -> list[Cell]:
-    """Return method, name and operation, and in the remaining space the arguments and the result.
-
-    The name is cut for the operation, down to a few cells.
-    """
-    cells = _method_cells(exchange)
-    if fold is Fold.BELOW:
-        cells.insert(0, ("└ ", "traffic--muted"))
-    elif folded := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
-        cells.append((f" {fold.value} {folded}", "traffic--clock"))
-    long = operation_words(exchange, now)
-    left = width - sum(cell_len(text) for text, _ in cells)
-    if long:
-        for words in (long, long.partition(" · client")[0], _operation_glyphs(exchange)):
-            if left > cell_len(words):
-                break
-        else:
-            cells = _fit(cells, LineColumn("", max(1, width - cell_len(words) - 1), ""))[:-2]
-        cells = [*cells, (f" {words}", "traffic--clock")]
-        left -= cell_len(words) + 1
-    fits = not texts.answered and cell_len(texts.values) < left
-    return [*cells, *_summary_cells(texts, left - 1)] if left > _LEAST_SAID or fits else cells
-
-
-_LEAST_SAID = 8
-"""Minimum cells of arguments and result; below, they are left out."""
-_ARROW = " → "
-_ROOM_FOR_BOTH = 20
-"""Minimum cells for showing the arguments with the result."""
-
-
-def _summary_cells(texts: Summary, width: int) -> list[Cell]:
-    """Return `arguments → result`; the arguments get at most half of the space if both are long.
-
-    In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
-    so its end is cut, and it gets three quarters unless the arguments are short.
-    """
-    asked, answered, values = one_line(texts.asked), one_line(texts.answered), one_line(texts.values)
-    if not answered:
-        asked = values if values and cell_len(asked) > width else asked
-        return [(f" {shortened(asked, width)}", "traffic--muted")] if asked else []
-    style = "traffic--bad" if texts.has_failed else "traffic--good"
-    room = width - len(_ARROW)
-    free = room - cell_len(answered)
-    if values and cell_len(asked) > max(room // 3, free):
-        asked = values
-    is_short = cell_len(asked) <= max(room // 2, free)
-    if not asked or (width < _ROOM_FOR_BOTH and not is_short):
-        return [(_ARROW, "traffic--muted"), (_cut_answer(texts, answered, width - 2), style)]
-    asked = asked if is_short else shortened(asked, max(room // (4 if texts.has_failed else 2), free))
-    return [
-        (f" {asked}{_ARROW}", "traffic--muted"),
-        (_cut_answer(texts, answered, room - cell_len(asked)), style),
-    ]
-
-
-def _cut_answer(texts: Summary, answered: str, width: int) -> str:
-    if not texts.has_failed or cell_len(answered) <= width:
-        return shortened(answered, width)
-    return f"{set_cell_size(answered, max(0, width - 1)).rstrip()}…"
-
-
-def _operation_glyphs(exchange: Exchange) -> str:
-    """Return the operation in a few cells: `×3` rounds, `?2` questions, `↻4` polls of the task."""
-    counts = (
-        ("×", exchange.rounds - 1 and exchange.rounds),
-        ("?", exchange.questions),
-        ("↻", exchange.looks),
-    )
-    asking = "?" if exchange.asked_at is not None and not exchange.questions else ""
-    return "".join(f"{glyph}{count}" for glyph, count in counts if count) + asking
-
-
-def _method_cells(exchange: Exchange) -> list[Cell]:
-    if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
-        return [(mask_text(exchange.name), "traffic--method")]
-    if exchange.kind is ExchangeKind.MALFORMED:
-        return [("not a JSON-RPC message", "traffic--bad")]
-    if exchange.kind is ExchangeKind.RESPONSE:
-        return [("response to no request", "traffic--warn")]
-    if exchange.name:
-        return [(f"{exchange.method} ", "traffic--method"), (mask_text(exchange.name), "traffic--name")]
-    if exchange.status is Status.NEGOTIATION:
-        return [(f"{exchange.method} ", "traffic--method"), (exchange.status.value, "traffic--muted")]
-    return [(exchange.method, "traffic--method")]
-
-
-def _took(exchange: Exchange, now: float) -> list[Cell]:
-    if exchange.kind is not ExchangeKind.REQUEST:
-        return []
-    took = duration(max(0.0, exchange.elapsed(now)))
-    if exchange.is_slow:
-        return [(f"▲{took}", "traffic--warn")]
-    return [(took, "traffic--clock" if exchange.ended is None else "")]
-
-
-def _size_cell(size: int) -> Cell:
-    return (
-        (f"▲{size_text(size)}", "traffic--warn") if size >= OVERSIZED else (size_text(size), "traffic--muted")
-    )
+    return [pad, *kept] if column.right else [*kept, pad]
 
 
 _PARTS = ("head", "in", "out", "method", "name", "peer", "mark", "good", "bad", "warn", "clock", "muted")

@@ -25,13 +25,15 @@ from textual.widget import Widget
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.index.exchange import FAILED, STATUSES
 from mcpdesk.recorder.index.query import EVERYTHING, Node
-from mcpdesk.recorder.index.sorted_lines import SORTABLE, SortedLines
+from mcpdesk.recorder.index.sorted_lines import SortedLines
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.traffic.colour_rules import ColourRules
+from mcpdesk.tui.traffic.line_cells import Cell, Fold
+from mcpdesk.tui.traffic.line_columns import SORT_KEYS, sorted_by
 from mcpdesk.tui.traffic.shown_lines import ShownLines, UnfoldedLines
-from mcpdesk.tui.traffic.traffic_lines import STYLES, Cell, Fold, TrafficStrips
+from mcpdesk.tui.traffic.traffic_lines import STYLES, TrafficStrips
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
@@ -389,7 +391,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     def action_sort(self) -> None:
         """Sort by the next column from the left; after the last one, in arrival order."""
-        shown = [name for name in self._strips.columns if name in SORTABLE]
+        shown = [name for name in self._strips.columns if name in SORT_KEYS]
         at = shown.index(self.sorted.column) + 1 if self.sorted and self.sorted.column in shown else 0
         self.sort_by(shown[at] if at < len(shown) else None)
 
@@ -440,8 +442,8 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         """Sort by a column; if it is already the sort column, reverse the order."""
         if self.sorted is not None and column == self.sorted.column:
             self.action_reverse()
-        elif column in SORTABLE or column in ("mark", "time"):
-            self.sort_by(column if column in SORTABLE else None)
+        elif column in SORT_KEYS or column in ("mark", "time"):
+            self.sort_by(column if column in SORT_KEYS else None)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Scroll without moving the selection."""
@@ -552,8 +554,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         if column is None:
             self.sorted = None
         else:
-            falling = SORTABLE[column] if is_falling is None else is_falling
-            self.sorted = SortedLines(self.view, self.index, column, falling)
+            self.sorted = sorted_by(column, self.view, self.index, is_falling)
             self.sorted.advance(_AT_ONCE_S)
             self._unfolded = self._top = None
             self._offset = 0
@@ -627,7 +628,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.view = View(self.index, self.node, raw=raw)
         if self.sorted is not None:
             column, is_falling = self.sorted.column, self.sorted.is_falling
-            self.sorted = None if raw else SortedLines(self.view, self.index, column, is_falling)
+            self.sorted = None if raw else sorted_by(column, self.view, self.index, is_falling)
         if self.paused:
             self.view.hold()
         self._top = self._line = self._unfolded = None

@@ -51,8 +51,9 @@ from mcpdesk.tui.traffic.exchange_menus import (
     write,
 )
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
+from mcpdesk.tui.traffic.line_cells import Cell
+from mcpdesk.tui.traffic.line_columns import words_of
 from mcpdesk.tui.traffic.traffic_detail import FAILED, TrafficDetail
-from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
 from mcpdesk.tui.widgets.menu import ask_moment
@@ -72,8 +73,6 @@ BESIDE = 110
 _NARROWEST = 36
 """Minimum width of a wrapped message in cells."""
 _MOST_LINES = 2
-_SORTED_TITLES = {"what": "message"}
-"""Titles of columns whose title is not their name."""
 _HINT = (
     "filter: words · method: tool: peer: status:error is:held kind: id: >200ms >10kb since:5m · not or ( )"
 )
@@ -557,7 +556,7 @@ def mode(listing: TrafficList) -> str:
         return f"paused · {listing.view.held_back:,} waiting · p resumes"
     if (order := listing.sorted) is not None:
         sorts = "sorted" if order.done >= 1 else "sorting"
-        column = f"{_SORTED_TITLES.get(order.column, order.column)} {'↓' if order.is_falling else '↑'}"
+        column = f"{words_of(order.column)} {'↓' if order.is_falling else '↑'}"
         return f"{sorts} by {column} · < reverses · f by arrival"
     return "following" if listing.following else "f follows"
 

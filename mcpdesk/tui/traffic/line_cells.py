@@ -1,0 +1,302 @@
+"""Cells of a line of the traffic: the text and style of each column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from mcpdesk.byte_size import size_text
+from mcpdesk.link.state_looks import EXCHANGES
+from mcpdesk.recorder.exchange_summary import Summary
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
+from mcpdesk.recorder.index.traffic_index import parts_in_words
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame
+from mcpdesk.tui.render.amounts import clock, duration
+from mcpdesk.tui.render.safe_text import clean, one_line, shortened
+from mcpdesk.tui.render.tones import TRAFFIC_STYLES
+
+Cell = tuple[str, str]
+"""Text, and the component class that styles it (empty: the line's own style)."""
+
+OVERSIZED = 1 << 20
+"""Minimum bytes of a size that is marked."""
+_PREVIEW = 400
+
+
+class Fold(Enum):
+    """Relation of a line to the lines that can be unfolded below it.
+
+    The value is drawn before their number.
+    """
+
+    CLOSED = "▸"
+    OPEN = "▾"
+    BELOW = ""
+
+
+class ExchangeLine(NamedTuple):
+    """Values of the line of an exchange."""
+
+    exchange: Exchange
+    now: float
+    """Unix time in seconds, for the clock of a pending exchange."""
+    is_marked: bool
+    texts: Summary
+    fold: Fold
+    zero: float | None
+    """Unix time in seconds that times count from. None to show the time of day."""
+    former: Collection[str]
+    """Replicas that have ended."""
+    is_held: bool
+    """True if a message of the exchange is held at the desk."""
+
+
+class FrameLine(NamedTuple):
+    """Values of the line of a raw frame."""
+
+    frame: Frame
+    connection: ConnectionInfo | None
+    revision: str
+    """Revision of the frame's exchange."""
+    is_marked: bool
+    zero: float | None
+    """Unix time in seconds that times count from. None to show the time of day."""
+    former: Collection[str]
+    """Replicas that have ended."""
+
+    @property
+    def replica(self) -> str:
+        """Replica with the connection; empty if it has none."""
+        return self.connection.replica if self.connection else ""
+
+    @property
+    def peer(self) -> str:
+        """Peer of the connection."""
+        return self.connection.peer if self.connection else ""
+
+    @property
+    def server(self) -> str:
+        """Server of the connection."""
+        return self.connection.server if self.connection else ""
+
+
+def fitted(cells: list[Cell], width: int) -> tuple[list[Cell], int]:
+    """Cut cells to a width. Return them, and how much of the width remains."""
+    kept: list[Cell] = []
+    left = width
+    for text, style in cells:
+        text = one_line(text)
+        if (needed := cell_len(text)) > left:
+            text, needed = (set_cell_size(text, left - 1) + "…" if left > 1 else text[:left]), left
+        kept.append((text, style))
+        left -= needed
+        if not left:
+            break
+    return kept, left
+
+
+def muted(text: str) -> list[Cell]:
+    """Return a text in the muted style."""
+    return [(text, "traffic--muted")]
+
+
+def mark_cells(line: ExchangeLine | FrameLine) -> list[Cell]:
+    """Return the sign of a marked line."""
+    return [("●", "traffic--mark")] if line.is_marked else []
+
+
+def time_cell(moment: float, zero: float | None) -> Cell:
+    """Return the time of day, or the difference from `zero`: `+1.2 s`, `-3.1 ms`."""
+    if zero is None:
+        return (clock(moment), "traffic--muted")
+    return (f"{'-' if moment < zero else '+'}{duration(abs(moment - zero))}", "traffic--clock")
+
+
+_REPLICA_BEFORE_PEER = 9
+"""Cells of the replica's name before the peer."""
+
+
+def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
+    """Return the name of a replica, marked if the replica has ended."""
+    name = short_replica(replica, _REPLICA_BEFORE_PEER) if after else replica
+    if replica in former:
+        return (f"✕ {name}{after}", "traffic--bad")
+    return (f"{name}{after}", "traffic--muted")
+
+
+def short_replica(replica: str, width: int) -> str:
+    """Return the end of a long name, where replicas differ; a mark at the beginning stays."""
+    mark = "✕ " if replica.startswith("✕ ") else ""
+    room = width - len(mark)
+    name = replica.removeprefix(mark)
+    return mark + (name if len(name) <= room else f"…{name[len(name) - room + 1 :]}")
+
+
+def peer_cells(line: ExchangeLine | FrameLine, *, with_replica: bool) -> list[Cell]:
+    """Return the peer, after the name of its replica if that has no column of its own."""
+    who = line.exchange if isinstance(line, ExchangeLine) else line
+    peer = (who.peer, "traffic--peer")
+    return [replica_cell(who.replica, line.former, " "), peer] if with_replica and who.replica else [peer]
+
+
+_HELD: Cell = ("‖ held", "traffic--warn")
+
+
+def status_cells(line: ExchangeLine, width: int) -> list[Cell]:
+    """Return the status in words or as a sign, or that a message is held."""
+    exchange = line.exchange
+    if line.is_held:
+        return [_HELD if width > 2 else ("‖", _HELD[1])]
+    if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
+        return []
+    look = EXCHANGES[exchange.status]
+    return [(look.fitted(width), TRAFFIC_STYLES[look.tone])]
+
+
+def id_cells(line: ExchangeLine) -> list[Cell]:
+    """Return the JSON-RPC id."""
+    return [] if line.exchange.id is None else muted(f"#{line.exchange.id}")
+
+
+def way_cells(line: ExchangeLine | FrameLine) -> list[Cell]:
+    """Return the direction as an arrow."""
+    what = line.exchange if isinstance(line, ExchangeLine) else line.frame
+    is_notification = isinstance(what, Exchange) and what.kind is ExchangeKind.NOTIFICATION
+    arrows = "⇢⇠" if is_notification else "→←"
+    return [(arrows[what.direction], _DIRECTION_STYLES[what.direction])]
+
+
+def preview(data: bytes) -> str:
+    """Return the beginning of some bytes as one line without control characters."""
+    return clean(data[:_PREVIEW].decode("utf-8", "replace"), newlines=False)
+
+
+def operation_words(exchange: Exchange, now: float) -> str:
+    """Describe the other parts of an operation: `3 rounds · client 8.1 s`."""
+    waited = exchange.waiting(now)
+    words = (parts_in_words(exchange), f"client {duration(waited)}" if waited > 0 else "")
+    return " · ".join(filter(None, words))
+
+
+def short_peer(peer: str, width: int) -> str:
+    """Return a peer, without its version if that does not fit."""
+    return peer if cell_len(peer) <= width else peer.rpartition(" ")[0] or peer
+
+
+def short_revision(revision: str, width: int) -> str:
+    """Return a revision, without its era, or as `26-07`, if it does not fit."""
+    date = revision.partition(" ")[0]
+    return revision if len(revision) <= width else date if len(date) <= width else date[2:7]
+
+
+_DIRECTION_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
+
+
+def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
+    """Return method, name and operation, and in the remaining space the arguments and the result.
+
+    The name is cut for the operation, down to a few cells.
+    """
+    exchange, texts, fold = line.exchange, line.texts, line.fold
+    cells = _method_cells(exchange)
+    if fold is Fold.BELOW:
+        cells.insert(0, ("└ ", "traffic--muted"))
+    elif folded := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
+        cells.append((f" {fold.value} {folded}", "traffic--clock"))
+    long = operation_words(exchange, line.now)
+    left = width - sum(cell_len(text) for text, _ in cells)
+    if long:
+        for words in (long, long.partition(" · client")[0], _operation_glyphs(exchange)):
+            if left > cell_len(words):
+                break
+        else:
+            cells, _ = fitted(cells, max(1, width - cell_len(words) - 1))
+        cells = [*cells, (f" {words}", "traffic--clock")]
+        left -= cell_len(words) + 1
+    fits = not texts.answered and cell_len(texts.values) < left
+    return [*cells, *_summary_cells(texts, left - 1)] if left > _LEAST_SAID or fits else cells
+
+
+_LEAST_SAID = 8
+"""Minimum cells of arguments and result; below, they are left out."""
+_ARROW = " → "
+_ROOM_FOR_BOTH = 20
+"""Minimum cells for showing the arguments with the result."""
+
+
+def _summary_cells(texts: Summary, width: int) -> list[Cell]:
+    """Return `arguments → result`; the arguments get at most half of the space if both are long.
+
+    In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
+    so its end is cut, and it gets three quarters unless the arguments are short.
+    """
+    asked, answered, values = one_line(texts.asked), one_line(texts.answered), one_line(texts.values)
+    if not answered:
+        asked = values if values and cell_len(asked) > width else asked
+        return [(f" {shortened(asked, width)}", "traffic--muted")] if asked else []
+    style = "traffic--bad" if texts.has_failed else "traffic--good"
+    room = width - len(_ARROW)
+    free = room - cell_len(answered)
+    if values and cell_len(asked) > max(room // 3, free):
+        asked = values
+    is_short = cell_len(asked) <= max(room // 2, free)
+    if not asked or (width < _ROOM_FOR_BOTH and not is_short):
+        return [(_ARROW, "traffic--muted"), (_cut_answer(texts, answered, width - 2), style)]
+    asked = asked if is_short else shortened(asked, max(room // (4 if texts.has_failed else 2), free))
+    return [
+        (f" {asked}{_ARROW}", "traffic--muted"),
+        (_cut_answer(texts, answered, room - cell_len(asked)), style),
+    ]
+
+
+def _cut_answer(texts: Summary, answered: str, width: int) -> str:
+    if not texts.has_failed or cell_len(answered) <= width:
+        return shortened(answered, width)
+    return f"{set_cell_size(answered, max(0, width - 1)).rstrip()}…"
+
+
+def _operation_glyphs(exchange: Exchange) -> str:
+    """Return the operation in a few cells: `×3` rounds, `?2` questions, `↻4` polls of the task."""
+    counts = (
+        ("×", exchange.rounds - 1 and exchange.rounds),
+        ("?", exchange.questions),
+        ("↻", exchange.looks),
+    )
+    asking = "?" if exchange.asked_at is not None and not exchange.questions else ""
+    return "".join(f"{glyph}{count}" for glyph, count in counts if count) + asking
+
+
+def _method_cells(exchange: Exchange) -> list[Cell]:
+    if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
+        return [(mask_text(exchange.name), "traffic--method")]
+    if exchange.kind is ExchangeKind.MALFORMED:
+        return [("not a JSON-RPC message", "traffic--bad")]
+    if exchange.kind is ExchangeKind.RESPONSE:
+        return [("response to no request", "traffic--warn")]
+    if exchange.name:
+        return [(f"{exchange.method} ", "traffic--method"), (mask_text(exchange.name), "traffic--name")]
+    if exchange.status is Status.NEGOTIATION:
+        return [(f"{exchange.method} ", "traffic--method"), (exchange.status.value, "traffic--muted")]
+    return [(exchange.method, "traffic--method")]
+
+
+def took_cells(line: ExchangeLine) -> list[Cell]:
+    """Return the duration, which grows while the exchange is pending; marked if it is slow."""
+    exchange = line.exchange
+    if exchange.kind is not ExchangeKind.REQUEST:
+        return []
+    took = duration(max(0.0, exchange.elapsed(line.now)))
+    if exchange.is_slow:
+        return [(f"▲{took}", "traffic--warn")]
+    return [(took, "traffic--clock" if exchange.ended is None else "")]
+
+
+def size_cell(size: int) -> Cell:
+    """Return a size in bytes; marked if it is large."""
+    return (
+        (f"▲{size_text(size)}", "traffic--warn") if size >= OVERSIZED else (size_text(size), "traffic--muted")
+    )
