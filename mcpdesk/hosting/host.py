@@ -22,7 +22,6 @@ from mcpdesk.hosting.host_part import HostPart, StartedCore
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, rules_of, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
-from mcpdesk.hosting.interception import interceptor_for
 from mcpdesk.hosting.journal import Journal, LogLine, Notice, Severity
 from mcpdesk.hosting.kept.kept_jobs import KeptJobs
 from mcpdesk.hosting.kept.round_keys import RoundKeys
@@ -33,7 +32,7 @@ from mcpdesk.hosting.stuck_folders import StuckFolders
 from mcpdesk.jobs.schedule import NamedLocks, OneByOne, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.recorder.interceptor import InterceptedCore
+from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 from mcpdesk.recorder.record import CallLog, RecordedRemark
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.call_starts import CallStarts
@@ -83,15 +82,17 @@ class Host:
             self.journal.origin_of = self._origin_of
         notify = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
         self.by_name: dict[str, HostedEndpoint] = {}
-        self.interceptor = interceptor_for(
-            InterceptedCore(
-                self.recording,
-                notify,
-                partial(intercept_all, self.by_name),
-                self.disconnect,
-                options=plan.feature_options,
-            )
+        self.interceptor = Interceptor()
+        """Interceptor of messages. It passes every message on until `made_interceptor` is called."""
+        self._intercepted = InterceptedCore(
+            self.recording,
+            notify,
+            partial(intercept_all, self.by_name),
+            self.disconnect,
+            options=plan.feature_options,
         )
+        if any(plan.feature_options.values()):
+            self.made_interceptor()
         self.services = Services(
             self.journal.log,
             round_keys=RoundKeys(settings, lambda: self.shared).current,
@@ -109,7 +110,7 @@ class Host:
             self.recording,
             self.services,
             lambda: self.roots,
-            self.interceptor,
+            self.made_interceptor,
             lambda: self.watch,
             plan.http,
         )
@@ -172,6 +173,14 @@ class Host:
     def _reload_state(self, name: str) -> None:
         if (hosted := self.folders.get(name)) is not None:
             self.start_chore(hosted.reload_state())
+
+    def made_interceptor(self) -> Interceptor:
+        """Return the interceptor of a feature. It is created at the first use, to keep the start short."""
+        if type(self.interceptor) is Interceptor:
+            from mcpdesk.hosting.interception import interceptor_for
+
+            self.interceptor = interceptor_for(self._intercepted)
+        return self.interceptor
 
     @cached_property
     def roots(self) -> DeskRoots:

@@ -35,14 +35,15 @@ class HostedUpstreams:
         recording: Recording,
         services: Services,
         roots: Callable[[], DeskRoots],
-        interceptor: Interceptor,
+        interceptor: Callable[[], Interceptor],
         watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
     ) -> None:
         """Create an empty set of upstream servers.
 
-        `watch` returns the current observer of upstream exchanges, or None. `is_served` is True if the core
-        listens for HTTP, so that clients can reach these servers.
+        `interceptor` returns the interceptor of messages, and creates it if necessary. `watch` returns the
+        current observer of upstream exchanges, or None. `is_served` is True if the core listens for HTTP, so
+        that clients can reach these servers.
         """
         self.by_name: dict[str, Upstream] = {}
         self.passed: dict[str, UrlPassThrough | ChannelPassThrough] = {}
@@ -208,7 +209,7 @@ class HostedUpstreams:
             lambda text, failed: journal.notify(text, Severity.ERROR if failed else Severity.INFO),
             self._services.inbox,
             self._settings.connect_timeout_s,
-            self._interceptor,
+            self._interceptor(),
             self._agreed,
             self._restarted,
             self._watch,

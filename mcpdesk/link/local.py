@@ -307,7 +307,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     def do(self, intent: Intent) -> Future[bool]:
         """Carry out a request to a feature."""
-        return self._ask_core(lambda: self._host.interceptor.do(intent))
+        return self._ask_core(lambda: self._host.made_interceptor().do(intent))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Set the policy of a tool."""

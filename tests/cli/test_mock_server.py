@@ -105,19 +105,3 @@ def test_what_is_no_capture_or_leaves_a_choice_is_said(mcpdesk: Run, capture: Pa
     assert "is not a capture" in mcpdesk("serve", "--mock", "pyproject.toml").stderr
     assert "Missing argument" in mcpdesk("serve").stderr
     assert "Missing argument" in mcpdesk("stdio").stderr
-
-
-def test_a_service_lets_its_clients_meet_the_faults_of_a_file(
-    mcpdesk: Run, serve: Callable[..., Service], folder: Path, tmp_path: Path
-) -> None:
-    rules = tmp_path / "faults.txt"
-    rules.write_text('# busy\nerror -32000 "come back later" for method:tools/call')
-    service = serve(str(folder), "--faults", str(rules), "--port", "0", "--no-auth")
-    url = service.says("serving small at").split()[-1]
-    called = mcpdesk("call", url, "greet", "name=Ada")
-    assert called.returncode and "come back later" in called.stderr + called.stdout
-    rules.write_text("lose\nlose all")
-    refused = mcpdesk("serve", str(folder), "--faults", str(rules))
-    assert refused.returncode == 2 and "Traceback" not in refused.stderr
-    assert f"{rules}, line 2: 'all' is invalid; lose takes a share like 10%" in refused.stderr
-    assert "cannot be read" in mcpdesk("serve", str(folder), "--faults", str(tmp_path / "none")).stderr

@@ -17,6 +17,7 @@ USED = {
     "browser_desk": r"--web\b",
     "dashboard": r"/dashboard\b|support\.dashboard\b",
     "gateway": r"/v1/(?:ws/)?mcp(?!/progress)\b|support\.gateway\b",
+    "holding": r"--faults\b|\bdesk\.do\(",
     "openapi": r"--from-openapi\b",
     "program_tools": r'"commands": \[(?!\])',
     "web_tools": r"\b(?:ReadDocs|WebSearch)\b",

@@ -18,10 +18,8 @@ from mcpdesk.link.waiting import result_of
 from mcpdesk.tui import core_answers
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
-from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.save_page import SavePage
 from tests.cli.conftest import Service, started_services
-from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.frame import toasts
 from tests.support.patience import until
@@ -183,17 +181,14 @@ async def test_details_fill_in_when_the_core_answers(tmp_path: Path) -> None:
         await core.it.until(lambda: '"type": "text"' in core.it.shown() or "isError" in core.it.shown())
 
 
-@needs_feature("holding")
 @pytest.mark.slow
-async def test_pager_resend_mock_and_edit_wait_for_the_core_while_keys_go_on(
+async def test_pager_resend_and_edit_wait_for_the_core_while_keys_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcpdesk.features.holding.held_message import HoldView
-
     monkeypatch.setenv("PAGER", "the-pager")
-    async with attached(tmp_path / "far", "a", "b", "c", "d") as core:
+    async with attached(tmp_path / "far", "a", "b", "c") as core:
         app, until_shown = core.it.app, core.it.until
-        paged, resent, mocked, edited = (
+        paged, resent, edited = (
             one.number for one in core.link.traffic.exchanges if one.method == "tools/call"
         )
 
@@ -216,18 +211,7 @@ async def test_pager_resend_mock_and_edit_wait_for_the_core_while_keys_go_on(
         await press_while_stopped(resent, "r")
         core.resume()
         await until_shown(lambda: "sent again as desk: tools/call large" in toasts(app))
-        await until_shown(lambda: _answered(core.link) == 5)
-
-        await press_while_stopped(mocked, "M")
-        core.resume()
-        await until_shown(lambda: isinstance(app.screen, Menu))
-        core.stop()
-        await core.press("y")
-        await core.press("1", "3", "2")
-        assert not core.link.feature_part(HoldView).canned
-        core.resume()
-        await until_shown(lambda: any("answered as in the capture" in each for each in toasts(app)))
-        await until_shown(lambda: len(core.link.feature_part(HoldView).canned) == 1)
+        await until_shown(lambda: _answered(core.link) == 4)
 
         await press_while_stopped(edited, "i")
         assert app.main.shown == "traffic"

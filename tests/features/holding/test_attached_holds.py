@@ -1,4 +1,4 @@
-"""Messages that a screen attached to a core in another process holds and changes."""
+"""Messages that a screen attached to a core in another process holds, changes and mocks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import pytest
 
 from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
+from mcpdesk.tui.widgets.menu import Menu
 from tests.link.test_remote import attach as attach
 from tests.link.test_remote import call, methods, text
 from tests.link.test_remote import folder as folder
 from tests.link.test_remote import serve as serve
+from tests.link.test_stopped_core import attached
+from tests.support.frame import toasts
 from tests.support.patience import result_of, wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.link.test_remote import Attach, Start
 
 
@@ -40,3 +45,23 @@ def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start
     assert (answered.how, answered.was) == ("passed on", "")
     spans = phase_spans(link.traffic, list(link.traffic.exchanges)[-1], 0.0)
     assert {PhaseKind.HELD, PhaseKind.HANDLER, PhaseKind.SHAPING} <= {span.kind for span in spans}
+
+
+@pytest.mark.slow
+async def test_a_mock_waits_for_the_core_while_keys_go_on(tmp_path: Path) -> None:
+    async with attached(tmp_path / "far", "a", "b") as core:
+        app, until_shown = core.it.app, core.it.until
+        number = next(one.number for one in core.link.traffic.exchanges if one.method == "tools/call")
+        core.stop()
+        await core.press("2")
+        core.traffic_pane.open_exchange(number)
+        await core.press("M", "p", "p", "1", "2")
+        core.resume()
+        await until_shown(lambda: isinstance(app.screen, Menu))
+        core.stop()
+        await core.press("y")
+        await core.press("1", "3", "2")
+        assert not core.link.feature_part(HoldView).canned
+        core.resume()
+        await until_shown(lambda: any("answered as in the capture" in each for each in toasts(app)))
+        await until_shown(lambda: len(core.link.feature_part(HoldView).canned) == 1)
