@@ -1,4 +1,5 @@
-"""Rounds that a client has answered. A round is one request of an operation that needs several.
+"""Rounds that a client has answered. If a server asks questions, the client sends its request again with the
+answers, perhaps several times. Each of these requests is a round.
 
 A client repeats a request if it did not receive the response; a proxy may also repeat one. The repeated
 request then gets the first result instead of running again. Source: MCP basic/patterns/mrtr: "At-most-once
@@ -34,7 +35,7 @@ RESULT_DROPPED = "This round was answered before; its result is no longer kept"
 
 
 class AnsweredRound:
-    """One answered round. At first it has the requests that wait for its result, later the result."""
+    """One answered round: the requests that wait for the result, and later the result."""
 
     def __init__(self, answers: str, expires: float) -> None:
         """`answers` is the digest of `inputResponses`. `expires` is the Unix time when the state expires."""
@@ -68,7 +69,9 @@ class AnsweredRound:
     def start(
         self, work: Coroutine[Any, Any, JSONObject], over: Callable[[AnsweredRound, bool], None]
     ) -> None:
-        """Run `work`, then call `over`. The flag is False if a repeated request must run the work again."""
+        """Run `work`. Then call `over` with this round and True, or False if a repeated request must run the
+        work again.
+        """
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(lambda task: self._ended(task, over))
 
@@ -127,7 +130,7 @@ class AnsweredRound:
     def _ended(self, task: asyncio.Task[JSONObject], over: Callable[[AnsweredRound, bool], None]) -> None:
         handled, self.handled, self._task = self.handled, None, None
         error = None if task.cancelled() else task.exception()
-        self.speak_under = lambda call: None  # so that the operation can be freed
+        self.speak_under = lambda call: None  # release the reference, so that the operation can be freed
         if handled is not None:
             self._outcome = handled.outcome
         if isinstance(error, ProtocolError):
@@ -143,7 +146,9 @@ class AnsweredRound:
 
 
 def _size(value: Any) -> int:
-    """Return the size in bytes of a result or of error data. Very large if it cannot be encoded."""
+    """Return the size in bytes of a result or of error data, or a very large number if the value cannot be
+    encoded.
+    """
     try:
         return len(codec.encode_part(value))
     except LocalProtocolError:
@@ -196,8 +201,8 @@ class AnsweredRounds:
             self._schedule()
 
     def end(self, key: str, operation: str, answered: AnsweredRound, *, is_kept: bool) -> None:
-        """Store the result of a round. If it is not kept, delete the round, so that a repeated request runs
-        again.
+        """Store the result of a round. If `is_kept` is False, delete the round, so that a repeated request
+        runs again.
         """
         if self._rounds.get(key) is not answered:
             return

@@ -20,7 +20,9 @@ LONGEST_VALUE = 20_000
 LONGEST_TEXT = 24_000
 """Maximum number of characters that are shown of all arguments."""
 NOTE = 60
-"""Length of the note that replaces omitted text. A text is cut only if that saves more than this."""
+"""Approximate number of characters in the note that replaces omitted text. A text is cut only if more
+characters than this would be omitted.
+"""
 MOST_ITEMS = 200
 DEEPEST = 12
 
@@ -189,7 +191,9 @@ def _shown(value: Any) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Cut the middle of a text, because the end of a long command is as important as its beginning."""
+    """Omit the middle of a long text. The end stays, because the end of a command is as important as its
+    beginning.
+    """
     if len(text) <= limit + NOTE:
         return text
     tail = limit // 4

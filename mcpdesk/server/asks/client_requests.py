@@ -33,7 +33,7 @@ class ClientRequests:
     """Requests to the client of one conversation.
 
     Their ids cannot be guessed, and unexpected responses are ignored. `push` sends messages that belong to no
-    request. It is None if the transport does not allow this.
+    request. `push` is None if the transport does not allow such messages.
     """
 
     def __init__(self, push: Callable[[bytes], None] | None = None) -> None:

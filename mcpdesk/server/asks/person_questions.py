@@ -74,7 +74,7 @@ class Asker(Protocol):
         """Ask the person at the desk."""
 
     def keep_asked(self, question: Question) -> None:
-        """Record at the desk how a question ended that was asked through the client."""
+        """Show a question at the desk that was asked through the client and has ended."""
 
     async def elicit(
         self, message: str, schema: Mapping[str, Any], key: str | None = None
@@ -88,7 +88,7 @@ class Asker(Protocol):
 async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
     """Ask the person through the client or at the desk, in the order of the setting `ask_order`.
 
-    Return the questions with their answers. Raises: HandlerError if no person can be asked, or if only the
+    Return the question with the answers. Raises: HandlerError if no person can be asked, or if only the
     client could be asked and it refuses.
     """
     pages = tuple(pages)
@@ -121,7 +121,7 @@ async def _ask_only_client(pages: tuple[Page, ...], context: Asker) -> Question:
 async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
     client_aio = asyncio.create_task(ask_client(pages, context))
     try:
-        # A client that repeats a request may have sent its answer with it. Then the desk is not asked.
+        # In a later round, the request may already contain the client's answer. Then the desk is not asked.
         await asyncio.sleep(0)
         if client_aio.done() and client_aio.exception() is None:
             return client_aio.result()
@@ -152,8 +152,8 @@ class DeskQuestion:
     async def answer(self, elsewhere: Elsewhere | None = None) -> Question:
         """Wait for the answer, and return the question.
 
-        If the client answers `elsewhere`, the wait ends, too. The wait does not count against the tool's time
-        limit. If the call ends, the question is withdrawn.
+        `elsewhere` is the same question at the client. An answer of the client also ends the wait. The wait
+        does not count against the tool's time limit. If the call ends, the question is withdrawn.
         """
         call = self._call
         call.asks_person += 1

@@ -58,7 +58,7 @@ SECRET_BYTES = 32
 
 
 class Follower(NamedTuple):
-    """Functions that are notified of an operation that continues without a request."""
+    """Functions that are called while an operation continues without a request."""
 
     on_questions: Callable[[], None]
     """Called when the set of pending questions has changed."""
@@ -98,7 +98,9 @@ class Round:
         self._deadlines = deadlines
         self._given: dict[str, Any] = {}
         self._answers: dict[str, Any] = dict(state.answers)
-        """Answers in the client's state. A handler that runs again may not need all of them yet."""
+        """Answers in the client's state. A handler that runs again may not have asked all of these questions
+        yet.
+        """
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
         self._problems: dict[str, str] = {}
@@ -123,7 +125,7 @@ class Round:
         name = self._name(key or asking.kind, is_given=key is not None)
         question = digest([asking.method, asking.params])
         if self._questions.get(name, question) != question:
-            # The answer is for another question that the handler no longer asks.
+            # The earlier answer with this name is for a different question.
             self._given.pop(name, None)
             self._answers.pop(name, None)
         self._questions[name] = question
@@ -351,7 +353,7 @@ class Round:
 
 
 class _Setting(Struct, frozen=True):
-    """Server and request of a round."""
+    """Arguments of `Rounds.run` that all steps of a round need."""
 
     server: str
     bound: str
@@ -415,9 +417,9 @@ class Rounds:
         """Return the result of this round.
 
         If the handler has open questions, it is parked for at most `parked_s` seconds. `confirm` stores a
-        result before it is sent. None if that is not needed. A request that repeats an earlier one waits for
-        it or gets its result. Raises: RemoteProtocolError (-32602) for invalid answers or an invalid state;
-        exceptions of the handler.
+        result before the result is sent. `confirm` is None if nothing must be stored. A request that repeats
+        an earlier one waits for it or gets its result. Raises: RemoteProtocolError (-32602) for invalid
+        answers or an invalid state; exceptions of the handler.
         """
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):
@@ -466,7 +468,7 @@ class Rounds:
             raise
         answered.asks_again = body.get("resultType") == "input_required"
         if claimed and self._claims is not None:
-            with suppress(StorageError):  # the claim stays until the state expires
+            with suppress(StorageError):  # if this fails, the claim stays until the state expires
                 await (self._claims.ask if answered.asks_again else self._claims.end)(claimed)
         return body
 

@@ -113,7 +113,9 @@ class JobReader:
         return body | self._end() if self._job.is_over else body
 
     async def changed(self, within_s: float | None = None) -> bool:
-        """Wait until there may be news, at most `within_s` seconds. Return False on timeout."""
+        """Wait until `news` may have changes to return, at most `within_s` seconds. Return False on
+        timeout.
+        """
         return await _happens(self._stirred, within_s)
 
     async def over(self, within_s: float | None = None) -> bool:

@@ -106,7 +106,7 @@ class JobRecords:
         """Handle a failure to write these jobs."""
 
     def _refused(self, identifiers: set[str]) -> None:
-        """Handle that other processes have taken over these jobs."""
+        """Handle the rejection of a write, because other processes have taken over these jobs."""
 
     def _row(self, job: Job) -> JobRow:
         return JobRow(job.id, self._holder, job_record(job))

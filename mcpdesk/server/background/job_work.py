@@ -65,7 +65,8 @@ def output_chars(server: Server) -> int:
 
 
 async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFile, ...]:
-    """Return the file with the full output if the result has only a part of it, or else an empty tuple.
+    """If the result has only a part of the output, return the file with the full output. Otherwise return an
+    empty tuple.
 
     A result may name any path, but only files in the server's folder for outputs are returned.
     """

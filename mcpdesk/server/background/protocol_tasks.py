@@ -94,7 +94,8 @@ class ProtocolTasks:
             raise _not_found(f"{tool.name} can only be called as a task")
 
     async def confirm(self, body: JSONObject) -> JSONObject:
-        """Wait until the new task in a response, if any, is stored where it is shared. Return the response.
+        """Wait until the new task in a response, if any, is in the store that processes share. Return the
+        response.
 
         Raises: StorageError; the task is then dropped.
         """
@@ -256,7 +257,7 @@ class ProtocolTasks:
 
     @property
     def _records(self) -> SharedJobRecords | None:
-        """Stored tasks that other processes share. None if none does."""
+        """Stored tasks that several processes share. None if no other process shares them."""
         records_of = self._services.records_of
         return None if records_of is None else records_of(self._server.name)
 

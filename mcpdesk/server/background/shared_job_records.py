@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 class SharedJobRecords(ABC):
-    """Jobs of one server, as any of the processes has written them last. Used on the core's loop."""
+    """Stored jobs of one server. Each job has the state that any of the processes wrote last. Used on the
+    core's loop.
+    """
 
     @abstractmethod
     async def find(self, identifier: str, owner: str) -> Job | None:

@@ -44,7 +44,9 @@ class TaskWork:
         self._is_core = not self._call.terms.revision.is_stateless
         self._last_status = job.status
         self._asked: set[str] = set()
-        """Keys of questions that a waiting client is being asked. Only for tasks of 2025-11-25."""
+        """Keys of the questions that were sent to the client and are not answered. Only for tasks of
+        2025-11-25.
+        """
         self._outlet = TaskOutlet(self._push)
         self._failing_aio: asyncio.Task[None] | None = None
 
@@ -110,7 +112,7 @@ class TaskWork:
                     changed.clear()
                     questions = self._round.questions()
                     for name in asking.keys() - questions.keys():
-                        asking.pop(name).cancel()  # the handler no longer waits for it
+                        asking.pop(name).cancel()  # the handler no longer waits for this answer
                     for name, question in questions.items():
                         if name not in self._asked:
                             asking[name] = self._ask(call, name, question, limit_s)

@@ -27,7 +27,9 @@ class WatchedTasks:
         records: SharedJobRecords | None,
         notify: Callable[[Job], None],
     ) -> None:
-        """Jobs that are not in the store must be copies of entries in `records`."""
+        """A job that is not in `store` runs in another process. Such a job must be a copy of an entry in
+        `records`.
+        """
         self._jobs, self._store, self._records, self._notify = jobs, store, records, notify
         self._elsewhere: dict[str, Job] = {}
         """Tasks of other processes, in the state that was reported last."""
@@ -49,7 +51,7 @@ class WatchedTasks:
 
     def _changed(self, job: Job) -> None:
         if job.is_lost:
-            self._look_at(job)  # another process took it over
+            self._look_at(job)  # another process has taken over the task
         else:
             self._notify(job)
 
@@ -67,7 +69,7 @@ class WatchedTasks:
             try:
                 jobs = await records.find_all([each.id for each in remote_tasks], remote_tasks[0].owner)
             except StorageError:
-                continue  # reported when the engine is back
+                continue  # changes are reported when the shared store responds again
             for before, now in zip(remote_tasks, jobs, strict=True):
                 if now is not None and _seen(now) != _seen(before):
                     self._notify(now)

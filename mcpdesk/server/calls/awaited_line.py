@@ -17,7 +17,7 @@ from typing import Any
 from mcpdesk.server.calls.worker_threads import LOOP_TASKS, WORKERS
 
 DEEPEST = 200
-"""Maximum number of coroutines that are followed, each awaited by the one before."""
+"""Maximum length of a chain of coroutines in which each awaits the next."""
 _THREAD = re.compile(rb"hread 0x0*([0-9a-f]+)[^\n]*\n((?:  File [^\n]*\n)*)")
 _LINE = re.compile(r'  File "(.*)", line (\d+) in ')
 
@@ -46,7 +46,9 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
 
 
 def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
-    """Return the lines of the folder that a task executes, innermost last. `seen` has examined tasks."""
+    """Return the lines of the folder that a task executes, innermost last. `seen` has the tasks that were
+    already examined.
+    """
     frames, waiting = _awaited(task.get_coro())
     places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
     if thread_id := WORKERS.thread_of(task):
@@ -73,7 +75,7 @@ def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
             frame, waiting = waiting.gi_frame, waiting.gi_yieldfrom
         else:
             break
-        if frame is not None:  # otherwise it has just ended
+        if frame is not None:  # otherwise the coroutine has just ended
             frames.append(frame)
     return frames, waiting
 
@@ -101,7 +103,9 @@ def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
 
 
 def _in_thread(thread_id: int) -> Iterator[Place]:
-    """Yield the lines that a thread executes, innermost last. Only `faulthandler` has an API for this."""
+    """Yield the lines that a thread executes, innermost last. This parses the output of `faulthandler`,
+    because no other module offers the lines of a running thread.
+    """
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

@@ -19,7 +19,7 @@ class CallWatch:
     """Observer of calls. It is called on the core's loop, must return quickly, and must not raise."""
 
     def begin(self, call: Call) -> None:
-        """Called when a call begins. Sets its `span`."""
+        """Called when a call begins. May set `call.span`."""
 
     def end(self, server: Server, call: Call, reply: Reply) -> None:
         """Called when a call was answered or ended."""

@@ -16,7 +16,9 @@ ROUND_S = 0.02
 MOST_AT_ONCE = 64
 """Maximum number of calls that begin in one turn of the loop."""
 FREE_ROUNDS = 8
-"""Number of turns without a new call after a slow turn. In these, the loop handles requests."""
+"""After a slow turn of the loop, no call begins for this number of turns, so that the loop can handle
+requests.
+"""
 
 
 class CallStarts:
@@ -59,7 +61,7 @@ class CallStarts:
     def _turn(self, loop: asyncio.AbstractEventLoop, before: float) -> None:
         """Let more calls begin in each turn of the loop. Their number doubles while turns are short.
 
-        `before` is the time when the turn began. It is 0 for a turn without a new call.
+        `before` is the time when the turn began, or 0 if no call could begin in that turn.
         """
         self._turned = now = monotonic()
         if before and now - before > ROUND_S:

@@ -33,8 +33,8 @@ T = TypeVar("T")
 class CallContext:
     """Properties of a call that `Context` and `SyncContext` share.
 
-    `context` is the result of `create_context` in `context.py`. `state` is the value that `lifespan` yielded
-    there. `tool` is the name of the tool, resource or prompt.
+    `context` is the result of `create_context` in `context.py`. `state` is the value that `lifespan` in
+    `context.py` yielded. `tool` is the name of the tool, resource or prompt.
     """
 
     __slots__ = ("_call", "_request", "_services", "context", "server", "state", "tool")
@@ -177,7 +177,7 @@ class Context(CallContext):
         params: dict[str, Any] = {"progressToken": call.progress_token, "progress": progress}
         if total is not None and math.isfinite(total):
             params["total"] = total
-        if message:  # 2024-11-05 has no such member, and its clients ignore or show unknown members
+        if message:  # revision 2024-11-05 has no `message`, but its clients ignore or show unknown members
             params["message"] = message
         if call.round is not None and call.round.tag is not None:
             params["_meta"] = call.round.tag
@@ -212,8 +212,8 @@ class Context(CallContext):
     def log_later(self, logger: str) -> Callable[[str, Any], bool]:
         """Return a function that logs to the caller's connection after this call has ended.
 
-        It takes a level and data. It returns False if the connection is closed, or if messages on it must
-        belong to a request.
+        It takes a level and data. It returns False if the connection is closed, or if every message on the
+        connection must belong to a request.
         """
         terms, requests = self._call.terms, self._call.requests
 
@@ -270,7 +270,7 @@ class Context(CallContext):
         )
 
     def keep_asked(self, question: Question) -> None:
-        """Record at the desk how a question ended that was asked through the client."""
+        """Show a question at the desk that was asked through the client and has ended."""
         self._services.inbox.add_ended(question)
 
     @overload

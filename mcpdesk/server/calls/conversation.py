@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 class Conversation:
     """State between one peer and one server.
 
-    `push` sends messages that belong to no request, such as list changes. It is None if the channel does not
-    allow this.
+    `push` sends messages that belong to no request, such as list changes. `push` is None if the channel does
+    not allow such messages.
     """
 
     def __init__(
@@ -454,7 +454,9 @@ class Conversation:
             services.on_session(subscriber)
 
     def _may_notify(self) -> bool:
-        """Return True if the peer of a pipe may receive notifications. A server may require a valid token."""
+        """Return True if the peer of a pipe may receive notifications. If the server requires a token, the
+        peer's token must be valid.
+        """
         access, principal = self.dispatcher.server.access, self.principal
         may = access.admits(principal) and not _has_expired(principal, None)
         is_let = may or not access.requires_token
@@ -507,18 +509,20 @@ class Conversation:
 
 
 def _is_notification(message: object) -> bool:
-    """Return True if an invalid message would be a notification. On a pipe, these get no answer."""
+    """Return True if an invalid message looks like a notification. On a pipe, notifications get no answer."""
     if not isinstance(message, dict) or "id" in message:
         return False
     return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
 
 
 _EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID}
-"""Error for a client whose token has expired. It replaces the answer."""
+"""Error that is sent instead of the answer if the client's token has expired."""
 
 
 def _has_expired(principal: Principal, headers: Mapping[str, str] | None) -> bool:
-    """Return True if the sender's token has expired, on a channel where only the connection has a token."""
+    """Return True if the sender's token has expired. Always False for HTTP requests, because each has its own
+    token.
+    """
     return headers is None and principal.expires is not None and principal.has_expired(time.time())
 
 

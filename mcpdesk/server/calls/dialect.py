@@ -25,7 +25,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def __init__(self, push: Callable[[bytes], None] | None, transport: str) -> None:
-        """`push` sends messages that belong to no request. None if the channel does not allow this."""
+        """`push` sends messages that belong to no request. `push` is None if the channel does not allow such
+        messages.
+        """
 
     @classmethod
     @abstractmethod
@@ -40,7 +42,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
-        """Return the response to a status request. None if it is another method."""
+        """Return the response to a status request. None if `method` is not the status method of the
+        dialect.
+        """
 
     @abstractmethod
     def standard(self, message: JSONObject) -> JSONObject:
@@ -55,9 +59,9 @@ class Dialect(ABC):
 
     @abstractmethod
     def opens(self, answer: bytes) -> bool:
-        """Send the response to the handshake if the dialect sends more messages then.
+        """Send the response to the handshake, and then the messages that must follow it in this dialect.
 
-        Return False if it was not sent.
+        Return False if nothing was sent; the caller then sends the response.
         """
 
     @abstractmethod

@@ -70,7 +70,7 @@ class Handlers:
         )
 
     async def complete(self, call: Call) -> JSONObject:
-        """Return suggestions for an argument. Empty if it has none.
+        """Return suggestions for an argument. Empty if the argument has no suggestions.
 
         Raises: RemoteProtocolError (-32602) for an unknown reference or argument, or invalid parameters.
         """

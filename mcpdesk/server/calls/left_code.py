@@ -60,7 +60,9 @@ class LeftCode:
         return capture_key is not None and id(capture_key) in self._calls
 
     def when_ended(self, capture_key: Place, listener: Callable[[], None]) -> None:
-        """Call a function when all code of a call has ended. If none is left, call it at once."""
+        """Call `listener` when all code of a call has ended. If no code of the call runs now, call `listener`
+        at once.
+        """
         with self._lock:
             left = self._calls.get(id(capture_key))
             if left is not None:

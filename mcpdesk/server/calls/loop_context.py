@@ -39,7 +39,7 @@ class LoopContext(Context):
     def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a function on the core's loop. Use this for everything in `ctx.server`."""
         if _is_running(self._core):
-            return function(*arguments)  # on the core's loop itself, waiting would never end
+            return function(*arguments)  # waiting for the core's loop on that loop would never end
 
         async def call() -> T:
             return function(*arguments)
@@ -68,7 +68,9 @@ class LoopContext(Context):
         await self._on_core(self._context.log(level, data, logger))
 
     def log_later(self, logger: str) -> Callable[[str, Any], bool]:
-        """Return a function of level and data that logs after this call is over: as `Context.log_later`."""
+        """Return a function that logs after this call has ended. It takes a level and data. See
+        `Context.log_later`.
+        """
         log = self.on_loop(self._context.log_later, logger)
         return lambda level, data: self.on_loop(log, level, data)
 
@@ -81,7 +83,7 @@ class LoopContext(Context):
         return await self._on_core(self._context.ask_desk(pages, elsewhere))
 
     def keep_asked(self, question: Question) -> None:
-        """Show the outcome of a question that was asked through the client on the desk."""
+        """Show a question at the desk that was asked through the client and has ended."""
         self.on_loop(self._context.keep_asked, question)
 
     @overload

@@ -21,7 +21,7 @@ from mcpdesk.server.state.lifespan import Lifespan
 T = TypeVar("T")
 
 MOST = 8
-"""Maximum number of loops for one folder. All but one of them are blocked."""
+"""Maximum number of loops for one folder. A new loop is started only if all others are blocked."""
 TURN_S = 0.5
 """Seconds after which a loop that does not respond counts as blocked."""
 CANCEL_WAIT_S = 0.05

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
-"""Connection and id of the call that the current code runs for. It identifies the call of printed output."""
+"""Connection and id of the call that the current code belongs to. Printed output is assigned to this call."""
 _OVER_HTTP = "tokens are sent over HTTP, but this call came"
 PIPES = {
     "memory": f"{_OVER_HTTP} from within mcpdesk",
@@ -70,8 +70,8 @@ LEFT = "its client left"
 
 
 class Waits(Struct):
-    """Seconds for which a call waited. If it waits for client and person at once, this counts for the
-    person.
+    """Seconds for which a call waited. While it waits for a client and a person at once, the seconds count
+    for the person.
     """
 
     client_s: float = 0.0
@@ -109,12 +109,12 @@ class Waits(Struct):
 class Call(Struct, eq=False):
     """One running request.
 
-    `stop` is the reason why it was ended from outside, or empty. `headers` belong to the request itself,
-    `opening` to the connection if it is a pipe over HTTP. `principal` is the caller.
+    `stop` is the reason why the call was ended from outside. Empty if it was not. `headers` belong to the
+    request itself, `opening` to the connection if it is a pipe over HTTP. `principal` is the caller.
 
     Questions to the client use `requests` in revisions with a handshake, and `round` in stateless revisions.
     Without either, the client cannot be asked. `asks_person` counts questions that wait at the desk. `feed`
-    receives output while the call runs. None if no caller reads it.
+    receives output while the call runs, or is None if no caller reads the output.
     """
 
     id: Id
@@ -128,14 +128,18 @@ class Call(Struct, eq=False):
     started: float = field(default_factory=time.monotonic)
     began: float = 0.0
     handled: float = 0.0
-    """Times when the handler began and ended, on the same clock as `started`."""
+    """`began` and `handled` are the times when the handler began and ended, on the same clock as
+    `started`.
+    """
     waits: Waits | None = None
     """Time for which the call waited for answers. None if it has not waited."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
     home: ClientRequests | None = None
-    """Requests of its session, even if the client cannot be asked. None if there is no session."""
+    """Client requests of the call's session. Set even if the client cannot be asked. None without a
+    session.
+    """
     environment: Mapping[str, str] | None = None
     """Environment of the client's process. None if the client has the environment of this process."""
     round: ClientRounds | None = None
@@ -158,7 +162,7 @@ class Call(Struct, eq=False):
     outcome: OutcomeKind = OutcomeKind.OK
     """Outcome of a tool call that has ended."""
     code: int = 0
-    """Code of the JSON-RPC error in its response, or 0."""
+    """Code of the JSON-RPC error in the call's response, or 0."""
     span: CallSpan | None = None
     """Span in a trace, or None if calls are not traced."""
     dialect: Dialect | None = None
@@ -198,7 +202,9 @@ class Call(Struct, eq=False):
 
     @property
     def lasting_connection(self) -> int:
-        """Connection whose end means that the client has left. 0 if the client may use another one."""
+        """Connection whose end means that the client has left. 0 if the client may use several
+        connections.
+        """
         return 0 if self.transport == "http" and self.requests is None else self.connection
 
     @property

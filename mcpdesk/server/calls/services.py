@@ -82,9 +82,11 @@ class Services:
         self.records_of: Callable[[str], SharedJobRecords] | None = None
         """Function that returns the shared job records of a server. None if no process shares them."""
         self.shared_rounds: RoundClaims | None = None
-        """Claims of rounds that other processes may run, too. None if none may."""
+        """Claims of rounds that other processes may run, too. None if no other process runs rounds."""
         self.shared_ends: SharedEnds | None = None
-        """Store for the outcomes of jobs that other processes share. None if none does."""
+        """Store for the outcomes of jobs that several processes share. None if no other process shares
+        jobs.
+        """
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
         """Called with True if the code of an ended call still runs, and with False when that code ends."""
         self.starts = starts or CallStarts()
@@ -100,7 +102,7 @@ class Services:
         trace: str = "",
         call: Place | None = None,
     ) -> None:
-        """Log one line. It is not sent to the client.
+        """Log one line. The client does not receive it.
 
         `where` is the source line as `file:line`, `trace` the id of the caller's trace, and `call` the
         connection and id of the request, each if known.

@@ -82,7 +82,9 @@ class Subscriptions:
         self._subscribers: dict[int, Subscriber] = {}
         self._closed = asyncio.Event()
         self.relay: Callable[[str, Mapping[str, Any]], object] | None = None
-        """Function that sends notifications to processes with the same clients. None if there are none."""
+        """Function that sends notifications to processes with the same clients. None if no such process
+        exists.
+        """
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -123,7 +125,8 @@ class Subscriptions:
 
     def _publish(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self.relay is not None:
-            self.relay(kind, facts)  # first, so that the bus positions of sessions include it
+            # before local receivers, so that sessions store a bus position after this message
+            self.relay(kind, facts)
         self.notify(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:

@@ -24,8 +24,8 @@ T = TypeVar("T")
 class SyncContext(CallContext):
     """Context of a plain function. Its methods block until the core has run them.
 
-    After the call was cancelled or timed out, they raise `asyncio.CancelledError`. This ends the function,
-    unless it catches the exception. A long computation should check `ctx.cancelled` regularly.
+    After the call was cancelled or timed out, the methods raise `asyncio.CancelledError`. This ends the
+    function, unless it catches the exception. A long computation should check `ctx.cancelled` regularly.
     """
 
     __slots__ = ("_context", "_thread")

@@ -220,13 +220,14 @@ class ToolCalls:
             self._services.note_left(call, plan.tool.name, self._server.name)
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
-            detail = text.replace("\n- ", " ", 1)  # the first reason belongs in the first line
+            # put the first violation into the first line of the log entry
+            detail = text.replace("\n- ", " ", 1)
             self._services.log("notice", name, detail, "", self._server.name, call.trace.id, call.capture_key)
         return ended
 
     async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """Return the outcome of a call that plan mode, a policy or a stopping server forbids. None if
-        allowed.
+        """Return the outcome of a call that plan mode, a policy or a stopping server forbids. None if the
+        call is allowed.
         """
         state = self._server.hosted
         if state is None:
@@ -330,7 +331,7 @@ class ToolCalls:
         )
 
     def repeat(self, job: Job) -> bool:
-        """Run a job of a process that has ended again. Return False if this is impossible."""
+        """Run a job again, because the process that ran it has ended. Return False if this is impossible."""
         from mcpdesk.jobs.feed import CallFeed
         from mcpdesk.jobs.job import NOT_ENDED
         from mcpdesk.protocol.outlet import NULL_OUTLET

@@ -29,7 +29,9 @@ IDLE_S = 10.0
 
 
 class ThreadedCall:
-    """One function that runs in a thread or waits for one. The loop that waits for it may abandon it."""
+    """One function that runs in a thread or waits for a free thread. The loop may stop waiting for the
+    result.
+    """
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.result: asyncio.Future[Any] = loop.create_future()
@@ -117,7 +119,7 @@ class ThreadedCall:
             return
         if error is None:
             self.result.set_result(value)
-        elif isinstance(error, StopIteration):  # a future does not accept it
+        elif isinstance(error, StopIteration):  # a future does not accept StopIteration
             self.result.set_exception(RuntimeError("it raised StopIteration"))
         else:
             self.result.set_exception(error)
@@ -155,7 +157,7 @@ class WorkerThreads:
             raise
 
     def thread_of(self, task: asyncio.Task[Any]) -> int:
-        """Return the thread that runs a function for which a task waits. 0 if there is none.
+        """Return the id of the thread that runs the function for which a task waits. 0 if no thread runs it.
 
         May be called on any thread.
         """

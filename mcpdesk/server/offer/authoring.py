@@ -69,7 +69,8 @@ class ToolKeywords(ItemKeywords, total=False):
     the call.
     """
     resume: bool
-    """If True, another machine runs a job or task of this tool again if its machine dies.
+    """If True, another machine may run a job or task of this tool again, after the machine that ran it has
+    failed.
 
     The arguments are the same. Only for tools that may safely run twice.
     """
@@ -89,7 +90,9 @@ class ResourceKeywords(ItemKeywords, total=False):
     mime_type: str
     annotations: Mapping[str, Any]
     complete: Mapping[str, Suggestions] | Suggestions | None
-    """Suggestions for each variable of the template. With a single variable, its name can be omitted."""
+    """Suggestions for each variable of the template. If the template has only one variable, its name can be
+    omitted.
+    """
 
 
 class PromptKeywords(ItemKeywords, total=False):

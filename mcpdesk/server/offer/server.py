@@ -37,7 +37,9 @@ class Limits(Struct, frozen=True):
     jobs_at_once: int = 16
     """Maximum number of asynchronous calls that run at the same time. Others are queued."""
     output_dirs: tuple[Path, ...] = (Path("/tmp"),)
-    """Folders that clients may download files of such calls from, in addition to the server's own folder."""
+    """Folders from which clients may download files of asynchronous calls, besides the server's own
+    folder.
+    """
     in_flight: int = 1024
     """Maximum number of running requests on one connection or session."""
     large_bytes: int = 256 << 20
@@ -94,7 +96,7 @@ class Server(Struct, eq=False):
     """
     problems: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
-    """Notes about functions in its folder that are not offered because another file imports them."""
+    """Notes about functions in the server's folder that are not offered because another file imports them."""
     withheld: str = ""
     """Reason why the server is disabled. Empty if it is served."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 class CoreMark(Struct, frozen=True):
-    """Identity of this process among those that use the same state, and a check whether another one runs."""
+    """Identity of this process among those that use the same state, and a check whether another process
+    runs.
+    """
 
     mark: str = field(default_factory=lambda: process_mark(os.getpid()))
     is_running: Callable[[str], bool] = is_running
@@ -214,7 +216,7 @@ class CallbackTimers:
         elif callback.core != self._core.mark and self._core.is_running(callback.core):
             if self._core.doubt_s:
                 asyncio.get_running_loop().call_later(self._core.doubt_s, self._announce_late, callback)
-            return []  # it was set in another process, which notifies its setter
+            return []  # the callback was set in another process, which notifies the client that set it
         return list(self.log_to_clients("notice", fired_data(callback)))
 
     def _announce_late(self, callback: Callback) -> None:

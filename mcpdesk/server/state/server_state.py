@@ -40,11 +40,13 @@ BROWSERS = 4
 NEWEST_TASKS = 100
 """Maximum number of tasks in a snapshot of the task lists."""
 PLAN_KEY = "plan:"
-"""Prefix of the keys of plans in the state file. The session follows."""
+"""Prefix of the keys of plans in the state file. The rest of a key is the session."""
 MOST_PLANS = 500
 """Maximum number of stored plans for each server. The newest are kept."""
 PROGRAMS_KEY = "programs:"
-"""Prefix of the keys of programs in shared state. The mark of their process follows."""
+"""Prefix of the keys of programs in shared state. The rest of a key is the id of the process that runs
+them.
+"""
 MOST_PROGRAMS = 100
 """Maximum number of programs that other processes can see. The newest are kept."""
 COMMAND_CHARS = 500
@@ -486,7 +488,8 @@ async def recall(state: ServerState) -> None:
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)
     if last is not None and not state.serves(newest):
-        last = replace(last, is_active=False)  # its session ended with its process
+        # the session of this plan ended with the process that served it
+        last = replace(last, is_active=False)
     state.set_plans(plans, last)
 
 
