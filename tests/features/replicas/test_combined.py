@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.features.replicas.desk import combined_link
 from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.local_replicas import LocalReplicas
@@ -25,6 +24,7 @@ from mcpdesk.testing.sync_client import ServerUnderTest
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from tests.cli.conftest import Service, started_services
 from tests.link.test_remote import FILES, text
+from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S, result_of, wait_until
 from tests.support.workbench import bench
@@ -131,8 +131,11 @@ def wrote(link: CombinedLink, job: str) -> bool:
     return output is not None and "here" in output.text
 
 
+@needs_feature("holding")
 @pytest.mark.slow
 def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, attach: Attach) -> None:
+    from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
+
     replicas = [start() for _ in range(2)]
     link = attach(*(each.name for each in replicas))
     wait_until(lambda: has_all(link, 2))
@@ -223,8 +226,11 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
     assert replicas_of(link, "tools/call") == sorted(replicas)
 
 
+@needs_feature("holding")
 @pytest.mark.process
 def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach: Attach) -> None:
+    from mcpdesk.features.holding.held_message import HoldView, SetHold
+
     first = start()
     link = attach("far", first.name)
     wait_until(lambda: has_all(link, 1))

@@ -20,7 +20,6 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.features.replicas.desk import engine_publisher, engine_streams, member
 from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
@@ -43,6 +42,7 @@ from tests.link.test_remote import FILES, text
 from tests.support.dashboard import OPERATOR_KEY, Events
 from tests.support.desk import running_desk
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
+from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S, result_of, until, wait_until, within
@@ -158,7 +158,10 @@ async def test_a_replica_keeps_its_name_when_it_is_the_first_to_come_back(group:
         await source.close()
 
 
+@needs_feature("holding")
 def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group) -> None:
+    from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
+
     group.add(2)
     with desk_over(group) as link:
         wait_until(lambda: has_all(link, 2))
