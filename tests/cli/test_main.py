@@ -15,6 +15,7 @@ from mcpdesk.cli.main import COMMANDS, GROUPS, program, run, with_command
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import SETTINGS
 from mcpdesk.version import __version__
+from tests.support.features import needs_all_features
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +62,7 @@ def test_help_has_five_groups_in_order(capsys: pytest.CaptureFixture[str]) -> No
     assert names == list(COMMANDS)
 
 
+@needs_all_features
 @pytest.mark.parametrize("command", ["desk", "serve"])
 def test_help_shows_ten_options_and_help_all_the_rest(
     command: str, capsys: pytest.CaptureFixture[str]

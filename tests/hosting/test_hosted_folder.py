@@ -15,6 +15,7 @@ from mcpdesk.server.offer.server import Limits
 from mcpdesk.server.state.server_state import ToolOptions
 from mcpdesk.settings import resolve
 from mcpdesk.transports.base import Rules
+from tests.support.features import having
 
 
 def make(folder: Path) -> tuple[HostedFolder, Journal]:
@@ -53,7 +54,7 @@ def test_settings_reach_the_server_and_a_server_made_in_code_has_the_same_defaul
     hosted, _ = make(folder)
     assert hosted.server.limits == Limits() and hosted.server.hosted is not None
     usual = {"search_engines": (), "search_urls": (), "search_timeout_ms": 8000, "read_private_urls": False}
-    assert hosted.server.hosted.options == ToolOptions(settings=usual)
+    assert hosted.server.hosted.options == ToolOptions(settings=dict(having("web_tools", *usual.items())))
     assert rules_of(resolve({}, {}).settings, "") == Rules()
     numbers = {"tool_timeout_ms": 1_000, "question_timeout_ms": 2_000, "job_timeout_ms": 3_000}
     numbers |= {"page_size": 4, "max_in_flight": 5, "max_bodies_bytes": 6_000, "max_subscriptions": 7}
@@ -78,17 +79,14 @@ def test_settings_reach_the_server_and_a_server_made_in_code_has_the_same_defaul
         jobs_at_once=10,
         output_dirs=(Path("/a"), Path.home() / "b"),
     )
+    changed: dict[str, object] = {"search_engines": ("arxiv",), "search_urls": ("arxiv=http://x/y=z",)}
+    changed |= {"search_timeout_ms": 11_000, "read_private_urls": True}
     assert server.hosted.options == ToolOptions(
         output_chars=2_001,
         outputs_keep_bytes=1 << 20,
         ask_order="both",
         model="m",
-        settings={
-            "search_engines": ("arxiv",),
-            "search_urls": ("arxiv=http://x/y=z",),
-            "search_timeout_ms": 11_000,
-            "read_private_urls": True,
-        },
+        settings=dict(having("web_tools", *changed.items())),
     )
 
 
