@@ -19,8 +19,8 @@ def format_result(result: Any) -> str:
 
     For a tool's result this is its text content, with images and similar blocks described by type and size.
     Without content it is the structured content. The text of an error starts with `Error: `. Contents of a
-    resource, messages of a prompt and lists of content blocks are supported, too. Content for the user only
-    is omitted if there is content for the model.
+    resource, messages of a prompt and lists of content blocks are supported, too. Content that is meant only
+    for the user is omitted if there is content for the model.
     """
     text = result_text(result, "assistant")
     is_error = isinstance(result, Mapping) and result.get("isError") is True
@@ -28,7 +28,9 @@ def format_result(result: Any) -> str:
 
 
 def result_text(result: Any, reader: Reader = "user") -> str:
-    """Return the text of a result without additions. Content for another reader only is omitted."""
+    """Return the text of a result without additions. Content that is meant only for the
+    other reader is omitted, unless this applies to all of it.
+    """
     match result:
         case None:
             return ""
@@ -97,7 +99,9 @@ def _body(result: Mapping[str, Any], reader: Reader) -> str:
 
 
 def _structured(value: Any) -> str:
-    """Return the text of structured content. Some servers wrap a non-object in a single `result`."""
+    """Return the text of structured content. Some servers wrap a value that is not an object in
+    `{"result": ...}`.
+    """
     if isinstance(value, Mapping) and list(value) == ["result"]:
         value = value["result"]
     return value_text(value)

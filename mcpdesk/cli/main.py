@@ -85,11 +85,11 @@ OF_ANY_SERVER = frozenset(
     {"call", "list", "read", "prompt", "complete", "watch", "schemas"}
     | {name for name, command in FEATURE_COMMANDS.items() if command.takes_any_server}
 )
-"""Commands whose server may be given as a command after `--`."""
+"""Commands whose target may be any server. It may also be given as a command line after `--`."""
 WITH_SCREEN = frozenset({"desk", "attach", "open"})
-"""Commands that draw on stderr."""
+"""Commands that show the full screen and therefore manage the terminal themselves."""
 ON_A_DESK = frozenset({"desk", "serve"})
-"""Commands that take several servers. The last one may be a command after `--`."""
+"""Commands that take several servers. The last server may be given as a command line after `--`."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Numbers of errors that writing to stdout may raise. Such an error has no file name."""

@@ -91,8 +91,9 @@ def with_required_tokens(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
 
 
 def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield errors in the rules that reject every caller or accept too many. Each has its path in the
-    manifest.
+    """Yield a warning for each rule that rejects every caller or accepts tokens for any audience.
+
+    Each item is a pair: the path of the rule in the manifest, and the text.
     """
     asking = [tool.name for tool in tools if tool.requires_jwt]
     if auth.jwt is None:
@@ -107,7 +108,9 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
 
 
 def secret_variables(secret: Iterable[str]) -> set[str]:
-    """Return these environment variables and the variables of secret settings."""
+    """Return the names in `secret` and the names of the environment variables for mcpdesk's own secret
+    settings.
+    """
     ours = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
     return {*ours, *secret} - {""}
 
@@ -134,7 +137,8 @@ Fetch = Callable[[str, int], Awaitable[bytes]]
 def key_source(
     jwt: Jwt, folder: Path, environment: Mapping[str, str], report: Callable[[str], None], fetch: Fetch
 ) -> KeySource:
-    """Return the source of the keys that a manifest names.
+    """Return the source of the keys that a manifest names. It loads the keys again at intervals, called the
+    pace.
 
     `report` is called with problems. Its text never contains a secret.
     """

@@ -4,9 +4,12 @@ On Linux the processes are read from `/proc`, on other systems through psutil: `
 bound to the functions of this platform.
 
 A job consists of its session, the descendants of the session's processes, and all processes with the job's
-mark, which is an environment variable. The mark is needed for a program that starts a new session and forks
-twice, because it is then in neither the group, the session nor the tree of the job. If a keeper adopts such a
-program, it remains a descendant of the keeper.
+mark. This mark is a text in the environment variable `MARK`, which programs inherit. It finds a program that
+starts a new session and forks twice, because such a program is in neither the group, the session nor the tree
+of the job. A keeper is a process that adopts the orphans of a job.
+
+The functions `process_mark` and `is_running` use another kind of mark: a text with the number and start time
+of one process.
 """
 
 from __future__ import annotations
@@ -144,21 +147,22 @@ _IS_LINUX = sys.platform == "linux"
 
 _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
-"""Read one process by its number. None if it does not exist."""
+"""Read one process by its number. None if the process does not exist."""
 marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
-"""Value of `MARK` in a process's environment. Empty if unreadable. Not for zombies and kernel threads."""
+"""Return the value of `MARK` in the environment of a process. Empty if it cannot be read. Do not call it for
+zombies and kernel threads."""
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
 """Number of the process or thread started last. 0 if the system does not provide it."""
 
 
 NEAR = 64
-"""Maximum number of processes younger than a program that `is_surely_alone` checks one by one."""
+"""`is_surely_alone` checks the processes that started after the program one by one, but at most this many."""
 NO_SESSION = 0
 """Session of kernel threads, and of processes that entered our container from outside."""
 
 
 def with_mark(environment: dict[str, str], mark: str) -> dict[str, str]:
-    """Return a copy of the environment with one more mark."""
+    """Return a copy of the environment in which `mark` is added to the marks of jobs."""
     return environment | {MARK: f"{environment.get(MARK, '')}{mark};"}
 
 
@@ -190,9 +194,10 @@ def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
 
 
 def is_surely_alone(leader: int, mark: str) -> bool:
-    """Return True if no process of a program's family can be left. If False, `members` has to be called.
+    """Return True if all processes of a program's family have certainly ended. If False, call `members` to
+    find out.
 
-    Only for a program that started so recently that no process number can have been reused.
+    Call this only for a program that started so recently that no process number can have been reused.
     """
     made = newest() - leader
     if not 0 <= made <= NEAR:
@@ -257,12 +262,15 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
 
 @cache
 def process_mark(pid: int) -> str:
-    """Return a text that identifies a running process: number and start time. Empty if it does not exist."""
+    """Return a text that identifies a running process by its number and start time.
+
+    Empty if the process does not exist. This is not the mark of a job.
+    """
     return _mark(pid)
 
 
 def is_running(mark: str) -> bool:
-    """Return True if the process of a mark still runs."""
+    """Return True if the process still runs. `mark` is a text from `process_mark`."""
     pid = mark.partition(" ")[0]
     return pid.isdigit() and _mark(int(pid)) == mark
 

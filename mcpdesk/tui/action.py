@@ -23,7 +23,8 @@ class Action:
     weight: int = 0
     """Priority in a footer that is too narrow for all actions. Those with the highest values are shown."""
     priority: bool = False
-    """True to handle the key before the focused widget. Only for keys that type no text."""
+    """True if the key is handled before the focused widget receives it. Set it only for keys that type no
+    text."""
     scope: str = field(kw_only=True)
     """Name of the widget that implements the action, as in `bindings_for`."""
     group: str = field(kw_only=True)

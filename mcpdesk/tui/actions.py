@@ -1,4 +1,4 @@
-"""Table of all actions of the screen. Key bindings, footer, palette, menus and help read it.
+"""Table of all actions of the screen. Key bindings, footer, palette, menus and help read this table.
 
 A pane or widget sets `BINDINGS = bindings_for("traffic")`. It implements a method `action_<name>` for each
 action of its scope.
@@ -364,7 +364,7 @@ FEATURE_ACTIONS: dict[str, ScreenAction] = {
 
 
 def _in_place(own: Iterable[Action]) -> Iterator[Action]:
-    """Yield all actions. Each action of a feature is before the one that it names."""
+    """Yield `own` and the actions of features. A feature names the action that follows its own action."""
     for action in own:
         yield from (each.action for each in FEATURE_ACTIONS.values() if each.before == action.id)
         yield action

@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
 INSIST_S = 2.0
-"""Seconds during which a second Ctrl+C quits at once."""
+"""A second Ctrl+C within this many seconds quits at once."""
 LEAVE_S = 5.0
-"""Seconds after which tasks are cancelled that keep the screen from closing."""
+"""When the screen closes, tasks that still run after this many seconds are cancelled."""
 NEWS_S = 20.0
 """Seconds for which a notification about a failed screen is shown."""
 WARNING_S = 12.0
@@ -79,7 +79,7 @@ class FreshNews(NamedTuple):
     message: str
     severity: SeverityLevel = "information"
     hint: str = ""
-    """End of the line, which is never cut off."""
+    """Text at the end of the line that names a helpful key. It is never cut off."""
     others: int = 0
     """Number of other news items that arrived shortly before."""
     errors: int = 0
@@ -112,9 +112,9 @@ class DeskApp(App[None]):
     ) -> None:
         """Create the application.
 
-        `history` is the file with the calls of the workbench. If None, they are lost at exit. `begin` is
-        called once when the frame is painted, and `settled` once when it shows a server. After a crash of the
-        screen, `position` is its last position and `news` is a message about the crash.
+        `history` is the file with the calls of the workbench. If None, the calls are lost at exit. `begin` is
+        called once when the frame is painted, and `settled` once when the screen shows a server. After a
+        crash of the screen, `position` is its last position and `news` is a message about the crash.
         """
         super().__init__()
         self._copied = ""
@@ -176,8 +176,8 @@ class DeskApp(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters of Textual and of this program. Each drawn line passes through them.
 
-        With NO_COLOR, a theme that uses the terminal's own colours needs another filter. Textual would choose
-        the filter only once.
+        With NO_COLOR, a theme that uses the terminal's own colours needs another filter than other themes.
+        Textual chooses a filter only once, so choose it here.
         """
         filters = super().get_line_filters()
         if self.no_color:
@@ -258,7 +258,7 @@ class DeskApp(App[None]):
         """Return True if the mouse is on a widget that was removed but is still drawn, such as a
         notification.
 
-        Textual would search for its parent, and end the application if it has none.
+        Textual would search for the parent of the widget. If it has no parent, the application would end.
         """
         try:
             widget, _ = self.screen.get_widget_at(event.x, event.y)
@@ -354,7 +354,7 @@ class DeskApp(App[None]):
         self.show_all_news([(message, severity, hint)], timeout_s)
 
     def show_all_news(self, news: Sequence[News], timeout_s: float | None = None) -> None:
-        """Keep news for the news screen, and show the last one of the most severe ones."""
+        """Keep all news for the news screen. Show one of them now: the last one of the highest severity."""
         now = time.time()
         others = [grade for at, grade, _ in self.news_log if now - at < self.NOTIFICATION_TIMEOUT]
         shown = max(enumerate(news), key=lambda each: (_GRADES.index(each[1][1]), each[0]))[0]
@@ -400,7 +400,7 @@ class DeskApp(App[None]):
     async def copy_one_of(self, choices: Sequence[Choice]) -> None:
         """Let the person choose a text, and copy it. Must run in a worker.
 
-        The value of each choice is the text.
+        The value of each choice is the text to copy.
         """
         from mcpdesk.tui.widgets.menu import Menu
 
@@ -482,7 +482,7 @@ NEEDS_SERVER = frozenset(
     {"copy_url", "client_config", "dashboard", "pick_server", "give_token", "reload", "open_question"}
     | {"add_server", "remove_server", "log_level", "edit_roots", "show_save", "speak_revision"}
 )
-"""Actions of the main screen that need a server. A capture has none."""
+"""Actions of the main screen that need a server. A screen that shows a capture has no server."""
 
 
 class CaptureScreen(MainScreen):
@@ -514,7 +514,7 @@ class CaptureApp(DeskApp):
     main_type = CaptureScreen
 
     def __init__(self, link: Link, theme: str | None = None, **options: Any) -> None:
-        """Create the application; `options` are those of `DeskApp`."""
+        """Create the application. `options` are passed to `DeskApp`."""
         super().__init__(link, theme, {name: PANES[name] for name in ("traffic", "statistics")}, **options)
 
     def frame_is_painted(self) -> None:

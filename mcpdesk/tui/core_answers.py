@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 ANSWER_S = 30.0
 """Seconds for which an action waits for the core."""
 LOOK_S = 0.05
-"""Seconds between two checks for a frame that is being fetched."""
+"""Seconds between two checks whether a requested frame has arrived."""
 
 
 class _Asked(NamedTuple):
@@ -32,9 +32,10 @@ class _Asked(NamedTuple):
 
 
 class ClientConfigs:
-    """Texts for the configuration of clients. A text is requested again when its server has changed.
+    """Texts with which clients can be configured to use a server, requested from the core.
 
-    When a text arrives, the link reports a change, and the screen is drawn again.
+    A text is requested again when its server has changed. When it arrives, the link reports a change, and the
+    screen is drawn again.
     """
 
     def __init__(self, link: Link) -> None:
@@ -42,7 +43,9 @@ class ClientConfigs:
         self._pending: dict[tuple[str, str], _Asked] = {}
 
     def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
-        """Return a text as lines of at most `width` cells. If it is missing, return the reason."""
+        """Return the text for a client as lines of at most `width` cells. If the text is missing, return the
+        reason.
+        """
         state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
         asked = self._pending.get((server.name, client))
         if asked is None or asked.state != state:
@@ -75,7 +78,7 @@ async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result 
 
 
 def frames_of(index: Index, exchange: Exchange) -> list[int]:
-    """Return the frames of an exchange and of its parts, without notifications."""
+    """Return the request and response frames of an exchange, of its last round, and of its parts."""
     ones = [exchange, last_round(index, exchange), *(index.exchange(part) for part in exchange.parts)]
     frames = (frame for one in ones for frame in (one.request, one.response))
     return list(dict.fromkeys(frame for frame in frames if frame is not None))

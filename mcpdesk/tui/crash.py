@@ -26,7 +26,8 @@ class ScreenPlace:
     screen: str = ""
     """Name of a pane. Empty means the first one."""
     panes: Mapping[str, object] = field(default_factory=dict)
-    """State that each visited pane restores its position from, by name of the screen."""
+    """Saved state of each visited pane, by name of its screen. A pane restores its position from this
+    state."""
     opened: frozenset[int] = frozenset()
     """Questions that were already opened. They do not open automatically again."""
 

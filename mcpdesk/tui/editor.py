@@ -30,7 +30,7 @@ _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> list[str]:
-    """Return the command that opens a file at a line, counted from 1. Empty without an editor.
+    """Return the command that opens a file at a line. The first line is 1. Empty if there is no editor.
 
     The editor is `VISUAL`, or else `EDITOR`, or else a common one.
     """
@@ -47,9 +47,10 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
 
 
 def source_location(folder: str, where: str) -> tuple[Path, int] | None:
-    """Parse `tools/prices.py:12` to the path of a file in a server folder, and a line.
+    """Return the file and the line that a text such as `tools/prices.py:12` names.
 
-    None if the file does not exist. Without a folder, the path must be absolute.
+    The path is relative to the server folder. Without a folder, it must be absolute. None if the file does
+    not exist.
     """
     file, _, number = where.rpartition(":")
     path = Path(folder) / file
@@ -60,8 +61,9 @@ def source_location(folder: str, where: str) -> tuple[Path, int] | None:
 def traceback_location(text: str, folder: str = "") -> str:
     """Return the location of the error in a Python traceback, such as `/home/me/server.py:12`.
 
-    This is the last location outside of installed packages, if there is one. Empty if no file exists. The
-    library rich draws tracebacks in a box and wraps long paths.
+    This is the last location whose file exists and is not in an installed package. If there is none, it is
+    the last location whose file exists. Empty if no file exists. The library rich draws tracebacks in a box
+    and wraps long paths.
     """
     unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
     named = (f"{match[1] or match[3]}:{match[2] or match[4]}" for match in _FRAME.finditer(unfolded))
@@ -95,7 +97,7 @@ def leave_to(app: App[Any], command: list[str], variable: str) -> None:
 
 
 def _terminal() -> AbstractContextManager[Any]:
-    """Open the terminal itself. Standard input and output are used for the protocol and for stray prints.
+    """Open the terminal itself, because standard input and output carry the protocol and stray prints.
 
     Raises: OSError without a terminal.
     """

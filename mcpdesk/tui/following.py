@@ -24,8 +24,8 @@ def follow_core(
 ) -> None:
     """Call `update` when the core may have changed, and every `tick_s` seconds for clocks.
 
-    This ends with the widget, which must be mounted. `poll_s` is the interval in seconds for a link that does
-    not report changes.
+    The calls end when the widget is removed. The widget must be mounted. `poll_s` is the interval in seconds
+    for a link that does not report changes.
     """
     if not link.reports_changes:
         widget.set_interval(poll_s, update)

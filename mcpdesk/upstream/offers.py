@@ -42,7 +42,7 @@ LISTS = (
     OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
 )
 SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions", True)
-"""Skills have no server capability. The connection knows whether the server supports the extension."""
+"""Servers declare skills as an extension. The connection checks that the server declares this extension."""
 
 
 class Offer(Struct, frozen=True):

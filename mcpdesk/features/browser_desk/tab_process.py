@@ -23,7 +23,7 @@ LARGEST = 16 << 20
 KEPT = 2_000
 """Number of bytes of stderr that are shown if the screen cannot start."""
 LEAVE_S = 2.0
-"""Seconds that the screen has to end."""
+"""Seconds to wait for the screen to end after each step: a request to quit, SIGTERM, and SIGKILL."""
 DRIVER = {
     "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
     "TEXTUAL_COLOR_SYSTEM": "truecolor",
@@ -114,7 +114,9 @@ class TabProcess:
         return True
 
     async def _end(self) -> None:
-        """Ask the screen to end. After `LEAVE_S` seconds, kill it and its child processes."""
+        """Ask the screen to end. If it still runs after `LEAVE_S` seconds, terminate it with its child
+        processes.
+        """
         process = self._process
         if process is None or process.returncode is not None:
             return

@@ -27,7 +27,8 @@ async def serve_screens(
 ) -> None:
     """Serve `first` and further screens until the tap ends.
 
-    `reports` and `words` are file descriptors of the pipes from and to the tap's gate.
+    The tap's gate is the code that copies lines between client and server. `reports` is the file descriptor
+    of the pipe from the gate, and `words` that of the pipe to the gate.
     """
     await TapDoor(recording, reports, words).serve(listener, first)
 
@@ -53,7 +54,7 @@ class TapDoor:
         visits = set[asyncio.Task[None]]()
         await self._tap.connect(*self._pipes)
         judging = loop.create_task(self._tap.listen())
-        with suppress(OSError):  # the socket is closed
+        with suppress(OSError):  # the listening socket is closed
             visitor = first
             while not judging.done():
                 visit = loop.create_task(self._serve_screen(visitor))

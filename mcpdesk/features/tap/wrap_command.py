@@ -133,7 +133,8 @@ def _check(clients: Sequence[str]) -> int:
         if repaired.changed:
             command = command or own_command()
             edited = repair(text, command, is_dead)
-            # A server folder of ours in the file has no tap, and `unwrap` must not restore its dead program.
+            # The file may also start mcpdesk directly for a server folder, without a tap. Repair this entry
+            # in the backup, too; otherwise `unwrap` would bring the dead command back.
             _edit(path, text, edited.text, repair(_original(path, text), command, is_dead).text)
             print_text(f"  repaired: {', '.join(edited.changed)} starts {' '.join(command)}")
         for name, reason in repaired.left.items():
@@ -146,7 +147,7 @@ def _check(clients: Sequence[str]) -> int:
 def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """Yield every configuration file of the clients that has servers. Unreadable files are reported.
 
-    Raises: DeskUserError if a single client has no readable file.
+    Raises: DeskUserError if only one client was given and it has no readable file with servers.
     """
     if len(clients) == 1:
         _read(clients[0])
@@ -228,7 +229,10 @@ def _unwrapped(path: Path, text: str) -> ConfigEdit:
 
 
 def _original(path: Path, text: str) -> str:
-    """Return the text without the tap. This is the backup if the file is unchanged since it was written."""
+    """Return the text as it was before `wrap`.
+
+    This is the backup if the file was not edited after mcpdesk wrote it. Otherwise only the taps are removed.
+    """
     try:
         return _backup(path, text).read_bytes().decode()
     except OSError:

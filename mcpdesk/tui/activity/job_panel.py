@@ -32,14 +32,14 @@ from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 from mcpdesk.tui.widgets.section import Section, SectionList
 
 STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.LEFT)
-"""Width in cells of the state column. The rare longest word does not count."""
+"""Width in cells of the state column. No space is reserved for the longest state, because it is rare."""
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
 NARROW = 100
 """Width in cells below which the peer column is hidden."""
 TINY = 64
 """Width in cells below which only state, command and time are shown."""
 SAMPLE_S = 1.0
-"""Seconds between two measurements of resource usage. They are made only while the section is shown."""
+"""Seconds between two measurements of resource usage, which are made only while the section is shown."""
 READ_S = 0.15
 """Seconds between two reads of the output."""
 _ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
@@ -101,7 +101,9 @@ class JobPanel(Section[JobView]):
         return view.work.jobs_version
 
     def fetch(self) -> Sequence[JobView]:
-        """Return running jobs, newest first, and then ended ones, the last one that ended first."""
+        """Return the running jobs, the newest first, followed by the ended jobs, the last ended job
+        first.
+        """
         jobs = self.link.jobs()
         self._number_cells = max([NUMBER_CELLS, *(len(str(job.number)) for job in jobs)])
         return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))

@@ -163,7 +163,7 @@ TodoRow: TypeAlias = tuple[TodoView, StepView | None]
 
 
 class TodoPanel(Section[TodoRow]):
-    """Task lists of all servers. Each task of a client has its steps below it."""
+    """Task lists of all servers. The steps of a task are shown below the task."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
     title = "Tasks"
@@ -383,7 +383,7 @@ class PlanPanel(Section[PlanView]):
 
     def _show_markdown(self, text: str) -> None:
         """Show a text as Markdown, in place of the plain text. An empty text shows the plain text again."""
-        from textual.widgets import Markdown  # slow to import, and most screens show none
+        from textual.widgets import Markdown  # slow to import, and rarely needed
 
         detail = self.query_one(Detail)
         made = detail.query(Markdown)

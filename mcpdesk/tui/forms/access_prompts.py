@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.main_screen import MainScreen
 
 _BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
-"""Header that a token may have been copied with."""
+"""Header that may precede the token if the token was copied together with it."""
 
 
 def open_token_prompt(main: MainScreen) -> None:
@@ -64,16 +64,18 @@ class TokenInput(LineField):
         self.delete_selection()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert all pasted lines joined, because terminals break long ones, and without the header."""
+        """Insert the pasted text as one line without the header. Terminals break long tokens into several
+        lines.
+        """
         event.prevent_default()
         event.stop()
         self.replace("".join(_BEFORE.sub("", event.text, count=1).split()), *sorted(self.selection))
 
 
 class TokenPrompt(Dialog[None]):
-    """Asks for a token, which is never shown. An empty one removes the current one.
+    """Asks for a token, which is never shown. If the field is empty, the current token is removed.
 
-    The token is also checked for the scopes that the open `item` needs.
+    The dialog also checks whether the token has the scopes that the open `item` needs.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", show=False)]
@@ -127,7 +129,7 @@ class TokenPrompt(Dialog[None]):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        """Check the entered token; an empty one removes the current one."""
+        """Check the entered token. If the field is empty, remove the current token."""
         event.stop()
         if event.value.strip():
             self._check()
@@ -179,7 +181,10 @@ def scopes_for(item: CatalogueItem, server: ServerView) -> tuple[str, ...] | Non
 
 
 def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str, str]:
-    """Return the line about tokens above an item, and its colour; both empty for none. `now` is Unix time."""
+    """Return the line about tokens that is shown above an item, and the colour of this line.
+
+    Both are empty if no line is needed. `now` is Unix time.
+    """
     needed, token = scopes_for(item, server), server.token
     if needed is None:
         if token is None or token.ended:
@@ -197,7 +202,7 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
 
 
 def scope_words(scopes: Iterable[str], before: str = "") -> str:
-    """Return `scope wallet:send` or `scopes a, b` after the words `before`; empty without scopes."""
+    """Return `scope wallet:send` or `scopes a, b`, preceded by `before`. Empty without scopes."""
     named = [one_line(scope, 60) for scope in scopes]
     return f"{before}scope{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
 
@@ -213,7 +218,7 @@ def _subject(token: TokenView) -> str:
 
 
 async def open_dashboard(main: MainScreen) -> None:
-    """Open the dashboard with a sign-in link, copy such a link, or sign out all browsers."""
+    """Let the person open the dashboard, copy a sign-in link, or sign out all browsers."""
     choices = [
         Choice("Open it in a browser", "open", help="With a link that signs in one browser, once."),
         Choice("Copy a sign-in link", "copy", help="It signs in one browser, once, within 10 minutes."),

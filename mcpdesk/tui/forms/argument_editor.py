@@ -28,9 +28,9 @@ from mcpdesk.tui.widgets.text_field import TextField
 from mcpdesk.tui.workbench.drafts import Draft
 
 MAX_HIGHLIGHTED = 32_000
-"""Characters above which highlighting would slow down typing."""
+"""Maximum number of characters that are highlighted. Highlighting a longer text would slow down typing."""
 AROUND_FORM = 2
-"""Rows of the arguments that are neither form nor hints: title and tabs."""
+"""Number of rows around the form, without the hints: the title and the tabs."""
 MOST_SUGGESTED = 8
 """Maximum suggestions in the line of hints."""
 
@@ -86,7 +86,7 @@ class JsonEditor(Vertical):
         self.complain("")
 
     def _highlight(self, is_wanted: bool) -> None:
-        """Switch highlighting; an installed grammar that does not work is reported once."""
+        """Switch highlighting on or off. If the installed grammar does not work, notify the person once."""
         reason = "it cannot be loaded"
         try:
             self.area.language = "json" if is_wanted else None
@@ -155,7 +155,9 @@ class Arguments(Vertical):
         yield Label("", classes="hint", markup=False)
 
     def fit_form(self, most: int | None) -> None:
-        """Set the height to that of the form, at most `most` rows; None leaves it to the parent."""
+        """Set the height to the height of the form, but at most `most` rows. If None, the parent sets the
+        height.
+        """
         self.set_class(most is not None, "-fitted")
         self.styles.max_height = most
         if most is not None:
@@ -179,7 +181,7 @@ class Arguments(Vertical):
         self._show_view()
 
     async def put(self, value: Any) -> None:
-        """Edit these arguments; as JSON if the form cannot show them."""
+        """Edit this value as arguments. Use the JSON editor if the form cannot show the value."""
         draft = self.draft
         if draft is None:
             return
@@ -188,10 +190,7 @@ class Arguments(Vertical):
         await self.load(draft)
 
     def value(self) -> Any:
-        """Return the entered arguments.
-
-        Raises: ValueError if a text that must be JSON is not.
-        """
+        """Return the entered arguments. Raises: ValueError if a text that must be JSON is not valid JSON."""
         if self.is_json:
             return self.editor.value()
         problems = self.form.problems()
@@ -200,7 +199,7 @@ class Arguments(Vertical):
         return self.draft.node.value() if self.draft else {}
 
     async def toggle(self) -> None:
-        """Toggle between form and JSON; values that the form cannot show stay JSON."""
+        """Toggle between form and JSON. A value that the form cannot show is still edited as JSON."""
         draft = self.draft
         if draft is None:
             return
@@ -220,7 +219,7 @@ class Arguments(Vertical):
         self.focus_first()
 
     def focus_first(self) -> bool:
-        """Focus the first input; return False if nothing can have the focus."""
+        """Focus the first input. Return False if no widget can have the focus."""
         if self.is_json:
             self.editor.area.focus()
             return True
@@ -260,18 +259,18 @@ class Arguments(Vertical):
 
     @on(Form.Hinted)
     def _hinted(self, event: Form.Hinted) -> None:
-        """Show the hint of the focused field, unless each field shows its own."""
+        """Show the hint of the focused field, unless every field shows its own hint."""
         self._show_hint("" if self.form.has_class("-roomy") else event.text)
 
     @on(Form.Placed)
     def _show_position(self, event: Form.Placed) -> None:
-        """Show the position of the focused field if the form does not fit."""
+        """Show the position of the focused field if not all fields are visible."""
         event.stop()
         self.border_title = f"Arguments ─ {event.text}" if event.text else "Arguments"
 
     @on(TextPart.Suggested)
     def _suggested(self, event: TextPart.Suggested) -> None:
-        """Show the suggestions; the field already shows the first match after the cursor."""
+        """Show the suggestions in the line of hints. The field itself shows only the first matching one."""
         event.stop()
         shown = " · ".join(one_line(value, 30) for value in event.values[:MOST_SUGGESTED])
         others = len(event.values) - MOST_SUGGESTED
@@ -280,7 +279,7 @@ class Arguments(Vertical):
 
     @on(TabStrip.Picked)
     async def _tab_picked(self, event: TabStrip.Picked) -> None:
-        """Switch the view; if that fails, the tabs are reset."""
+        """Toggle between form and JSON. If that fails, the tabs show the old view again."""
         event.stop()
         await self.toggle()
         self._show_view()

@@ -82,7 +82,7 @@ class FormPart(Vertical):
         with Horizontal(classes="row"):
             yield self._head()
             yield from self.controls()
-            if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # a ChoiceNode offers it
+            if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # a ChoiceNode offers null
                 yield Chip("null", "null -on" if self.node.is_null else "null", "Send null")
         if self.hint or self._failure:
             yield self._note_label()
@@ -148,7 +148,7 @@ PAUSE_S = 0.15
 
 
 class Suggestions(Suggester):
-    """Suggestions of the server for one field. `found` is called with those for the latest text."""
+    """Suggestions of the server for one field. `found` is called with the suggestions for the latest text."""
 
     def __init__(self, name: str, ask: Ask, on_found: Callable[[Sequence[str]], None]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
@@ -178,15 +178,16 @@ class Suggestions(Suggester):
 
 _NUMBER_CHARACTERS = {FieldKind.INTEGER: r"[-+0-9]*", FieldKind.NUMBER: r"[-+0-9.eE]*"}
 _NAMELESS = {FieldKind.SECRET: "", FieldKind.LONG_TEXT: "", FieldKind.JSON: "JSON value"}
-"""Placeholders of kinds whose name is not informative."""
+"""Placeholders for the kinds of fields whose own name would not help the person."""
 SHORT_EXAMPLE = 20
-"""Maximum characters of an example with the prefix `e.g.`."""
+"""Maximum length in characters of an example that has the prefix `e.g.`."""
 
 
 class TextPart(FormPart):
-    """Text field; of several lines if the schema suggests it or the value has several. Tab leaves it.
+    """Text field. It has several lines if the schema suggests that or if the value has several lines.
 
-    The placeholder of an empty field shows an example, the limits or the kind of value.
+    Tab moves the focus to the next field. The placeholder of an empty field shows an example, the limits or
+    the kind of value.
     """
 
     DEFAULT_CSS = """
@@ -259,7 +260,8 @@ class TextPart(FormPart):
         field = self.node.field
         if self.node.is_null:
             return "null"
-        # No prefix before a long example: if it is one word, it would wrap to the next line, which is hidden.
+        # A long example has no prefix, because a long word after it would wrap to the next line, which is
+        # hidden.
         example = f"e.g. {field.example}" if 0 < len(field.example) <= SHORT_EXAMPLE else field.example
         return one_line(example or limits(field.shape) or _NAMELESS.get(field.kind, field.kind.value), 60)
 

@@ -244,7 +244,10 @@ _PARTS: dict[FieldKind, type[FormPart]] = {
 
 
 def part_for(node: Node, name: str, width: int = 0) -> FormPart:
-    """Return the widget that edits a node. `width` is that of its label in cells; 0 is the natural width."""
+    """Return the widget that edits a node.
+
+    `width` is the width of its label in cells. If 0, the label is as wide as its text.
+    """
     if isinstance(node, TextNode):
         return TextPart(node, name, width)
     return _PARTS[node.field.kind](node, name, width)
@@ -262,7 +265,9 @@ def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
 
 
 class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
-    """Edits a node. A failure is shown once its field was edited; after `show_all`, all are shown."""
+    """Form that edits a node. A field shows its failure after it was edited. After `show_all`, all fields
+    show theirs.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "app.focus_next", "Next field", show=False),
@@ -289,7 +294,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
     @dataclass
     class Placed(Message):
-        """The focus moved to another field, or the form started or ceased to fit."""
+        """The focus moved to another field, or a change of size made all fields visible or hid some."""
 
         text: str
         """`19 of 60`, or `60 fields` if no field has the focus; empty if all fields are visible."""
@@ -318,9 +323,10 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             yield Label(Content("No arguments."), classes="empty")
 
     async def load(self, node: Node, ask: Ask | None = None) -> None:
-        """Edit another node. `ask` returns suggestions of the server for its texts.
+        """Edit another node. `ask` returns suggestions of the server for text fields.
 
-        Shielded, because Textual would close the screen if this were cancelled while fields are removed.
+        Loading is shielded from cancellation: Textual would close the screen if it were cancelled while
+        fields are removed.
         """
         await asyncio.shield(self._swap(node, ask))
 
@@ -354,7 +360,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             part.control.true_text = chosen
 
     def problems(self) -> list[SchemaFailure]:
-        """Return texts that are not values, such as invalid JSON."""
+        """Return a failure for each text that is not a valid value, such as invalid JSON."""
         nodes = walk(self.node) if self.node else ()
         return [SchemaFailure(path, node.problem) for path, node in nodes if node.problem]
 
@@ -410,7 +416,9 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         self.call_after_refresh(self._report_position)
 
     def fit_into(self, rows: int | None) -> None:
-        """Grow with the fields, up to `rows`; with None, the parent sets the height."""
+        """Set the height to the height of the fields, but at most `rows`. If None, the parent sets the
+        height.
+        """
         self._most = self.styles.max_height = rows
         self._fit()
 
@@ -436,9 +444,10 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
 
 def _failure_position(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
-    """Return path and message of the field that shows a failure.
+    """Return the path of the field that shows a failure, and the message.
 
-    This is the field of the missing member, else the nearest parent.
+    If a required member is missing, this is its field. Otherwise it is the field of the value or of the
+    nearest value around it.
     """
     if "required" in failure.message:
         for name in failure.message.split('"')[1::2]:

@@ -1,6 +1,7 @@
 """State of a form: one node per field, with nested nodes for objects, lists and unions.
 
-A node without a value has the value `UNSET` and is left out of its parent. This module depends on no widget.
+A node without a value has the value `UNSET` and is left out of the value of its parent. This module depends
+on no widget.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Node(ABC):
 
     @property
     def problem(self) -> str:
-        """Reason why the typed text is not a value; empty if it is one."""
+        """Reason why the typed text is not a valid value. Empty if the text is valid."""
         return ""
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
@@ -75,7 +76,9 @@ class Node(ABC):
 
 
 class TextNode(Node):
-    """Text. An empty optional text means no value; so does an empty required one, until it is edited."""
+    """Text. An empty text of an optional field means no value. A required field has no value until it is
+    edited.
+    """
 
     text: str
     given: bool
@@ -196,7 +199,7 @@ class FixedNode(Node):
 
 @dataclass(slots=True)
 class Entry:
-    """Member of a list or map; `key` is its free name, empty in a list."""
+    """Member of a list or map. `key` is the name that the person typed; in a list it is empty."""
 
     key: str
     node: Node
@@ -207,7 +210,8 @@ class GrowingNode(Node):
 
     entries: list[Entry]
     given: bool
-    """True if members were added or removed; otherwise an empty optional value is left out."""
+    """True if members were added or a value was set. If False, an optional field without members has no
+    value."""
 
     @abstractmethod
     def member(self) -> FormField:
@@ -221,7 +225,7 @@ class GrowingNode(Node):
         return node
 
     def remove(self, index: int) -> None:
-        """Remove a member; without members an optional field has no value."""
+        """Remove a member. An optional field whose last member is removed has no value."""
         del self.entries[index]
         self.given = bool(self.entries)
 
@@ -391,7 +395,7 @@ _NODES: dict[FieldKind, type[Node]] = {
     FieldKind.UNION: UnionNode,
     FieldKind.JSON: JsonNode,
 }
-"""Nodes of all kinds except texts."""
+"""Node classes of all kinds of fields except texts."""
 
 
 def node_for(field: FormField) -> Node:

@@ -37,7 +37,8 @@ LOOK_S = 0.1
 SOON_S = 60
 """Remaining seconds below which the dialog shows the time left."""
 HANDS_OFF_S = 1.0
-"""Seconds after a question opens automatically, during which keys are ignored; each key extends them."""
+"""After a question has opened automatically, keys are ignored until no key was pressed for this many
+seconds."""
 WIDTH = 88
 """Maximum width of the box in columns, including border and padding."""
 _QUITTING = ("ctrl+c", "ctrl+q")
@@ -46,9 +47,8 @@ _ENDINGS = {
     QuestionState.TIMED_OUT: "timed out",
     QuestionState.WITHDRAWN: "was withdrawn: {reason}",
 }
-"""Outcome of a question that ended without an answer from this dialog, if it was neither answered nor
-declined.
-"""
+"""Words for a question that ended without an answer from this dialog, by state. Answered and declined
+questions have other words."""
 
 
 class QuestionScreen(Dialog[None]):
@@ -87,7 +87,8 @@ class QuestionScreen(Dialog[None]):
     ) -> None:
         """Create the dialog.
 
-        `declining` starts with the reason for declining; `is_unasked` means that it opened automatically.
+        With `declining`, the person is first asked for a reason to decline. `is_unasked` means that the
+        dialog opened automatically.
         """
         super().__init__()
         self._is_unasked = is_unasked
@@ -100,9 +101,9 @@ class QuestionScreen(Dialog[None]):
         self.page: QuestionPage | QuestionForm = (
             QuestionForm(self._drafts) if question.is_form else QuestionPage(self._drafts[0])
         )
-        """Page that is shown, or about to be."""
+        """Page that is shown now or will be shown next."""
         self._position = ""
-        """Position of the focused field in a form that does not fit."""
+        """Position of the focused field in a form that is too high for the dialog."""
         self._sent: Future[bool] | None = None
         """Answer that was sent from here."""
         self._version = -1
@@ -137,11 +138,11 @@ class QuestionScreen(Dialog[None]):
 
     @property
     def takes_keys(self) -> bool:
-        """True if keys take effect; initially they may be meant for the previous screen."""
+        """True if keys take effect. At first, keys may be meant for the previous screen."""
         return self.is_mounted and self._hands_off.is_over
 
     def ignores(self, event: events.Event) -> bool:
-        """Return True if a key is probably meant for the screen below, or comes after the answer."""
+        """Return True if a key is probably meant for the screen below, or if an answer was already sent."""
         if self._sent is not None and is_typed(event):
             return True
         if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._hands_off.ignores_key():
@@ -173,7 +174,9 @@ class QuestionScreen(Dialog[None]):
         self.page.scroll_by(by)
 
     async def action_next_page(self) -> None:
-        """Select the highlighted option; if it is selected, go to the next page, or answer on the last."""
+        """Select the highlighted option. If it is already selected, go to the next page; on the last page,
+        answer.
+        """
         if isinstance(self.page, QuestionForm):
             self.page.action_next_field()
             return
@@ -226,7 +229,7 @@ class QuestionScreen(Dialog[None]):
         self.query_one("#reason", Input).focus()
 
     def action_cancel(self) -> None:
-        """Cancel the question, which is neither yes nor no."""
+        """Cancel the question: answer neither yes nor no."""
         self._send(self.link.cancel_question(self.question.id))
 
     async def action_open_link(self) -> None:
@@ -258,7 +261,7 @@ class QuestionScreen(Dialog[None]):
         main.ask(following)
 
     def action_later(self) -> None:
-        """Leave the reason; otherwise postpone the question and keep the selections."""
+        """Close the field for the reason. Without it, postpone the question and keep the selections."""
         if self.has_class("-declining"):
             self.remove_class("-declining")
             self._fit()
@@ -312,13 +315,13 @@ class QuestionScreen(Dialog[None]):
         if not self.has_left and fresh is self.page:
             await self.query_one(Vertical).mount(fresh, before=0)
         if self.has_left or fresh is not self.page:
-            return  # it ended or another page was opened in the meantime
+            return  # the question ended or another page was opened in the meantime
         self._fit()
         self._show_keys()
         self._show_title()
 
     def _fit(self) -> None:
-        """Limit the page to the rows that border, padding, note and reason leave."""
+        """Limit the height of the page to the rows that border, padding, note and reason do not use."""
         low = self.has_class("-low")
         note, declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
         around = (3 if low else 7) + note + 2 * declining
@@ -439,8 +442,8 @@ def question_keys(
 ) -> Iterator[KeyHint]:
     """Yield the keys of page `at`. While the person writes, letters are text until esc is pressed.
 
-    `would_choose` means that enter selects the highlighted option; `is_declining`, that a reason is written;
-    `is_at_end`, that the last field of a form has the focus, or no field has it.
+    `would_choose` means that enter selects the highlighted option. `is_declining` means that a reason is
+    being written. `is_at_end` means that the last field of a form, or no field, has the focus.
     """
     if is_declining:
         is_approval = question.kind is QuestionKind.APPROVAL

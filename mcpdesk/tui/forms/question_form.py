@@ -72,7 +72,7 @@ class QuestionForm(Vertical):
 
     @property
     def draft(self) -> AnswerDraft:
-        """First draft with a fault, else the first one."""
+        """First draft with a fault. If no draft has a fault, the first draft."""
         drafts = list(self._drafts.values())
         return next((draft for draft in drafts if draft.problem), drafts[0])
 
@@ -88,7 +88,9 @@ class QuestionForm(Vertical):
 
     @property
     def is_at_end(self) -> bool:
-        """True if enter answers, because the last field has the focus, or no field has it."""
+        """True if enter sends the answer. This is so if the last field of the form, or no field, has the
+        focus.
+        """
         fields = [each for each in self.screen.focus_chain if self in each.ancestors]
         return not self.has_focus_within or fields[-1:] == [self.screen.focused]
 
@@ -108,7 +110,7 @@ class QuestionForm(Vertical):
         self.form.scroll_relative(y=screens * max(1, self.form.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
-        """Focus the next or previous field; if no field has the focus, the first one."""
+        """Focus the next or previous field. If no field has the focus, focus the first one."""
         if not self.has_focus_within:
             self.form.focus_first()
         elif by > 0:
@@ -117,7 +119,7 @@ class QuestionForm(Vertical):
             self.screen.focus_previous()
 
     def choose(self, index: int | None = None) -> None:
-        """Select the choice of a digit in the focused field."""
+        """Select the choice with this index in the focused field. The index comes from a typed digit."""
         field = self.screen.focused
         if index is not None and self.has_focus_within:
             if isinstance(field, ChoiceBox) and index < field.count:
@@ -137,11 +139,11 @@ class QuestionForm(Vertical):
             await self.run_action("screen.later")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the enter key in a text field of several lines, where it begins a line."""
+        """Disable the key enter in a text field of several lines, where enter begins a new line."""
         return action != "next_field" or not isinstance(self.screen.focused, TextField)
 
     def action_next_field(self) -> None:
-        """Focus the next field; in the last one, answer."""
+        """Focus the next field. If the last field has the focus, send the answer."""
         if self.is_at_end:
             self.post_message(self.Submitted())
         else:
@@ -186,7 +188,7 @@ def _form_of(drafts: dict[str, AnswerDraft]) -> ObjectNode:
 
 
 def _shape(page: Page) -> Schema:
-    """Return the schema of a page's field. Its limits are in the description, and the inbox checks them."""
+    """Return the schema of a page's field. It only describes the page's limits; the inbox checks them."""
     shape: Schema = {"title": page.header, "description": page.detail.replace("\n", " · ")}
     labels = [option.label for option in page.options]
     if labels and page.multi_select:

@@ -82,7 +82,7 @@ class AnswerDraft:
 
 
 class OptionRow(Horizontal):
-    """One option, selected by a click; or the line for the free answer."""
+    """Row of one option, which is selected by a click, or row with the field for the free answer."""
 
     DEFAULT_CSS = """
     OptionRow { height: auto; padding: 0 1; }
@@ -130,7 +130,9 @@ class OptionRow(Horizontal):
         self.post_message(self.Clicked(self.index))
 
     def show(self, cursor: int) -> None:
-        """Update the selection and the cursor of the row; a field shows the cursor by its focus."""
+        """Update the selection and the cursor. The row for the free answer has no cursor; its field has the
+        focus.
+        """
         self.query_one(".mark", Static).update(self._draft.mark(self.index))
         self.set_class(self.index in self._draft.chosen, "-chosen")
         self.set_class(self.index == cursor and cursor < self._draft.count, "-cursor")
@@ -163,9 +165,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self._count = draft.count
         self.cursor = min(draft.chosen, default=0)
         self._is_shown = bool(draft.chosen) or draft.page.multi_select
-        """True if the option under the cursor is highlighted; initially only selected options are."""
+        """True if the option under the cursor is highlighted. At first, this is so only if an option is
+        selected or several may be."""
         self._last = draft.count if draft.page.own_words else draft.count - 1
-        """Last row of the cursor; -1 if there is nothing to select or write."""
+        """Last row that the cursor can reach. -1 if there is nothing to select or write."""
 
     def compose(self) -> ComposeResult:
         page = self.draft.page
@@ -218,16 +221,19 @@ class QuestionPage(VerticalScroll, can_focus=False):
         area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
-        """Move the cursor, or make it visible; the field for a free answer is below the last option."""
+        """Move the cursor. If it is not visible yet, only show it. The row after the last option is the free
+        answer.
+        """
         if self._is_shown or not self._count:
             self.cursor = max(0, min(self.cursor + by, self._last))
         self._is_shown = True
         self._follow()
 
     def choose(self, index: int | None = None) -> None:
-        """Toggle an option, by default the one under the cursor; the last row is for writing.
+        """Toggle an option, by default the one under the cursor. If the row is the free answer, focus its
+        field.
 
-        On a page with a single choice, `index` (a digit or a click) never deselects.
+        On a page with a single choice, a digit or a click (`index`) never deselects an option.
         """
         if index is None and not self._is_shown:
             self.move(0)  # the cursor is not visible yet
@@ -252,9 +258,9 @@ class QuestionPage(VerticalScroll, can_focus=False):
         return is_option and self.cursor not in self.draft.chosen
 
     def leave_words(self) -> None:
-        """Move the focus from the free answer to the options; without options, remove it.
+        """Move the focus from the free answer to the options. Without options, remove the focus.
 
-        The written text stays the answer: no other option is highlighted then.
+        If a text was written, it remains the answer, and no option is highlighted.
         """
         if self._count:
             self.cursor = self._count - 1
@@ -290,7 +296,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
             self.words.focus()
             return
         self.screen.set_focus(None)
-        if self._count and (rows := list(self.query(OptionRow))):  # a new page has none yet
+        if self._count and (rows := list(self.query(OptionRow))):  # a new page has no rows yet
             rows[self.cursor].scroll_visible(animate=False)
 
     def _show(self) -> None:
@@ -317,7 +323,7 @@ class LongWords(TextField):
         Binding("pageup", "screen.scroll(-1)", "Page up", show=False),
         Binding("pagedown", "screen.scroll(1)", "Page down", show=False),
         Binding("enter", "screen.next_page", "Answer", show=False, priority=True),
-        # The terminal determines which of these differ from enter.
+        # Some terminals send the same code for some of these keys and for enter.
         Binding("ctrl+j,shift+enter,alt+enter", "begin_line", "New line", show=False, priority=True),
     ]
     DEFAULT_CSS = """

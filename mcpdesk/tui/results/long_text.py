@@ -1,6 +1,6 @@
-"""Text of any size that creates only visible rows: laid out incrementally, searched, selected.
+"""Text of any size: searched, selected, and laid out in steps. Only visible rows are created.
 
-Offsets are positions in the original text; a row is drawn without control characters.
+Offsets are positions in the original text. A drawn row contains no control characters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from textual.widget import Widget
 from mcpdesk.tui.render.safe_text import clean
 
 SEGMENT = 4_096
-"""Characters of a line after which it is divided into segments, because a text may be a single line."""
+"""Maximum number of characters in a segment. A longer line is divided, because a very long text may be one
+line."""
 SOFT = 4_000_000
 """Maximum length of a text that is wrapped between words; a longer one is wrapped at the right edge."""
 BLOCK = 1 << 16
@@ -44,7 +45,7 @@ class TextLayout:
         self._starts = array("Q")
         """Start offset of each segment."""
         self._ends = array("Q")
-        """Number of rows up to the end of each segment."""
+        """Total number of rows from the start of the text to the end of each segment."""
         self._at = 0
         self.is_complete = False
 
@@ -122,7 +123,10 @@ class TextLayout:
 
 
 def line_start(text: str, number: int) -> int:
-    """Return the offset of a line, counted from 1; for a larger number, of the last line."""
+    """Return the offset at which line `number` begins. The first line is 1.
+
+    If the text has fewer lines, return the start of the last line.
+    """
     at = 0
     for _ in range(number - 1):
         newline = text.find("\n", at)
@@ -133,9 +137,9 @@ def line_start(text: str, number: int) -> int:
 
 
 def _segment(text: str, start: int) -> tuple[int, int]:
-    """Return the end of the segment that begins at `start`, and the start of the next one.
+    """Return the end of the segment that begins at `start`, and the start of the next segment.
 
-    After the last segment, that start is past the text.
+    If it is the last segment, the second number is greater than the length of the text.
     """
     newline = text.find("\n", start, start + SEGMENT + 1)
     if newline >= 0:
@@ -221,12 +225,13 @@ class LongText(Widget):
         """Offset of the current hit; -1 for none."""
         self._timer: Timer | None = None
         self._top = (-1, -1)
-        """Offset of the text at the top since the last change of the width, and its row; -1 for none."""
+        """Pair: the offset of the text that stays at the top when the width changes, and its row. (-1, -1)
+        before the first change."""
         self._is_returning = False
-        """True until the offset of `_top` is at the top again."""
+        """True until the parent has scrolled back to the offset in `_top`."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows laid out so far; it grows a little later."""
+        """Return the number of rows laid out so far. The rest of a long text is added by a timer."""
         if width != self._layout.width:
             self._keep_top()
             self._layout = TextLayout(self.text, width)
@@ -240,7 +245,9 @@ class LongText(Widget):
         return max(1, self._layout.row_count)
 
     def _keep_top(self) -> None:
-        """Remember the text at the top of the parent before the rows change, and return to it afterwards."""
+        """Remember the text at the top of the parent before the rows change. Scroll back to this text
+        afterwards.
+        """
         if self._is_returning or not isinstance(self.parent, Widget):
             return
         row = self.parent.scroll_offset.y - self.virtual_region.y
