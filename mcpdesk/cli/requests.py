@@ -5,7 +5,6 @@ Also `watch`.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import signal
@@ -34,9 +33,9 @@ from mcpdesk.cli.printing import (
 )
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.client.hints import ASK_OLDER, CLOSED
-from mcpdesk.errors import DeskError, DeskUserError, InvalidAnswer
+from mcpdesk.errors import DeskError, DeskUserError, InvalidAnswer, RemoteProtocolError
 from mcpdesk.plain_text import clean, json_escaped
-from mcpdesk.protocol.catalogue.result_faults import result_faults
+from mcpdesk.protocol.catalogue.result_faults import lenient_base64, read_faults, result_faults
 from mcpdesk.protocol.catalogue.schema_shapes import (
     MOST_SHAPES,
     flat,
@@ -50,6 +49,7 @@ from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.cli.command_client import CommandClient, Notification
+    from mcpdesk.link.values import CatalogueItem
 
 CALL_EXAMPLES = """\b
 Examples:
@@ -216,17 +216,32 @@ def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reac
 
     faults: list[str] = []
     with client(target, reach, connect_s=timeout_s, lists=True, is_alone=alone) as server:
-        items = {
-            key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
-        }
+        items, failures = dict[str, list[dict[str, Any]]](), list[DeskUserError | RemoteProtocolError]()
+        for key, (_, method, _) in LISTS.items():
+            items[key] = []
+            try:
+                items[key] = server.request_all(method, key, timeout_s, faults)
+            except (DeskUserError, RemoteProtocolError) as error:
+                if isinstance(error, DeskUserError) and error.exit_code != PROTOCOL_ERROR:
+                    raise
+                failures.append(error)  # the other lists may be usable
         items["skills"] = server.skills(timeout_s, faults)
         unavailable, remarks = server.unavailable(), server.remarks()
-    for fault in faults:
+    others = failures[1:] if any(items.values()) else ()
+    for fault in (*faults, *map(str, others)):
         print_message(f"mcpdesk: malformed: {fault}")
+    if failures and not any(items.values()):
+        raise failures[0]
     if as_json:
         missing = [{"kind": each.kind, "name": each.name, "reason": each.problem} for each in unavailable]
         print_json(with_remarks(items | {"unavailable": missing}, remarks))
-        return
+    else:
+        _print_lists(items, unavailable)
+    if failures:
+        raise failures[0]
+
+
+def _print_lists(items: Mapping[str, list[dict[str, Any]]], unavailable: Sequence[CatalogueItem]) -> None:
     sections = {
         heading: [(str(item.get(name)), summary(item)) for item in items[key]]
         for key, (heading, _, name) in LISTS.items()
@@ -254,11 +269,15 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
     differs from the list, the file is not printed, and the exit code is 4.
     """
     from mcpdesk.cli.command_client import client
+    from mcpdesk.client.transport import excerpt
+    from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         for fault in server.verify_skill(uri, timeout_s):
             print_message(f"mcpdesk: malformed: {fault}")
         result = server.request("resources/read", {"uri": uri}, timeout_s)
+        for fault in read_faults(result):
+            server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
     if as_json:
         print_json(with_remarks(result, remarks))
@@ -268,11 +287,11 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
         if contents.get("text") is not None:
             print_text(contents["text"], exact=len(parts) == 1)
             continue
-        try:
-            data = base64.b64decode(contents.get("blob") or "", validate=True)
-        except ValueError:
-            raise InvalidAnswer("the contents are not valid Base64") from None
-        print_bytes(data, contents.get("mimeType", ""))
+        blob = contents.get("blob") or ""
+        data = lenient_base64(blob)
+        if data is None:
+            raise InvalidAnswer(f"the contents are not valid Base64. It sent: {excerpt(blob)}")
+        print_bytes(data, contents.get("mimeType") or "")
 
 
 @click.command(name="prompt", epilog=PROMPT_EXAMPLES, short_help="Get a prompt.")

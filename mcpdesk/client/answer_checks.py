@@ -133,6 +133,9 @@ def salvaged(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
         faults.append(f"nextCursor is {value_excerpt(cursor)}, not a text; the list was ended there")
         result = {key: value for key, value in result.items() if key != "nextCursor"}
     good, items = [], result.get(shape.key)
+    if items is None and shape.key in result:
+        faults.append(f"{shape.key} is null; it was read as an empty list")
+        items = []
     if not isinstance(items, list):
         raise _invalid(method, f"the result has no list called {shape.key}", result)
     for index, item in enumerate(items):

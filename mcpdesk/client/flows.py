@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.answer_checks import checked_result, salvaged
 from mcpdesk.client.transport import ServerResponse, excerpt
-from mcpdesk.errors import CallError, InvalidAnswer
+from mcpdesk.errors import CallError, InvalidAnswer, RpcError
 from mcpdesk.protocol.headers import encode_value, mirrored, value_at
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject
 from mcpdesk.protocol.revisions import Revision
@@ -149,8 +149,14 @@ class RequestFlows:
             size += len(response.frame)
             if size > MOST_LIST_BYTES:
                 raise InvalidAnswer(f"{method}: the list has more than {MOST_LIST_BYTES >> 20} MiB")
-            page = response.value()
-            page = checked_result(method, page if faults is None else salvaged(method, page, faults))
+            try:
+                page = response.value()
+                page = checked_result(method, page if faults is None else salvaged(method, page, faults))
+            except (RpcError, InvalidAnswer) as error:
+                if not cursors or faults is None:
+                    raise
+                faults.append(f"{method}: page {len(cursors) + 1}: {error}; the list was ended there")
+                break
             cursor = page.get("nextCursor")
             fresh = page.get(key, [])
             is_repeated = cursor is not None and cursor in cursors

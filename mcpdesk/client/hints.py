@@ -15,6 +15,7 @@ from mcpdesk.protocol.revisions import BY_NAME
 URL_REQUIRED = -32042
 """Code of an error with links that the person must open first. Source: MCP 2025-11-25, client/elicitation."""
 NOT_STARTED = "Check that it is installed, on PATH and executable, or use its full path."
+NO_FOLDER = "Create the folder, or correct its path (cwd)."
 ENDED = "Run the command in a terminal: its output shows the reason."
 NOT_THERE = "Check that the server is running, and the host and port."
 CERTIFICATE = "Set SSL_CERT_FILE to a file of certificates to trust, or use http:// if the server has no TLS."
@@ -153,6 +154,8 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
     match error:
         case ProgramEnded():
             return ENDED
+        case Unreachable(message=message) if "working folder" in message:
+            return NO_FOLDER
         case Unreachable():
             return NOT_STARTED
         case ConnectTimeout(target=target) if target.startswith(("http://", "https://")):

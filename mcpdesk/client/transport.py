@@ -110,7 +110,9 @@ class ServerResponse(Struct, frozen=True):
     def value(self) -> JSONObject:
         """Return the result. Raises: RpcError for an error."""
         if self.error is not None:
-            raise RpcError(self.error["code"], excerpt(self.error["message"]), self.error.get("data"))
+            code = self.error["code"]
+            message = excerpt(self.error["message"]) or f"error {code}, without a message"
+            raise RpcError(code, message, self.error.get("data"))
         return dict(self.message["result"])
 
 

@@ -178,6 +178,26 @@ def test_programs(argv: list[str], code: int, told: str, hint: str, mcpdesk: Run
     check(mcpdesk, ["--", *argv], code, told, hint)
 
 
+def test_a_malformed_list_hides_no_other_one(mcpdesk: Run, tmp_path: Path) -> None:
+    path = tmp_path / "server.py"
+    habit = """result = said.get("result") or {}
+    if method == "tools/list": result["tools"] = {"a": {}}
+    if method == "resources/list":
+        result["resources"] = [{"uri": "a://1", "name": "first"}]
+        result["nextCursor"] = "2"
+        if cursor:
+            del said["result"]
+            said["error"] = {"code": -32602, "message": "no such page"}
+    if method == "prompts/list": result["prompts"] = None
+    if method == "resources/templates/list": result["resourceTemplates"] = []"""
+    path.write_text(ANSWERING.replace("HABIT", habit))
+    done = mcpdesk("list", "--", sys.executable, str(path))
+    assert done.returncode == 4 and "a://1" in done.stdout
+    assert "tools/list: the result has no list called tools" in done.stderr
+    assert "resources/list: page 2: no such page (-32602); the list was ended there" in done.stderr
+    assert "prompts is null; it was read as an empty list" in done.stderr
+
+
 def test_the_timeout_of_a_command_also_limits_the_connection(mcpdesk: Run) -> None:
     done = mcpdesk("list", "--timeout", "0.5", "--", sys.executable, str(PROGRAM), "silent")
     assert done.returncode == 3

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mcpdesk.client import child_process
+from mcpdesk.client import child_process, hints
 from mcpdesk.client.child_process import ChildProcess, ProgramCommand, ProgramEnded
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.errors import CallError, InvalidAnswer
@@ -226,8 +226,9 @@ async def test_a_program_that_cannot_be_used_is_named_with_the_reason(
     if "close(1)" in program.argv[-1] and "uvloop" in type(asyncio.get_running_loop()).__module__:
         pytest.skip("uvloop reports the end of stdout when the program exits")
     async with _started(program) as connection:
-        with pytest.raises(CallError, match=told):
+        with pytest.raises(CallError, match=told) as failed:
             await connection.open()
+    assert (hints.hint(failed.value) == hints.NO_FOLDER) == (program.folder is not None)
 
 
 @pytest.mark.process

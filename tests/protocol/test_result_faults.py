@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.catalogue.result_faults import MOST_FAULTS, result_faults
+from mcpdesk.protocol.catalogue.result_faults import MOST_FAULTS, lenient_base64, read_faults, result_faults
 
 NUMBER = {"outputSchema": {"type": "object"}}
 
@@ -15,6 +15,35 @@ NUMBER = {"outputSchema": {"type": "object"}}
 def check(schema: Any, value: Any) -> Iterator[str]:
     if not isinstance(value, dict):
         yield "must be an object"
+
+
+@pytest.mark.parametrize(
+    ("contents", "faults"),
+    [
+        ([], ["the result has no contents"]),
+        (None, ["the result has no contents"]),
+        ([{"uri": "a://b", "text": None}], ["contents 0: the resource has neither text nor blob"]),
+        ([{"text": "x"}, {"text": "x", "blob": "aGk="}], ["contents 1: the resource has both text and blob"]),
+        ([{"blob": "a-_="}], ["contents 0: the blob of the resource is not base64"]),
+        ([{"text": ""}, {"blob": ""}], []),
+    ],
+)
+def test_faults_of_a_resource_that_was_read_are_named(contents: Any, faults: list[str]) -> None:
+    assert read_faults({"contents": contents}) == faults
+
+
+@pytest.mark.parametrize(
+    ("data", "decoded"),
+    [
+        ("aG\nk=\r\n", b"hi"),
+        ("aGk", b"hi"),
+        ("_-8=", b"\xff\xef"),
+        ("data:text/plain;base64,aGk=", b"hi"),
+        ("%", None),
+    ],
+)
+def test_base64_is_decoded_as_clients_do(data: str, decoded: bytes | None) -> None:
+    assert lenient_base64(data) == decoded
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def _content(file: Path) -> Mapping[str, Any]:
         raise DeskUserError(f"{file} has {size:,} bytes; a document may have {MOST_BYTES:,}.")
     try:
         text = data.decode("utf-8-sig")
-        is_json = text.lstrip()[:1] == "{"
+        is_json = text.lstrip()[:1] == "{" or (text.lstrip()[:2] in ("//", "/*") and file.suffix == ".json")
         content = json.loads(text) if is_json else load_yaml(text, core_loader(keeps_zeros=True), MOST_BYTES)
     except json.JSONDecodeError as error:
         raise DeskUserError(f"{file}:{error.lineno}: invalid JSON: {error.msg}.") from None
@@ -199,6 +199,10 @@ def _content(file: Path) -> Mapping[str, Any]:
     version = content.get("openapi") if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
         format_fault = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
+        if not text.strip():
+            format_fault = "it is empty"
+        elif text.lstrip()[:1] == "<":
+            format_fault = "it is a web page or XML; use the address of the JSON or YAML document"
         message = format_fault or (f"openapi is {version!r}" if version else "it has no member openapi")
         hint = (
             "Use a document of OpenAPI 3.0 or 3.1; converters for Swagger 2.0 exist, such as swagger2openapi."

@@ -245,6 +245,12 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
         value = f"**{made}" if parameter.is_required else f"**({made} if {name} else {{}})"
     elif hint.kind == "object" and parameter.location == "query" and parameter.explode:
         value = f"**{name}" if parameter.is_required else f"**({name} or {{}})"
+    elif parameter.style in ("label", "matrix"):
+        value = _prefixed(parameter, name, hint)
+    elif hint.kind == "object":
+        link = "=" if parameter.explode else ","
+        members = f'",".join(f"{{key}}{link}{{value}}" for key, value in {name}.items())'
+        value = _if_given(name, members, parameter.is_required)
     elif hint.kind == "list" and not (parameter.location == "query" and parameter.explode):
         between = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
         value = _if_given(name, f'"{between}".join(f"{{each}}" for each in {name})', parameter.is_required)
@@ -255,6 +261,20 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
     return ToolParameter(
         name, parameter.name, parameter.location, hint, parameter.is_required, description, default, value
     )
+
+
+def _prefixed(parameter: ApiParameter, name: str, hint: Hint) -> str:
+    """Return the expression for a part of the path of style `label` or `matrix`. Raises: NotUsable."""
+    if hint.kind == "object":
+        raise NotUsable(f"has an object of style {parameter.style} in its path")
+    prefix = "."
+    if parameter.style == "matrix":
+        prefix = f";{quoted(parameter.name)[1:-1].replace('{', '{{').replace('}', '}}')}="
+    if hint.kind != "list":
+        return f'f"{prefix}{{{name}}}"'
+    if parameter.explode:
+        return f'"".join(f"{prefix}{{each}}" for each in {name})'
+    return f'f"{prefix}" + ",".join(f"{{each}}" for each in {name})'
 
 
 _DEFAULT_DESCRIPTIONS = {

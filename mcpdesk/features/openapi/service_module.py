@@ -79,7 +79,7 @@ async def call(
         cookies: Cookies of the request.
         fields: Members of an object to send as JSON.
         body: Value to send as JSON.
-        form: Fields to send as a form.
+        form: Fields to send as a form; a list is repeated.
         text: Text to send.
         content_type: Content type of the body.
         keys: Names of the `KEYS` to send.
@@ -111,7 +111,8 @@ async def call(
         sent["Content-Type"] = content_type
         data = json.dumps(body)
     elif form is not None:
-        data = aiohttp.FormData([(name, _text(value)) for name, value in _given(form).items()])
+        parts = _given(form).items()
+        data = aiohttp.FormData([(name, _text(each)) for name, value in parts for each in _several(value)])
     session: aiohttp.ClientSession = ctx.state
     try:
         async with session.request(

@@ -60,9 +60,38 @@ def contents_fault(contents: Any) -> str:
     """Return the fault of a resource's contents, or an empty string."""
     if not isinstance(contents, Mapping):
         return "the resource is not an object"
-    if "text" not in contents and "blob" not in contents:
+    text, blob = contents.get("text"), contents.get("blob")
+    if text is None and blob is None:
         return "the resource has neither text nor blob"
-    return _data_fault("the blob of the resource", contents["blob"]) if "blob" in contents else ""
+    if text is not None and blob is not None:
+        return "the resource has both text and blob"
+    return _data_fault("the blob of the resource", blob) if blob is not None else ""
+
+
+def read_faults(result: Mapping[str, Any]) -> list[str]:
+    """Return the faults of a `resources/read` result, each as a sentence."""
+    contents = result.get("contents")
+    if not isinstance(contents, list) or not contents:
+        return ["the result has no contents"]
+    faults = ((index, contents_fault(each)) for index, each in enumerate(contents))
+    return [f"contents {index}: {fault}" for index, fault in faults if fault][:MOST_FAULTS]
+
+
+def lenient_base64(data: str) -> bytes | None:
+    """Decode base64 as most clients do, or return None if that is impossible.
+
+    Line breaks, missing padding, the alphabet for URLs, and the prefix of a `data:` URL are accepted.
+    """
+    if data.startswith("data:"):
+        data = data.partition(",")[2]
+    compact = "".join(data.split()).rstrip("=").translate(_URL_SAFE)
+    try:
+        return base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+_URL_SAFE = str.maketrans("-_", "+/")
 
 
 def _data_fault(name: str, data: Any) -> str:

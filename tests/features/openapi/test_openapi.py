@@ -486,11 +486,47 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("environment")
+async def test_values_are_sent_in_the_style_of_their_parameters(tmp_path: Path, service: Service) -> None:
+    texts, pairs = {"type": "array", "items": {"type": "string"}}, {"type": "object"}
+
+    def parameter(name: str, place: str, schema: Any, **more: Any) -> dict[str, Any]:
+        return {"name": name, "in": place, "schema": schema, "required": True, **more}
+
+    path = "/{l}/{le}/{m}/{me}/{t}/{s}"
+    given = [
+        parameter("l", "path", texts, style="label"),
+        parameter("le", "path", texts, style="label", explode=True),
+        parameter("m", "path", texts, style="matrix"),
+        parameter("me", "path", texts, style="matrix", explode=True),
+        parameter("t", "path", {"type": "string"}, style="matrix"),
+        parameter("s", "path", pairs),
+        parameter("q", "query", pairs, explode=False),
+        parameter("X-H", "header", pairs, explode=True),
+    ]
+    fields = {"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer"}}}}
+    body = {"content": {"application/x-www-form-urlencoded": {"schema": fields}}}
+    made_of = document(
+        paths={path: {"post": operation(operationId="send", parameters=given, requestBody=body)}}
+    )
+    place = made(tmp_path, read(file(tmp_path, made_of)))
+    arguments: dict[str, Any] = {name: ["a", "b"] for name in ("l", "le", "m", "me")}
+    answer = await call(place, "send", **arguments, t="c", s={"x": 1}, q={"y": 2}, x_h={"z": 3}, n=[1, 2])
+    assert answer.error is None, answer
+    [asked] = service.asked
+    line = asked["line"].replace("%3B", ";").replace("%3D", "=").replace("%2C", ",")
+    assert line == "POST /api/.a,b/.a.b/;m=a,b/;me=a;me=b/;t=c/x,1?q=y,2"
+    assert asked["headers"]["X-H"] == "z=3" and asked["body"] == "n=1&n=2"
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         ("{", "invalid JSON"),
         ("a: [", "invalid YAML"),
+        ("", "it is empty"),
+        ("<!doctype html><title>Swagger UI</title>", "it is a web page"),
+        ("// notes" + chr(10) + "{}", "invalid JSON"),
         ("[]", "it has no member openapi"),
         ({"swagger": "2.0"}, "it is Swagger 2.0"),
         ({"openapi": "4.0.0"}, "openapi is '4.0.0'"),
