@@ -14,21 +14,22 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.css.query import NoMatches
 from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Input, Static
 
 from mcpdesk.inbox.question import Page, Question
-from mcpdesk.link.values import Severity
+from mcpdesk.link.values import CoreView, Severity
 from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_text import QuestionBanner
 from mcpdesk.tui.screens import refreshing
 from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
-from mcpdesk.tui.screens.main_screen import MainScreen
+from mcpdesk.tui.screens.main_screen import MainScreen, Panes
 from mcpdesk.tui.screens.refreshing import RESTING_BEATS, ScreenRefresher
 from mcpdesk.tui.widgets.menu import Menu
-from tests.support.frame import StubPane, quiet_link, running_frame, toasts
+from tests.support.frame import STUBS, StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import within
 
 
@@ -162,6 +163,36 @@ async def test_a_pane_without_one_of_its_widgets_is_reported_at_the_second_refre
         assert not caplog.records, "its widgets may be closing"
         app.main.refresher.refresh()
         assert [record.getMessage() for record in caplog.records] == ["the workbench pane could not be shown"]
+
+
+class NestedPane(StubPane):
+    """A pane whose input is inside another widget; a refresh needs the input."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Input()
+
+    def show_view(self, view: CoreView) -> None:
+        self.query_one(Input)
+        super().show_view(view)
+
+
+async def test_a_screen_that_closes_is_not_refreshed(caplog: pytest.LogCaptureFixture) -> None:
+    panes: Panes = {**STUBS, "workbench": NestedPane}  # type: ignore[dict-item]
+    async with running_frame(quiet_link(), panes=panes) as (app, _):
+        main, pane = app.main, app.main.query_one(NestedPane)
+        main.refresher.refresh()
+        before = len(pane.seen)
+        assert before
+        closing = main.remove()
+        turns = 0
+        while main.children:  # widgets close from the bottom up
+            main.refresher.refresh()
+            turns += 1
+            await asyncio.sleep(0)
+        await closing
+        assert turns > 2 and len(pane.seen) == before
+        assert not caplog.records
 
 
 async def test_a_pane_or_core_that_fails_is_logged_and_named_once(

@@ -270,8 +270,19 @@ class MainScreen(Screen[None]):
             ticks.append(tick_s)
         return min(ticks, default=None)
 
+    @property
+    def _is_closing(self) -> bool:
+        """True while Textual removes the screen.
+
+        Its widgets close from the bottom up, in several turns of the loop. Until the last one is closed, the
+        screen is attached.
+        """
+        return not self.display
+
     def refresh_view(self) -> None:
         """Read the state of the core once, and update everything that is visible."""
+        if self._is_closing:
+            return
         view = self._steps.run("core", self.link.view)
         if view is None:
             return
@@ -285,6 +296,8 @@ class MainScreen(Screen[None]):
 
     def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
         """Update one pane."""
+        if self._is_closing:
+            return
         current = view or self._steps.run("core", self.link.view)
         # A pane without children is not composed yet, or is being removed.
         if isinstance(pane, Pane) and pane.children and current is not None:
