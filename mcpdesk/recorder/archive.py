@@ -53,26 +53,31 @@ MOST_LOGS: Final = 200_000
 MOST_FRAMES: Final = 5_000_000
 """Maximum number of frames that are shown. Each needs about a hundred bytes of memory."""
 _LONGEST_GAP: Final = 10_000_000
-"""Maximum number of frames that may be missing without a line that reports it. More means a damaged
-number.
+"""If more frames than this are missing without a line that reports the gap, a frame number must be damaged.
 """
 _LONG_LINE: Final = 256 << 10
-"""Bytes of a line that are read at once. If a longer line has a JSON frame, only its ends are read."""
+"""Maximum number of bytes of a line that are read at once.
+
+Of a longer line with a JSON frame, only both ends are read.
+"""
 _LONGEST_OTHER: Final = 32 << 20
-"""Maximum size in bytes of a line that must be read completely. A longer one counts as damaged."""
+"""Maximum size in bytes of a line without a JSON frame, which must be read completely.
+
+A longer line counts as damaged.
+"""
 _LONGEST_FRAME: Final = 64 << 20
-"""Maximum size in bytes of a frame that is read back. Longer ones are never written."""
+"""Maximum size in bytes of a frame that is read back. The recorder never writes a longer frame."""
 _MOST_RUN_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 320
 _LOOK = 1_023
-"""Number of lines between two checks of the clock, as a bit mask."""
+"""Bit mask for line counts: the clock is checked once in 1,024 lines."""
 _NUMBER = rb"(?:0|[1-9]\d{0,14})"
 _PLAIN = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
 )
 """Beginning of an ordinary line with a frame. Most lines of a capture are of this kind."""
 _EXCHANGE = re.compile(rb'\{"(?:number":\d+,"time":[^,]+,"kind":"|kind":"gap","frames")')
-"""Beginning of a file with exchanges that were exported as JSON Lines."""
+"""Beginning of a JSON Lines export of exchanges, which is not a capture."""
 _first = itemgetter(0)
 
 
@@ -83,23 +88,23 @@ class Archive:
     """Always 0, because frames get new numbers. Removed parts count as a gap before the first frame."""
 
     def __init__(self, path: Path, first_s: float = inf) -> None:
-        """Index the capture that begins at `path`, with its further parts, for about `first_s` seconds.
+        """Read the capture that begins at `path`, with all its parts, for about `first_s` seconds.
 
-        `read_on` then continues. If `path` was removed to free space, the capture begins with the next part.
-        Raises: DeskUserError if the file is not a capture.
+        Call `read_on` to read the remaining data. If `path` was removed to free space, the capture begins
+        with the next part. Raises: DeskUserError if the file is not a capture.
         """
         path = existing_part(path)
         require_capture(path)
         self.path = path
         self._first_path, self._part_number = part_of(path)
-        """Path of part 1, which may no longer exist, and number of the part that was read last."""
+        """Path of part 1 (which may no longer exist), and number of the part that was read last."""
         self.is_live = True
-        """True if another process still writes the capture. `read_on` reads the new data."""
+        """True if another process still writes the capture. Call `read_on` to read the new data."""
         self.is_behind = False
-        """True if the file has data that was not read yet. `read_on` continues."""
+        """True if the file has data that was not read yet. Call `read_on` to read them."""
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
-        """Number of invalid lines. They are damaged, or the last line of a killed process."""
+        """Number of invalid lines: damaged lines, or the incomplete last line of a killed process."""
         self.is_cut = False
         """True if the capture has more frames than `MOST_FRAMES`."""
         self._places = Places()
@@ -110,21 +115,22 @@ class Archive:
         self.remarks: list[RecordedRemark] = []
         self.remarks_left_out = 0
         self.call_logs: list[CallLog] = []
-        """First log lines of calls, at most `MOST_LOGS`."""
+        """Log lines of calls, at most the first `MOST_LOGS`."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
-        """For each frame after a gap: its number in the file, and its number here."""
+        """First frame after each gap: pairs of the number in the file and the number in this archive."""
         self._next = 0
         """Number in the file of the frame that is expected next."""
         self._lost: tuple[int, str] = (0, "")
-        """End (excluded) of the frames that the file reports as missing, with the reason."""
+        """Gap that the file reports: number of the first frame after the gap, and the reason."""
         self._long: dict[int, int] = {}
         """Sizes of long lines, by frame."""
         self._encoded = array("q")
-        """Numbers, in ascending order, of frames that are encoded in another way than as plain lines."""
+        """Ascending numbers of the frames that are encoded, for example in base64, and not stored as plain
+        JSON."""
         self._last = 0.0
         """Unix time of the last frame in seconds."""
         self._offset = 0
-        """Number of bytes that were read of the last part."""
+        """Number of bytes of the last part that were already read."""
         self.read_on(first_s)
         self.index = Index(self)
         self.index.raw = self.raw
@@ -182,7 +188,10 @@ class Archive:
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes | None:
-        """Return the part of the file with these frames. None if a frame is encoded in another way."""
+        """Return the bytes of the file that contain these frames.
+
+        None if one of the frames is encoded, for example in base64.
+        """
         encoded, at = self._encoded, bisect_left(self._encoded, start)
         return None if at < len(encoded) and encoded[at] < stop else self._places.piece(start, stop)
 
@@ -262,9 +271,8 @@ class Archive:
         return at_end
 
     def _run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
-        """Return the number of complete lines of a run, their size in bytes, and True if a line is
-        incomplete.
-        """
+        """Return the number and total size in bytes of the complete lines of a run, and True if a line is
+        incomplete."""
         frames = size = 0
         while frames < count and size < _MOST_RUN_BYTES:
             raw = file.readline(_LONG_LINE)
@@ -275,7 +283,10 @@ class Archive:
         return frames, size, False
 
     def _add_position(self, line: Line, part: int, offset: int, count: int) -> None:
-        """Store the position or the content of a line. A line that announces frames has `count` of them."""
+        """Store the position or the content of a line.
+
+        `count` is the number of frames that the line announces.
+        """
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
@@ -314,7 +325,7 @@ class Archive:
 
     def _add_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
         at = len(self._places)
-        self._long[at] = size  # set before another thread can see the frame
+        self._long[at] = size  # `_long` is set before another thread can see the frame
         try:
             self._add_frames(frame.number, 1, part, offset)
         except ValueError:
@@ -323,7 +334,7 @@ class Archive:
         self._last = frame.time
 
     def _add_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Store the positions of frames. `number` is the number in the file of the first one."""
+        """Store the positions of `count` frames. `number` is the number of the first one in the file."""
         if not count:
             return  # the run was cut off before its first frame
         gap, (stop, why) = number - self._next, self._lost
@@ -336,7 +347,8 @@ class Archive:
         self._next = number + count
 
     def _position(self, number: int) -> int:
-        """Return the position of the frame with a number in the file. -1 if it is missing."""
+        """Convert the number of a frame in the file to its number in this archive. -1 if the frame is
+        missing."""
         if number < 0:
             return -1
         at = bisect_right(self._spans, number, key=_first)
@@ -390,7 +402,7 @@ def _bytes_of(line: bytes | None) -> bytes:
 
 
 def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
-    """Return the length of a line that begins with `raw`, and its end. Read up to the next line."""
+    """Read the line that begins with `raw` up to its end. Return its length and its last bytes."""
     size, tail = len(raw), raw
     while not tail.endswith(b"\n") and (piece := file.readline(_LONG_LINE)):
         size += len(piece)

@@ -19,7 +19,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import message
 
 SLOWER = 2.0
-"""Ratio of the durations of two calls from which on one counts as slower."""
+"""A call counts as slower if it took at least this many times as long as the other call."""
 LEAST_MS = 50.0
 """Minimum difference in milliseconds between durations. Smaller differences are ignored."""
 MOST_DIFFERENCES = 50
@@ -39,7 +39,7 @@ class RecordedCall(Struct, frozen=True):
 
 
 class CallDifference(Struct, frozen=True):
-    """Path at which two calls differ, and both values. A missing value is None."""
+    """Path at which two calls differ, and the values in both calls. A missing value is None."""
 
     path: str
     a: Any
@@ -47,7 +47,10 @@ class CallDifference(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """Call that differs between the captures. If only one capture has it, the other value is None."""
+    """Call that differs between the captures.
+
+    If only one capture has the call, `a` or `b` is None for the other.
+    """
 
     kind: str
     """`differs`, `only in a`, `only in b`, `slower` or `faster`."""
@@ -66,8 +69,8 @@ class CaptureDiff(Struct, frozen=True):
 def compare(a: Index, b: Index) -> CaptureDiff:
     """Compare the calls of two captures.
 
-    Calls with the same method and name are paired: first those with equal arguments, then the others in
-    order.
+    Calls with the same method and name are paired. Calls with equal arguments are paired first, then the
+    other calls in order.
     """
     others: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
@@ -131,7 +134,7 @@ def _paired_by_arguments(
 ) -> dict[int, RecordedCall]:
     """Pair calls with equal arguments, and remove the paired calls from `others`.
 
-    The result has calls of the other capture, by the index of the call in `ours`.
+    The result maps the number of a call in `ours` to the equal call of the other capture.
     """
     known: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
     for (method, name), waiting in others.items():

@@ -13,19 +13,19 @@ from mcpdesk.recorder.masking import mask_message, mask_text
 from mcpdesk.recorder.readable_message import changed_request, unmasked
 
 LARGEST = 16 << 10
-"""Size in bytes above which a frame is not decoded. Only its beginning is then used."""
+"""Maximum size in bytes of a frame that is decoded. Of a larger frame only the beginning is used."""
 LARGEST_LIST = 512 << 10
-"""Size limit in bytes for the response to a list request. Its summary is only the number of items."""
+"""Maximum size in bytes of a response to a list request that is decoded, to count its items."""
 LONGEST = 400
 """Maximum length in characters of the arguments and of the result."""
 LEAST_PROGRESS = 0.001
-"""Progress below this value and without a total only shows that the call still runs."""
+"""Progress without a total and below this value only shows that the call still runs."""
 REPLAYED_KEY = "mcpdesk/replayed"
 """Key in the `_meta` of a call that the desk repeated to compare results."""
 CHANGED_SIGN = "✎"
-"""Sign before arguments that a person changed at the desk."""
+"""Sign that is shown before arguments if a person changed them at the desk."""
 _HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
-"""Markers of the first interesting part of a message, innermost first."""
+"""Texts with which the interesting part of a message begins. The innermost part comes first."""
 _MOST_KEYS = 4
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
@@ -60,7 +60,10 @@ def summary(index: Index, exchange: Exchange) -> Summary:
 
 
 def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
-    """Return the decoded message. Of a large one, return the beginning of its text. None without a frame."""
+    """Return the decoded message of a frame.
+
+    For a large message, return the beginning of its text. None if `number` is None or the frame is missing.
+    """
     frame = None if number is None else index.frame(number)
     if frame is None or number is None:
         return None
@@ -194,7 +197,10 @@ def _objects(structured: Any) -> str:
 
 
 def _listed(text: str) -> str:
-    """Return the same summary for a text that contains a list of objects as JSON. Empty for other texts."""
+    """Return a summary such as `40 objects: id, name` for a JSON text with a list of objects.
+
+    Empty for other texts.
+    """
     if not (text.startswith("[") and text.endswith("]")):
         return ""
     try:

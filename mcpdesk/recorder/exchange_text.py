@@ -21,10 +21,10 @@ from mcpdesk.recorder.readable_message import HoldOutcome, held_messages, messag
 from mcpdesk.recorder.record import Direction
 
 MOST_LOGGED = 200
-"""Maximum log lines of one call; the last ones are written."""
+"""Maximum number of log lines of one call. Only the last ones are written."""
 
 Logged: TypeAlias = Callable[[Exchange], Sequence[SaidLine]]
-"""Returns the log lines that the code of a call wrote."""
+"""Function that returns the log lines that the code of a call wrote."""
 
 
 def nothing_logged(_: Exchange) -> Sequence[SaidLine]:
@@ -86,7 +86,7 @@ def held_line(held: HoldOutcome) -> str:
 
 
 def log_text(index: Index, lines: Sequence[SaidLine]) -> str:
-    """Return the last lines, each below a heading with time, level and location."""
+    """Return the last `MOST_LOGGED` lines as text, each below a heading with time, level and location."""
     shown = lines[-MOST_LOGGED:]
     left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
     blocks = []

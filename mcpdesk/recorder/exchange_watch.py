@@ -1,4 +1,4 @@
-"""Base classes for an observer of requests to upstream servers, for example for tracing."""
+"""Base classes for an observer of the exchanges with upstream servers, for example for tracing."""
 
 from __future__ import annotations
 
@@ -35,11 +35,17 @@ class ExchangeWatch(ABC):
     def follow(
         self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
     ) -> WatchedExchange:
-        """Follow a message or batch of a client. `message` is None if the client only listens."""
+        """Follow a message or batch of a client.
+
+        `message` is None if the client only opens a stream to listen.
+        """
 
     @abstractmethod
     def ask(self, info: ConnectionInfo, request: JSONObject) -> tuple[JSONObject, WatchedExchange]:
-        """Follow a request of the desk. Return the request to send."""
+        """Follow a request of the desk.
+
+        Return the request to send, which may be changed, and its observer.
+        """
 
     @abstractmethod
     def came_back(self, info: ConnectionInfo, message: object) -> None:

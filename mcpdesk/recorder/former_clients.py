@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 MOST_FORMER: Final = 20
-"""Maximum number of former clients that are kept for each server. Others are only counted in a total."""
+"""Maximum number of former clients that are kept for each server. Others are only included in one total."""
 LATEST_DURATIONS: Final = 64
 """Maximum number of durations that are kept for each former client."""
 
@@ -62,9 +62,12 @@ class FormerClients:
 
     def __init__(self) -> None:
         self._by_key: dict[ClientKey, ClientSummary] = {}
-        """Clients by key. The one that left first is first."""
+        """Clients by key. The client that left first comes first."""
         self.dropped: ClientSummary | None = None
-        """Total of the clients that are no longer kept separately, or None. Its key has no mode."""
+        """Total of the clients that are no longer kept separately, or None.
+
+        The key of this total has no mode.
+        """
         self._dropped_count = 0
 
     def add(self, client: ClientSummary) -> None:
@@ -79,7 +82,7 @@ class FormerClients:
             self.dropped = nameless.after(self.dropped)
 
     def clients(self) -> list[ClientSummary]:
-        """Return all former clients. The one that left first is first."""
+        """Return all former clients. The client that left first comes first."""
         return list(self._by_key.values())
 
     def find(self, connection: int) -> ClientSummary | None:

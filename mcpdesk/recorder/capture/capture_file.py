@@ -1,7 +1,8 @@
-"""Append-only capture file. It is split into parts of limited size.
+"""Append-only capture file, split into parts of limited size.
 
-Callers queue lines, one caller at a time. A single thread writes the queue to disk. Bytes that the disk
-refuses stay in the queue. The next attempt continues with exactly the next byte, so no line is damaged.
+Callers queue lines, one caller at a time. A single thread writes the queue to disk. If the disk does not
+accept all bytes, the others stay in the queue. The next attempt continues with exactly the next byte, so no
+line is damaged.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedR
 _PIECES = 1_000
 """Maximum number of buffers for one `writev`. The operating system accepts 1,024."""
 Taken: TypeAlias = Sequence[bytes | Path]
-"""Data to write. A path stands for the beginning of the part with that name."""
+"""Data to write. A path marks the place where the part with this name begins."""
 
 
 class PartGone(OSError):
@@ -46,9 +47,10 @@ class CaptureFile:
     def __init__(
         self, path: Path, max_bytes: int | None, started: float, most_places: int | None = None
     ) -> None:
-        """Open the first part. Raises: OSError.
+        """Open the first part.
 
-        At least the newest `most_places` frames can be read back. None means all.
+        Keep the positions of at least the newest `most_places` frames, so that these frames can be read back.
+        None keeps all. Raises: OSError.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.places = Places(most_places)
@@ -58,11 +60,14 @@ class CaptureFile:
         self._queue: list[bytes | Path] = []
         self._queued = self._under_way = self._offset = self._head = 0
         self._part = -1
-        """Index of the part for which lines are queued. The disk may be at an earlier part."""
+        """Index of the part for which lines are queued.
+
+        The part that is written on disk may be an earlier one.
+        """
         self.missing = 0
         """Number of frames that will never be in the file."""
         self._firsts: list[int] = []
-        """Number of the first frame of each part for which lines were queued."""
+        """Number of the first frame of each part."""
         self._refused: list[bytes | memoryview | Path] = []
         """Data that the disk has not accepted yet, in order."""
         self._written = 0
@@ -74,12 +79,12 @@ class CaptureFile:
 
     @property
     def part(self) -> Path:
-        """Part that is written on disk at present."""
+        """Path of the part that is written on disk at present."""
         return self.places.parts[-1]
 
     @property
     def written(self) -> int:
-        """Size of that part in bytes."""
+        """Size in bytes of the part that is written on disk at present."""
         return self._written
 
     @property
@@ -123,8 +128,9 @@ class CaptureFile:
         self._put(line)
 
     def add_same(self, note_frame: int, frames: Sequence[int]) -> bool:
-        """Append that other frames have the HTTP metadata of frame `note_frame`. False if it is not in
-        this part.
+        """Append a line that gives the HTTP metadata of frame `note_frame` to other frames.
+
+        Return False if this metadata is not in the current part.
         """
         if not self.places.share_note(note_frame, frames, self._part):
             return False
@@ -132,14 +138,14 @@ class CaptureFile:
         return True
 
     def add_loss(self, stop: int, why: str) -> None:
-        """Append that the frames from the next one up to `stop` (excluded) are missing."""
+        """Append a line that the frames from the next one up to `stop` (excluded) are missing."""
         start = len(self.places)
         self.missing += stop - start
         self._put(lost_line(start, stop, why))
         self.places.skip_frames(stop - start)
 
     def drain(self) -> Taken:
-        """Remove and return the queue, in order to write it."""
+        """Empty the queue and return its data, which the caller passes to `write`."""
         queue, self._queue = self._queue, []
         self._queued, self._under_way = 0, self._under_way + self._queued
         return queue
@@ -194,7 +200,7 @@ class CaptureFile:
             places.drop(places.removed)
 
     def close(self) -> None:
-        """Write the queue and close the file. Frames can still be read. Raises: OSError."""
+        """Write the queue and close the file. The frames can still be read back. Raises: OSError."""
         try:
             self.write(self.drain())
         finally:
@@ -217,7 +223,7 @@ class CaptureFile:
         self._queued += size
 
     def _is_in_place(self) -> bool:
-        """Check that the next line is written at the expected position. Always True.
+        """Check that the next line is written at the expected position. The result is always True.
 
         Raises: PartGone; OSError.
         """
@@ -244,7 +250,7 @@ class CaptureFile:
         private_files.hold(self._handle)
         os.close(done)
         self._written = 0
-        # Only now, because another program may own a file with this name before.
+        # Added only now: until the file is created, a file with this name may belong to another program.
         self.places.parts.append(path)
 
     def _write_lines(self) -> None:

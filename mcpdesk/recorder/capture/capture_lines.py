@@ -103,7 +103,7 @@ class Line(msgspec.Struct, gc=False):
 
 
 class _FrameLine(msgspec.Struct, gc=False, omit_defaults=True):
-    """Line of a frame that is JSON without line breaks, as it is written."""
+    """Line to write for a frame that is JSON without line breaks."""
 
     n: int
     t: float
@@ -126,10 +126,11 @@ def header_line(part: int, first: int, started: float) -> bytes:
 
 
 def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | None:
-    """Encode the lines of successive complete frames together. None if one is not JSON in one line.
+    """Encode the lines of successive complete frames together.
 
-    Only frames with numbers in `doubtful` are parsed, because parsing would take longer than everything else.
-    The others are known to be JSON. Line breaks in them are found separately.
+    None if one of the frames is not JSON in one line. Only frames with numbers in `doubtful` are parsed,
+    because parsing would take longer than everything else. The other frames are known to be JSON, and are
+    only searched for line breaks.
     """
     doubted = [frame.data for frame in frames if frame.number in doubtful]
     if doubted and not _are_values(doubted):
@@ -203,7 +204,7 @@ def _text(data: bytes) -> bytes:
 
 
 def _end(data: bytes) -> bytes:
-    """Return the end of a cut frame, beginning with a complete character."""
+    """Return the last bytes of a cut frame, beginning with a complete character."""
     text = data.decode("utf-8", "replace").lstrip("\ufffd") if data else ""
     return b',"end":' + orjson.dumps(text) if text else b""
 
@@ -216,7 +217,8 @@ def _are_values(frames: list[bytes]) -> bool:
         values = _separate(joined)
     except (ValueError, RecursionError):
         return False
-    # If the lengths are equal, there is nothing between the values. Each value is then exactly one frame.
+    # If the lengths are equal, the values follow each other without a gap. Each value is then exactly one
+    # frame.
     return b"\n" not in joined and list(map(len, values)) == list(map(len, frames))
 
 
@@ -270,7 +272,7 @@ def same_line(note_frame: int, frames: Sequence[int]) -> bytes:
 
 
 def lost_line(start: int, stop: int, why: str = "") -> bytes:
-    """Return the line that frames from `start` up to `stop` (excluded) were never written, and why."""
+    """Return the line that reports missing frames from `start` up to `stop` (excluded), and the reason."""
     reason = b',"why":%b' % orjson.dumps(why.encode("utf-8", "replace").decode()) if why else b""
     return b'{"lost":[%d,%d],"missing":%d%b}\n' % (start, stop, stop - start, reason)
 
@@ -313,7 +315,7 @@ def frame_bytes(line: bytes) -> bytes:
 
 
 def line_frame(line: Line) -> Frame:
-    """Return the frame in a line. Its data are cut like those of a frame in memory."""
+    """Return the frame in a line. The data of a large frame are cut as in memory."""
     data = line_bytes(line)
     size = len(data) if line.size is None else line.size
     end = b""
@@ -340,9 +342,10 @@ def json_start(head: bytes) -> int:
 
 
 def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
-    """Return the frame in a line of `size` bytes (with the line break), from the line's beginning and end.
+    """Return the frame in a long line, of which only the beginning and the end were read.
 
-    Raises: ValueError if the line has no JSON frame.
+    `size` is the size of the line in bytes, with the line break. Raises: ValueError if the line has no JSON
+    frame.
     """
     start = json_start(head)
     if not start or not tail.endswith(b"}\n"):
@@ -359,12 +362,12 @@ GROUP_BYTES = 512 << 10
 
 
 class Group(Struct, gc=False, frozen=True):
-    """Successive frames and their lines, in pieces so that large frames are not copied."""
+    """Successive frames and their lines. The lines are in pieces, because large frames are not copied."""
 
     count: int
     pieces: Sequence[bytes]
     is_run: bool = False
-    """True if the frames share one line that comes before theirs."""
+    """True if the frames form a run: one line announces them, and the next lines have the frames."""
 
 
 def make_a_run(frames: Sequence[bytes]) -> bool:
@@ -376,7 +379,7 @@ def make_a_run(frames: Sequence[bytes]) -> bool:
 
 
 def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Group]:
-    """Yield as few groups as possible, for frames that are complete and small."""
+    """Yield as few groups as possible. All frames must be complete and small."""
     for _, some in groupby(entries, type):
         alike = list(some)
         frames = [entry for entry in alike if isinstance(entry, Frame)]
@@ -389,7 +392,10 @@ def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Grou
 def one_by_one(
     entries: Sequence[Entry], doubtful: Container[int], wholes: Mapping[int, bytes]
 ) -> Iterator[Group]:
-    """Yield one group for each run and each frame. `wholes` has all bytes of cut frames, by number."""
+    """Yield one group for each run and each frame.
+
+    `wholes` has the complete bytes of cut frames, by frame number.
+    """
     for entry in entries:
         if isinstance(entry, FrameRun):
             yield Group(entry.count, run_pieces(entry), is_run=True)

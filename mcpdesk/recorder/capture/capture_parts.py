@@ -30,7 +30,7 @@ class StoredCapture(NamedTuple):
     """A capture on disk with the parts that still exist."""
 
     files: tuple[PartFile, ...]
-    """Parts in ascending order. The first ones may be missing."""
+    """Parts in ascending order. The oldest parts may be missing."""
 
     @property
     def path(self) -> Path:
@@ -54,10 +54,10 @@ def part_path(path: Path, part: int) -> Path:
 
 
 def part_of(path: Path) -> tuple[Path, int]:
-    """Return the path of the first part of a capture, and the number of this part.
+    """Return the path of the first part of a capture, and the part number of `path`.
 
-    A name such as `a.2.jsonl` is not enough. The first line of the file must also state this number. If it
-    states none, the first part must exist.
+    A name such as `a.2.jsonl` is not enough. The first line of the file must also state this number. If the
+    file states no number, part 1 must exist.
     """
     match = _PART.fullmatch(path.name)
     if match is None:
@@ -79,7 +79,10 @@ def next_part(path: Path, number: int) -> tuple[Path, int] | None:
 
 
 def existing_part(path: Path) -> Path:
-    """Return `path`, or if it does not exist, the next existing part. If there is none, return `path`."""
+    """Return `path`, or if this file was removed, the path of the next part that exists.
+
+    If no later part exists, return `path`.
+    """
     if path.exists():
         return path
     match = _PART.fullmatch(path.name)

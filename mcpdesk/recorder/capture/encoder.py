@@ -1,7 +1,7 @@
 """Encoding of recorded frames and HTTP metadata as lines of the capture file.
 
-The encoder also counts the memory that they use. Only one thread at a time may use it. It does not access the
-disk; lines are queued in a `CaptureFile`.
+The encoder also counts the memory that the HTTP metadata uses. Only one thread at a time may use the encoder.
+It does not access the disk; lines are queued in a `CaptureFile`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ from mcpdesk.recorder.record import (
 _FEW = 16
 """Number of frames that are encoded at a time if some are large."""
 MOST_KNOWN = 1_024
-"""Maximum number of remembered HTTP metadata. Repeated metadata is written as a reference to these."""
+"""Maximum number of remembered HTTP metadata objects.
+
+If one of them occurs again, only a reference is written.
+"""
 LARGEST_KNOWN = 4 << 10
 """Maximum size in bytes of encoded HTTP metadata that is remembered."""
 OBJECT_COST = 3
 """Memory of headers as Python objects, as a multiple of their encoded size."""
 _MOST_PENDING = 64 << 20
-"""Maximum size in bytes of large frames that wait to be written. Of more frames only the beginning is
-kept.
+"""Maximum total size in bytes of large frames that wait to be written.
+
+Above this limit, only the beginning and the end of a further large frame are kept.
 """
 
 
@@ -46,7 +50,7 @@ class CaptureEncoder:
         self.frames = 0
         """Number of encoded frames."""
         self.bytes = 0
-        """Size in bytes of these frames before encoding."""
+        """Total size in bytes of the encoded frames before encoding."""
         self.error = ""
         """Reason why the file is incomplete. Empty if it is complete."""
         self.disk_error = ""
@@ -56,7 +60,7 @@ class CaptureEncoder:
         self._notes = NoteEncoder()
 
     def add_connections(self, connections: Iterable[ConnectionInfo]) -> None:
-        """Write the data of connections. Call it before their frames are encoded."""
+        """Write the data of connections. Call this method before their frames are encoded."""
         if self.file is not None:
             for info in connections:
                 self.file.add_connection(info)
@@ -86,7 +90,7 @@ class CaptureEncoder:
                 groups = one_by_one(entries, segment.doubtful, self._store.waiting)
             for group in groups:
                 self.file.add(group)
-                self.frames += group.count  # before the next step, so that an error repeats no lines
+                self.frames += group.count  # counted before the next step, so that an error repeats no lines
         self.bytes += sum([entry.size for entry in entries])
 
     def _encode_notes(self, segment: Segment, start: int, stop: int) -> None:
@@ -97,7 +101,8 @@ class CaptureEncoder:
             self._notes.write(notes, ring, self.file)
 
     def _report_loss(self, start: int, file: CaptureFile) -> None:
-        """Write that frames before `start` are missing, if they were dropped before they were encoded."""
+        """Write a line about missing frames, if the frames before `start` were dropped before they were
+        encoded."""
         if (missing := start - len(file.places)) > 0:
             why = self.disk_error or "the disk is too slow"
             file.add_loss(start, why)
@@ -108,18 +113,19 @@ class CaptureEncoder:
 class NoteEncoder:
     """Writes the HTTP metadata of frames. Repeated metadata is written as a reference to an earlier frame.
 
-    Clients repeat request line and headers with every call. Transports use the same object for all of them.
-    If each were written, captures of small calls would be about twice as large.
+    Clients repeat request line and headers with every call, and transports use the same object for all these
+    calls. References make captures of small calls about half as large.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[HttpNote, int]] = {}
-        """Metadata by object id, each with its frame. Keeping a reference prevents Python from reusing the
-        id.
+        """Metadata and the frame for which it was written, by object id.
+
+        The reference to the object prevents Python from reusing the id.
         """
 
     def write(self, notes: Iterable[tuple[int, HttpNote]], ring: Ring, file: CaptureFile | None) -> None:
-        """Write the metadata of frames, and count its memory."""
+        """Write the metadata of frames, and add its memory to that of the frames."""
         frames_of: dict[int, tuple[HttpNote, list[int]]] = {}
         for frame, note in notes:
             frames_of.setdefault(id(note), (note, []))[1].append(frame)
@@ -144,10 +150,13 @@ class NoteEncoder:
 
 
 class PendingBodies:
-    """Bytes of large frames that are not written yet. Memory otherwise has only their beginnings and ends."""
+    """Complete bytes of large frames until they are written.
+
+    Afterwards only their beginnings and ends stay in memory.
+    """
 
     def __init__(self, waiting: dict[int, bytes], body_bytes: int) -> None:
-        """`waiting` has the bytes by frame.
+        """`waiting` has the bytes by frame number.
 
         At most `body_bytes` bytes of a client's frame are written. 0 means all.
         """
@@ -167,12 +176,15 @@ class PendingBodies:
         return replace(frame, data=beginning(data, KEPT_BYTES), end=frame.end or data[-END_BYTES:])
 
     def release(self, upto: int) -> None:
-        """Release the bytes of frames before `upto`. They are on disk, or will never be."""
+        """Release the bytes of frames before `upto`, which are on disk or will never be written."""
         for number in [number for number in list(self._waiting) if number < upto]:
             del self._waiting[number]
 
     def _written(self, frame: Frame) -> bytes | None:
-        """Return the bytes of a large frame to write. None if memory has all of them already."""
+        """Return the bytes of a large frame to write.
+
+        None if only the part that stays in memory will be written.
+        """
         most, data = self._body_bytes, frame.data
         is_whole = most is None or most >= frame.size or frame.connection in self.whole_connections
         # Pairing needs all bytes of a batch.

@@ -22,9 +22,8 @@ _AT_ONCE = 1 << 20
 
 
 _DROP_AT = 4
-"""The limit may be exceeded by this fraction (1/4) before positions are dropped, because dropping copies the
-remaining ones.
-"""
+"""Positions are dropped when the limit is exceeded by this fraction (1/4), and not at once, because dropping
+copies the remaining positions."""
 
 
 class Places:
@@ -36,7 +35,7 @@ class Places:
     def __init__(self, most: int | None = None) -> None:
         """Keep at least the newest `most` frames, and up to a quarter more. None keeps all."""
         self.parts: list[Path] = []
-        """Parts on disk. Lines of later parts cannot be read yet."""
+        """Parts on disk. Lines of a later part are still queued and cannot be read."""
         self.gone: set[int] = set()
         """Indices of parts that were removed or replaced. They are not read."""
         self.removed = 0
@@ -46,8 +45,9 @@ class Places:
         self._notes = _Positions(0, array("Q"))
         self._open: tuple[int, int] | None = None
         self._group: tuple[int, int, list[bytes]] = (0, 0, [])
-        """Position, first frame and lines of the group that was read last. Neighbouring frames are often read
-        next.
+        """Group of lines that was read last: its position, first frame and lines.
+
+        The group is kept because neighbouring frames are often read next.
         """
         self._lock = Lock()
 
@@ -68,7 +68,7 @@ class Places:
             self.drop(len(self._frames) - self._most)
 
     def skip_frames(self, count: int) -> None:
-        """Note that the next `count` frames are not in the file."""
+        """Record that the next `count` frames are not in the file."""
         self._frames.values.frombytes(bytes(8 * count))
 
     def drop(self, first: int) -> None:
@@ -88,8 +88,9 @@ class Places:
             self._notes.put(frame, part << _PART_BITS | offset)
 
     def share_note(self, note_frame: int, frames: Sequence[int], part: int | None = None) -> bool:
-        """Use the metadata of frame `note_frame` for other frames. False if it is not in the file, or not in
-        `part`.
+        """Use the metadata of frame `note_frame` for other frames.
+
+        Return False if this metadata is not in the file, or not in part `part`.
         """
         notes, count = self._notes, len(self._frames)
         position = notes.at(note_frame)
@@ -140,7 +141,10 @@ class Places:
         return lines + [self.frame_line(number) for number in numbers[len(lines) :]]
 
     def piece(self, start: int, stop: int) -> bytes | None:
-        """Read the bytes from one frame to another. None if they are not close together."""
+        """Read the part of the file with the frames from `start` up to `stop`.
+
+        None if they are not close together.
+        """
         frames = self._frames
         begin, end = frames.at(start), frames.at(stop)
         if start >= stop or not 0 < begin < end < min(begin + _AT_ONCE, _RUN):
@@ -153,7 +157,7 @@ class Places:
                 return None
 
     def note_line(self, number: int) -> bytes | None:
-        """Read the line with the HTTP metadata of a frame. None if it has none."""
+        """Read the line with the HTTP metadata of a frame. None if the frame has no metadata."""
         position = self._notes.at(number)
         if not position:
             return None
@@ -164,7 +168,7 @@ class Places:
                 return None
 
     def lose(self, part: int) -> None:
-        """Do not read a removed part any longer. Close it, so that its disk space is freed."""
+        """Stop reading a part that was removed, and close its file so that the disk space is freed."""
         with self._lock:
             self.gone.add(part)
             if self._open is not None and self._open[0] == part:
@@ -223,7 +227,10 @@ class Places:
         return b"".join(pieces)
 
     def _handle(self, part: int) -> int:
-        """Return the open file of a part. One is kept open, because neighbouring frames are read together."""
+        """Return the open file of a part.
+
+        The last file stays open, because neighbouring frames are read together.
+        """
         if part >= len(self.parts) or part in self.gone:
             raise FileNotFoundError(errno.ENOENT, "this part was not started, or was removed")
         if self._open is None or self._open[0] != part:
@@ -235,13 +242,13 @@ class Places:
 
 
 class _Positions:
-    """Positions by frame number. The oldest can be dropped."""
+    """Positions by frame number. The oldest positions can be dropped."""
 
     __slots__ = ("base", "values")
 
     def __init__(self, base: int, values: array[int]) -> None:
         self.base = base
-        """Number of the frame of the first value. It never changes."""
+        """Number of the frame to which the first value belongs. It never changes."""
         self.values = values
 
     def __len__(self) -> int:

@@ -48,35 +48,37 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 BATCH_S = 0.1
-"""Seconds between two turns of the writer. If the process is killed, at most this time plus one turn
-is lost.
+"""Seconds between two turns of the writer thread.
+
+If the process is killed, the frames of the last `BATCH_S` seconds and of the current turn are lost.
 """
 _TURN_SEGMENTS = 2
-"""Number of segments that are encoded without a pause. Pauses let requests run."""
+"""Number of segments that are encoded without a pause. During a pause, other threads can handle requests."""
 _TURN_BYTES = 1 << 20
-"""Number of bytes of lines after which they are written before more frames are encoded.
+"""When this many bytes of lines are encoded, they are written before more frames are encoded.
 
 If the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
 """
 _PAUSE_S = 0.0025
 _PACED_S = 0.05
-"""Seconds of a turn during which the writer pauses between segments."""
+"""In the first seconds of a turn (this many), the writer pauses between segments. Then it does not pause."""
 _END_S = 5.0
 """Maximum number of seconds that `close` waits for the disk."""
 _STUCK_S = 2.0
-"""Seconds of a write after which the disk counts as failing."""
+"""If a write takes longer than this many seconds, the disk counts as failing."""
 _WAKE_BYTES = 4 << 20
-"""Size in bytes of waiting frames above which the writer starts at once."""
+"""If more than this many bytes of frames wait, the writer starts at once."""
 _BACKLOG_BYTES = 128 << 20
-"""Maximum size in bytes of frames that wait for the writer. Above it the oldest are dropped, and `error` says
-so.
+"""Maximum size in bytes of frames that wait for the writer.
+
+If more frames wait, the oldest are dropped, and `error` reports this.
 """
 _FRAMES = 500_000
-"""Number of frames that can be read back while the file is written. `mcpdesk open` reads all."""
+"""Number of frames that can be read back while the file is written. `mcpdesk open` can read all frames."""
 _RETENTION_S = 600.0
 """Seconds between two checks for old captures. Each new part causes a check as well."""
 _EXCHANGES = 100_000
-"""Minimum number of exchanges that stay in the index. The capture has all."""
+"""Minimum number of exchanges that stay in the index. The capture file has all exchanges."""
 _MARK_BYTES = 16 << 20
 """Maximum size in bytes of the decisions about held messages in memory."""
 _MOST_LOGS = 2_000
@@ -123,13 +125,16 @@ class Recording:
         self._segment: Segment
         self._append: Callable[[Entry], None]
         self._lock = Lock()
-        """Lock for data that both transports and the writer change. It is held only briefly."""
+        """Lock for data that are changed by the transports and by the writer. It is held only briefly."""
         self._backlog: dict[int, int] = {}
         """Size in bytes of each full segment that is not encoded yet, by the number of its last frame."""
         self._on_disk = 0
         """Number of frames that were passed to the operating system, together with their metadata."""
         self._new_connections: dict[int, ConnectionInfo] = {}
-        """Latest data of connections that are not written yet. Several updates are written once."""
+        """Latest data of connections that are not written yet.
+
+        Several updates of a connection are written as one.
+        """
         self._closed: deque[int] = deque()
         """Connections that ended, in this order."""
         self._new_marks: list[HeldMark] = []
@@ -140,7 +145,7 @@ class Recording:
         """Number of log lines that were dropped before the first one in `_new_logs`."""
         self._wake = Event()
         self._stirred = Event()
-        """Event that ends the rest of the writer."""
+        """Event that wakes the writer while it waits for work."""
         self._is_resting = False
         """True while the writer waits because there is nothing to write."""
         self.on_work: Callable[[], object] = lambda: None
@@ -156,7 +161,7 @@ class Recording:
 
     @property
     def failing(self) -> str:
-        """Reason why frames cannot be written now. Empty if they can, or if no file is written."""
+        """Reason why frames cannot be written now. Empty if they can be written, or if no file is wanted."""
         reason = self._reason
         return f"not captured to disk: {reason} ({self.path or self._wanted})" if reason else ""
 
@@ -180,7 +185,10 @@ class Recording:
 
     @property
     def encoded_bytes(self) -> int:
-        """Size in bytes of all encoded frames before encoding. It may be slightly out of date."""
+        """Total size, before encoding, of the frames encoded so far, in bytes.
+
+        The value may be slightly out of date.
+        """
         return self._encoder.bytes
 
     @cached_property
@@ -293,7 +301,10 @@ class Recording:
         return first
 
     def mark(self, mark: HeldMark) -> None:
-        """Record a decision about a held message. Memory has the first ones, the file has all."""
+        """Record a decision about a held message.
+
+        The first decisions are kept in memory. The file has all decisions.
+        """
         with self._lock:
             self._new_marks.append(mark)
             self._mark_bytes += len(mark.was) + len(mark.now) + FRAME_COST
@@ -302,7 +313,10 @@ class Recording:
         self._end_rest()
 
     def remark(self, remark: RecordedRemark) -> None:
-        """Record a remark on a message of a server. Memory has the first ones, the file has all."""
+        """Record a remark on a message of a server.
+
+        The first remarks are kept in memory. The file has all remarks.
+        """
         with self._lock:
             if len(self._store.remarks) < room_for(remark, MOST_REMARKS):
                 self._store.remarks.append(remark)
@@ -327,10 +341,10 @@ class Recording:
         self._thread.start()
 
     def close(self) -> None:
-        """Write the remaining data and close the file. Everything can still be read.
+        """Write the remaining data and close the file. All data can still be read.
 
-        If the disk hangs, this does not wait for it. The writer thread writes the data when the disk works
-        again.
+        If the disk hangs, this method does not wait for it. The writer thread writes the data when the disk
+        works again.
         """
         self._closing = True
         self._wake.set()
@@ -343,7 +357,7 @@ class Recording:
         else:
             self._finish()
 
-    # For every frame or segment, with the lock held
+    # Called for every frame or segment, with the lock held
 
     def _begin_segment(self, number: int) -> None:
         """Pass the full segment to the writer, and begin the next one."""
@@ -365,7 +379,8 @@ class Recording:
         self._segment.is_whole = False
         shortened = self._bodies.cut(frame)
         if frame.number in self._store.waiting:
-            # Written at once, so that its memory is reused. Fresh memory causes a page fault for every page.
+            # Write the frame at once, so that its memory is reused. Fresh memory causes a page fault for
+            # every page.
             self._wake_writer()
         return shortened
 
@@ -386,7 +401,7 @@ class Recording:
         """True if all data are written."""
         return self._is_resting
 
-    # The writer's thread
+    # Methods of the writer thread
 
     def _run(self) -> None:
         due = monotonic() + BATCH_S
@@ -403,7 +418,7 @@ class Recording:
     def _rest(self) -> None:
         """Wait until there is something to write, or old captures must be removed.
 
-        If the disk is failing, return at once. The next turn tries again.
+        If the disk is failing, return at once, because the next turn tries to write again.
         """
         self._stirred.clear()
         self._is_resting = True
@@ -418,7 +433,10 @@ class Recording:
         return any(waiting) or self._closing
 
     def _take_logs(self) -> list[CallLog]:
-        """Remove and return the log lines to write. The first one has the number of lines lost before it."""
+        """Remove and return the log lines to write.
+
+        If lines were lost, the first one is a warning with their number.
+        """
         with self._lock:
             logs, lost, self._lost_logs = list(self._new_logs), self._lost_logs, 0
             self._new_logs.clear()
@@ -491,7 +509,7 @@ class Recording:
         return encoder.frames >= count or not was_taken  # if the disk is failing, the next turn tries again
 
     def _release_oldest(self) -> bool:
-        """Release the oldest segment if the memory limit is exceeded. Return True if one was released.
+        """Release the oldest segment if the memory limit is exceeded. Return True if a segment was released.
 
         Frames that are not in the file yet are kept.
         """
@@ -515,7 +533,10 @@ class Recording:
         return True
 
     def _write(self, file: CaptureFile, lines: Taken) -> bool:
-        """Write lines after those that were refused before. Return True if the disk accepted all."""
+        """Write the lines that the disk refused before, then `lines`.
+
+        Return True if the disk accepted all.
+        """
         self._writing_since = monotonic()
         try:
             file.write(lines)

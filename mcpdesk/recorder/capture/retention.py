@@ -1,8 +1,9 @@
 """Removal of old captures.
 
-First, files that were not written for a long time are removed, then the oldest files until all are below a
-size limit. A capture that another running process writes is not touched, because that process applies the
-same limits to it. Of this process's own capture, all parts except the current one may be removed.
+First, files that were not written for a long time are removed. Then the oldest files are removed until the
+total size is below a limit. A capture that another running process writes is not touched, because that
+process applies the same limits. Of the capture of this process, all parts except the current one may be
+removed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mcpdesk import private_files
 from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stored_captures
 
 _SHARE = 8
-"""Maximum size of a part, as a fraction (1/8) of the size limit, so that little is removed at a time."""
+"""A part has at most this fraction (1/8) of the size limit, because captures are removed part by part."""
 _LEAST_PART = 64 << 10
 
 
@@ -60,7 +61,7 @@ class RemovedFile(Struct, frozen=True):
 def remove_old(
     folder: Path, limits: Retention, own: Path | None, reserve: int, unlink: Callable[[Path], None]
 ) -> Iterator[RemovedFile]:
-    """Remove files until `reserve` more bytes are within the limits. Yield each removed file.
+    """Remove files until `reserve` more bytes fit within the limits, and yield each removed file.
 
     `own` is the part that this process writes. `unlink` removes one file.
     """

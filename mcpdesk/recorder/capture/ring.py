@@ -30,7 +30,7 @@ SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
 FRAME_COST: Final = 320
-"""Memory in bytes of a record without its data: numbers, object headers and so on."""
+"""Memory in bytes that a frame needs in addition to its data: numbers, object headers and so on."""
 _number = attrgetter("number")
 
 
@@ -47,7 +47,7 @@ class Segment:
         """HTTP metadata by frame number."""
         self.cost = 0
         self.is_whole = True
-        """True if this segment has complete frames only."""
+        """True if all frames of this segment are complete."""
 
     def between(self, start: int, stop: int) -> list[Entry]:
         """Return the entries that begin with frame `start` or later, and before frame `stop`."""
@@ -62,7 +62,7 @@ class Segment:
         return selected
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes that are kept of these frames."""
+        """Return the bytes of these frames that are kept in memory."""
         pieces: list[bytes] = []
         for entry in self._holding(start, stop):
             pieces += entry.split(start, stop) if isinstance(entry, FrameRun) else (entry.data,)
@@ -90,8 +90,9 @@ class Ring:
         self.cost = 0
         self.segments: dict[int, Segment] = {}
         self._oldest = 0
-        """Number of the oldest segment. Searching it in the dictionary would be slow after many were
-        dropped.
+        """Number of the oldest segment.
+
+        It is stored, because a search in the dictionary is slow after many removals.
         """
 
     def segment(self, number: int) -> Segment | None:
@@ -117,7 +118,7 @@ class Ring:
 
     @property
     def is_over(self) -> bool:
-        """True if the oldest segment must be dropped. The newest one is always kept."""
+        """True if the oldest segment must be dropped. The newest segment is always kept."""
         return self.cost > self.budget and len(self.segments) > 1
 
     @property
@@ -150,7 +151,7 @@ class Store:
         self.remarks: list[RecordedRemark] = []
         self.remarks_left_out = 0
         self.waiting: dict[int, bytes] = {}
-        """All bytes of large frames that are not written yet, by number."""
+        """Complete bytes of large frames that are not written yet, by frame number."""
         self.places: Places | None = None
 
     @property
@@ -179,7 +180,7 @@ class Store:
         return [self.frame(number) for number in range(start, stop)]
 
     def frame_bytes(self, number: int) -> bytes:
-        """Return all bytes of a frame, or those that are kept."""
+        """Return all bytes of a frame, or only the bytes that are still available."""
         if (waiting := self.waiting.get(number)) is not None:
             return waiting
         frame = self.ring.frame(number)

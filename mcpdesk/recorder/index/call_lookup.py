@@ -15,7 +15,7 @@ _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
 
 def call_of(index: Index, connection: int, identifier: Id) -> int | None:
-    """Return the newest request with an id on a connection. None if it is not found."""
+    """Return the newest request with an id on a connection. None if no such request is found."""
     table = index.table
     for row in _newest(index):
         if (
@@ -29,7 +29,7 @@ def call_of(index: Index, connection: int, identifier: Id) -> int | None:
 
 
 def call_at(index: Index, server: str, moment: float) -> int | None:
-    """Return the latest client request that a server was handling at a Unix time. None if there is none."""
+    """Return the latest client request that a server was handling at a Unix time, or None."""
     table = index.table
     own = {number for number, info in dict(index.connections).items() if info.server == server}
     for row in _newest(index):
@@ -70,7 +70,7 @@ class SaidLine(Protocol):
 
 Line = TypeVar("Line", bound=SaidLine)
 CLOSE_S: Final = 0.25
-"""Maximum difference in seconds between the clocks of a log line and of its call."""
+"""A log line may be this many seconds earlier or later than its call, because their clocks may differ."""
 
 
 def logs_by_call(lines: Iterable[Line]) -> Callable[[Exchange], Sequence[Line]]:
