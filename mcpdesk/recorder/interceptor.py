@@ -36,23 +36,23 @@ class InterceptedCore(NamedTuple):
 
 
 class MessageLine:
-    """Passage of a server's messages about one request, or of those about no request."""
+    """Queue that passes on a server's messages about one request, or those that belong to no request."""
 
     def __init__(self, deliver: Callable[[bytes], object]) -> None:
-        """`deliver` is called with each message that continues."""
+        """`deliver` is called with each message that is passed on."""
         self._deliver = deliver
 
     @property
     def is_moving(self) -> bool:
-        """True if messages wait here."""
+        """True if messages wait in this queue."""
         return False
 
     def put(self, message: bytes) -> None:
-        """Deliver one message, now or later."""
+        """Add one message. It is delivered now or later."""
         self._deliver(message)
 
     async def all_gone(self) -> None:
-        """Wait until no message waits here."""
+        """Wait until the queue is empty."""
 
     def close(self) -> list[bytes]:
         """Discard and return the waiting messages, because the recipient has disconnected."""
@@ -62,8 +62,8 @@ class MessageLine:
 class Interceptor:
     """Passes every message on. A subclass overrides the methods for the messages that it intercepts.
 
-    While `is_active` is False, no message is given to it. Use it on the core's loop. `part` may be read on
-    any thread.
+    While `is_active` is False, the core does not give it any messages. Its methods must be called on the
+    core's loop. `part` may be read on any thread.
     """
 
     @property
@@ -73,7 +73,7 @@ class Interceptor:
 
     @property
     def sees_answers(self) -> bool:
-        """True if answers must be given to it in full."""
+        """True if the interceptor needs complete answers."""
         return False
 
     @property
@@ -86,20 +86,19 @@ class Interceptor:
         return False
 
     def reset(self) -> None:
-        """Intercept nothing from now on, and let all waiting messages continue."""
+        """Stop intercepting messages, and let all waiting messages continue."""
 
     def guard(self, connection: int, plain: Accept) -> Accept:
-        """Return the handler that replaces `plain` while messages of a dialogue may be intercepted."""
+        """Return the handler of client messages that replaces `plain` while messages of a connection may be
+        intercepted."""
         return plain
 
     async def request(
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """Intercept a request.
-
-        Return the request to handle and None, or None and the answer to give. Both are None if the request
-        was dropped. Raises: SessionLost if HTTP must report a lost session.
-        """
+        """Intercept a request. Return a pair of the request to handle and the answer to give; one of them is
+        None. // If both are None, the request was dropped. Raises: SessionLost if HTTP must report a lost
+        session."""
         return message, None
 
     async def answer(
@@ -121,28 +120,28 @@ class Interceptor:
     async def sent(
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
     ) -> bytes | None:
-        """Intercept a message of a server about the request `of`. None stands for no request.
+        """Intercept a message of a server about the request `of`, or about no request if `of` is None.
 
-        Return the message to send, or None to send nothing. `answer` is called with an answer that a person
-        gave instead of the client.
+        Return the message to send, or None to send nothing. `answer` is called if a person answers a question
+        instead of the client.
         """
         return data
 
     def line(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
     ) -> MessageLine:
-        """Return a line for a server's messages about the request `of`. None stands for no request.
+        """Return a queue for a server's messages about the request `of`, or about no request if `of` is None.
 
-        `deliver` is called with each message that continues. `answer` is called with an answer that a person
-        gave instead of the client.
+        `deliver` is called with each message that is passed on. `answer` is called if a person answers a
+        question instead of the client.
         """
         return MessageLine(deliver)
 
     async def lose(self, connection: int) -> None:
-        """Leave a request without an answer: wait until its client has disconnected."""
+        """Wait until the client of a request that gets no answer has disconnected."""
 
     def forget(self, connection: int) -> None:
-        """Drop the waiting messages of a dialogue that has ended."""
+        """Drop the waiting messages of a connection that has ended."""
 
     def close(self) -> None:
         """Drop all waiting messages without an answer, because the core stops."""

@@ -26,7 +26,7 @@ SECRET_HEADERS: Final = frozenset(
     }
 )
 SESSION_HEADERS: Final = frozenset({"mcp-session-id"})
-"""Headers with a session id, which gives access to the session. Different ids get different masks."""
+"""Headers with a session id. An id gives access to its session. Different ids get different masks."""
 _WORDS = (
     "password passwd passphrase secret token apikey accesskey privatekey secretkey clientsecret credential "
     "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin "
@@ -57,26 +57,32 @@ _PARAMETER = re.compile(
         (?: = | %(?:25)*3d | \\u003d )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Parameter of a URL, up to its value. If the URL is itself a value, its separators may be escaped."""
+"""Beginning of a URL parameter, up to the value.
+
+If the URL is itself a value, its separators may be escaped.
+"""
 _VALUE = re.compile(
     r"""(?: [^&\s"'#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Value of a parameter. It includes a quote or semicolon if more of the value follows."""
+"""Value of a URL parameter. A quote or semicolon belongs to the value if more of the value follows."""
 _DEEPEST = 5
-"""Maximum number of times that a name may be percent-encoded."""
+"""Maximum number of times that a name is percent-decoded."""
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
 # Possessive quantifiers, because malicious texts could otherwise cause endless backtracking.
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
 _USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
 _KEY = re.compile(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
-"""JSON member up to its value, which is a string, a number or a plain word."""
+"""Beginning of a JSON member, up to the value. The value is a string, a number or a plain word."""
 _STRING = re.compile(r'(?:[^"\\]|\\.)*')
 _ASSIGNED = re.compile(
     r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|"
     r"(?P<name>[A-Za-z_][\w.-]{1,63}+)(?:=|[ \t]{1,8}=[ \t]{1,8}))"
 )
-"""Name in a command or a log line, up to its value: `TOKEN=...`, `--password ...`, `api_key = ...`."""
+"""Name in a command or a log line, with everything up to the value:
+
+`TOKEN=...`, `--password ...`, `api_key = ...`.
+"""
 _ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
 _TOKEN = re.compile(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
@@ -91,7 +97,7 @@ others.
 _SIGN = re.compile(
     r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
 )
-"""Characters of which a text with a secret has at least one. Most short texts have none."""
+"""Every text with a secret has at least one of these characters. Most short texts have none."""
 _TAILS = "|".join(sorted({word[-3:] for word in (*_NAMES, *_ENDINGS)} | {"-id"}))
 _COLON = re.compile(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
 """Colon after a name that ends like the name of a secret, as in YAML, logs and headers: `password: ...`."""
@@ -109,13 +115,13 @@ _PLAIN_WORDS = frozenset(
     {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
     | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}
 )
-"""Words that are not secrets although they follow the name of a secret, in code and schemas."""
+"""Words that are not secrets, although they follow the name of a secret in code or schemas."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-"""Private key up to its last line. If that is missing, up to the end of the text."""
+"""Private key up to its last line, or up to the end of the text if the last line is missing."""
 
 
 def holds_token(text: str) -> bool:
@@ -141,13 +147,16 @@ _is_secret_name = lru_cache(4_096)(_judge)
 
 
 def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
-    """Mask secret values of headers. `also` has further secret names. The scheme of a token is kept."""
+    """Mask secret values of headers. `also` has names of further secret headers.
+
+    The scheme of a token (such as `Bearer`) is kept.
+    """
     secret = SECRET_HEADERS | {name.lower() for name in also}
     return tuple((name, _mask_pair(name, value, secret)) for name, value in headers)
 
 
 def _mask_pair(name: str, value: str, secret: frozenset[str]) -> str:
-    """Return the value of a header as it may be shown."""
+    """Return the value of a header, masked if it is secret."""
     if name.lower() in SESSION_HEADERS:
         return mask_session(value)
     return mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value)
@@ -208,10 +217,10 @@ def mask_message(message: Any, schema: Any = None) -> Any:
 
 
 def mask_declared(value: Any, schema: Any = None) -> Any:
-    """Return a copy of a JSON value where only values that `schema` marks as secret are masked.
+    """Return a copy of a JSON value in which only values that `schema` marks as secret are masked.
 
-    For questions about approval. The caller chooses names and texts, so masking them could hide what will
-    run.
+    For questions that ask a person for approval. The caller chooses names and texts, so masking by names
+    could hide what will run.
     """
     if _hides(schema):
         return MASK if value is not None else None
@@ -223,13 +232,13 @@ def mask_declared(value: Any, schema: Any = None) -> Any:
 
 
 def mask_header(value: str) -> str:
-    """Return a secret header as it may be shown: the scheme of a token, if any, and the mask."""
+    """Return the masked value of a secret header. The scheme of a token, if any, is kept."""
     scheme, _, rest = value.partition(" ")
     return f"{scheme} {MASK}" if rest and scheme.lower() in {"bearer", "basic", "digest"} else MASK
 
 
 def mask_session(value: str) -> str:
-    """Return a session id as it may be shown. Equal ids look equal but give no access."""
+    """Return the mask of a session id. Equal ids have equal masks, but a mask gives no access."""
     from hashlib import sha256
 
     return value if value.startswith(MASK) else f"{MASK}{sha256(value.encode()).hexdigest()[:6]}"
@@ -332,7 +341,10 @@ def _mask_members(text: str) -> str:
 
 
 def _end_of_string(text: str, start: int, quote: str) -> int:
-    """Return the end of the string that begins at `start`. If it is not closed, the end of the text."""
+    """Return the end of the string that begins at `start`.
+
+    If the string is not closed, return the end of the text.
+    """
     if quote == '"' and (inside := _STRING.match(text, start)):
         return inside.end()
     end = text.find(quote, start)

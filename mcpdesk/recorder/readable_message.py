@@ -1,8 +1,5 @@
-"""Messages of an exchange in a form that people can read.
-
-Batches are split, secrets are masked, and errors become text. The headers of an HTTP request are compared
-with its body, with the checks of the server.
-"""
+"""Messages of an exchange in a form that people can read. Batches are split, secrets are masked, and errors
+become text. // The headers of an HTTP request are compared with its body, as a server would do."""
 
 from __future__ import annotations
 
@@ -45,12 +42,15 @@ from mcpdesk.recorder.record import BY_MOCK, Direction
 LOOKED_THROUGH = 10_000
 """Maximum number of exchanges that are searched for the request of an unexpected response."""
 LARGEST = 2 << 20
-"""Size in bytes above which a frame is not decoded. Only the beginning of its text is shown."""
+"""Maximum size in bytes of a frame that is decoded.
+
+Of a larger frame, only the beginning of its text is shown.
+"""
 _BEGINNING = 16 << 10
 DEEPEST = 200
-"""Number of nesting levels above which a message is shown as text."""
+"""Maximum number of nesting levels of a message. A deeper message is shown as text."""
 USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
-"""Status line and headers of a usual answer to a POST. These are not recorded."""
+"""Status line and headers of a usual answer to a POST, which are not recorded."""
 
 
 class Legible(NamedTuple):
@@ -136,7 +136,7 @@ def _unexpected(index: Index, exchange: Exchange) -> Remark:
 
 
 class HoldOutcome(NamedTuple):
-    """Decision about a held message. `was` and `now` are JSON, or None if it was not changed."""
+    """Decision about a held message. `was` and `now` are JSON, or None if the message was not changed."""
 
     side: str
     """`request`, `answer` or `notification`."""
@@ -182,7 +182,7 @@ def _stored_json(index: Index, text: str) -> Any:
     try:
         value = orjson.loads(text)
     except ValueError:
-        return mask_text(text)  # only its beginning is known
+        return mask_text(text)  # only the beginning of the request is known
     return value if index.reveals_secrets else mask_message(value)
 
 
@@ -208,7 +208,7 @@ def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
 def http_checked(
     index: Index, exchange: Exchange, frame: int, schema: Any = None
 ) -> tuple[str, list[Checked]] | None:
-    """Return start line and headers of a request. Each header is checked against the body."""
+    """Return the start line and the headers of a request, each header checked against the body."""
     note = index.note(frame)
     if note is None:
         return None
@@ -318,10 +318,10 @@ def checked(
     schema: Mapping[str, Any] | None = None,
     secret: Iterable[str] = (),
 ) -> list[Checked]:
-    """Return the headers of a request in their order, then missing ones.
+    """Return the headers of a request in their order, then required headers that are missing.
 
-    `body` is the message without masks. `revision` is that of its exchange. `secret` has names of further
-    headers to mask.
+    `body` is the message without masks. `revision` is the revision of its exchange. `secret` has names of
+    further headers to mask.
     """
     given = list(headers)
     by_name = {name.lower(): value for name, value in given}

@@ -17,13 +17,14 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 KEPT_BYTES = 64 << 10
-"""Maximum number of bytes of a frame that stay in memory."""
+"""Maximum number of bytes at the beginning of a frame that stay in memory."""
 END_BYTES = 1 << 10
-"""Number of bytes at the end of a larger frame that are kept as well."""
+"""Number of bytes at the end of a frame that stay in memory as well, if the frame is larger than
+`KEPT_BYTES`."""
 MOST_REMARKS: Final = 20_000
-"""Maximum number of remarks in memory or read from a capture. The first ones are kept.
+"""Maximum number of remarks in memory or read from a capture. Later remarks are not stored.
 
-As many further ones are kept if they report that the code of a call has ended; see `room_for`.
+Remarks that report the end of a call's code have a limit twice as high; see `room_for`.
 """
 
 
@@ -144,14 +145,17 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
 
 
 FAULT: Final = "by the fault rule in line"
-"""Part of `HeldMark.how` that only faults have."""
+"""Text that is part of `HeldMark.how` only if a fault rule applied."""
 BY_HAND: Final = "answered by hand"
 BY_MOCK: Final = "answered from the capture"
-"""Value of `HeldMark.how` for requests that the desk answered."""
+"""Value of `HeldMark.how` for requests that the desk answered from a capture."""
 _STOPPED = ("answered ", "dropped", "lost ", "refused ")
 _UNANSWERED = ("dropped", "lost ")
 _KIND = re.compile('"(method|result|error)"')
-"""Pattern whose first match tells a request from an answer, if the members are in the usual order."""
+"""Pattern for a member that only requests or only answers have.
+
+The first match decides, if members are in the usual order.
+"""
 
 
 class HeldMark(msgspec.Struct, gc=False, frozen=True):
@@ -171,7 +175,7 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     was: str = ""
     """Original message as JSON. Empty if it was not changed."""
     now: str = ""
-    """Replacement as JSON. Empty if there is none."""
+    """Replacement as JSON. Empty if the message was not replaced."""
 
     @property
     def is_end(self) -> bool:
@@ -180,11 +184,14 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def is_of_request(self) -> bool:
-        """True if the original message was a request or a notification. The message must be known."""
+        """True if the original message was a request or a notification.
+
+        Call it only if `was` is not empty.
+        """
         try:
             return "method" in msgspec.json.decode(self.was, type=dict[str, msgspec.Raw])
         except msgspec.MsgspecError:  # only the beginning of a long message is kept
-            match = _KIND.search(self.was)  # it was cut
+            match = _KIND.search(self.was)  # the message was cut
             return match is not None and match[1] == "method"
 
     @property
@@ -229,15 +236,16 @@ class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 def room_for(remark: RecordedRemark, most: int) -> int:
-    """Return how many remarks may be stored before this one. `most` is the usual limit.
+    """Return the maximum number of stored remarks with which this remark may still be added.
 
-    The limit is higher for the end of a call's code. Without its end, a call would seem to run forever.
+    `most` is the usual limit. The limit is higher for a remark on the end of a call's code, because without
+    it the call would seem to run forever.
     """
     return 2 * most if remark.remark.kind == RemarkKind.CODE_ENDED else most
 
 
 class Gap(msgspec.Struct, gc=False, frozen=True):
-    """Frames that are missing in a capture."""
+    """Gap of missing frames in a capture."""
 
     before: int
     """Number of the frame after the gap."""
@@ -247,7 +255,10 @@ class Gap(msgspec.Struct, gc=False, frozen=True):
 
 
 MOST_CONNECTIONS: Final = 20_000
-"""Maximum number of connections of a running core that are remembered. Those closed first are forgotten."""
+"""Maximum number of connections of a running core that are remembered.
+
+The connections that closed first are forgotten.
+"""
 MOST_GAPS: Final = 1_000
 """Maximum number of gaps of a running recording that are listed separately."""
 
@@ -316,8 +327,8 @@ class Recorder(Protocol):
     ) -> int:
         """Record frames of the same time, and return the number of the first one.
 
-        `doubtful` has the positions, in ascending order, of frames that may not be JSON. `note` requires a
-        single frame. `phases` has the phases of answers, by position.
+        `doubtful` has the positions, in ascending order, of frames that may not be JSON. `note` may only be
+        given with one frame. `phases` has the phases of answers, by position.
         """
 
 
@@ -334,7 +345,7 @@ class Source(Protocol):
 
     @property
     def first(self) -> int:
-        """Oldest frame that may still be in memory or on disk."""
+        """Number of the oldest frame that may still be in memory or on disk."""
 
     @property
     def removed(self) -> int:
@@ -351,20 +362,20 @@ class Source(Protocol):
         """Return successive frames. None for each missing one."""
 
     def frame_bytes(self, number: int) -> bytes:
-        """Return all bytes of a frame, or those that are kept."""
+        """Return all bytes of a frame, or only the bytes that are still available."""
 
     def note(self, number: int) -> HttpNote | None:
         """Return the HTTP metadata of a frame, or None."""
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of successive frames. Missing frames are empty.
+        """Return the bytes of successive frames. A missing frame has empty bytes.
 
-        In total they have at most `MOST_HELD` bytes, but there is at least one frame.
+        The result has at least one frame, and otherwise at most `MOST_HELD` bytes in total.
         """
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """Gaps of missing frames that have no numbers, in ascending order."""
+        """Gaps of missing frames to which no numbers were given, in ascending order."""
 
     @property
     def marks(self) -> Sequence[HeldMark]:
@@ -376,7 +387,7 @@ class Source(Protocol):
 
     @property
     def remarks_left_out(self) -> int:
-        """Number of later remarks, which are not stored."""
+        """Number of remarks after these, which are not stored."""
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:

@@ -60,14 +60,14 @@ _COOKIE = re.compile(r"=([^;\s]+)")
 
 
 class Redactor:
-    """Masks values. After `settle`, everything that was masked before is masked everywhere."""
+    """Masks values. Every secret that was masked before `settle` is masked everywhere after it."""
 
     def __init__(self, known: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
         """`known` are secrets from other sources. `headers` are names of further secret headers."""
         self._known = set[str]()
         self._headers = tuple(headers)
         self._schemas: dict[str, Any] = {}
-        """Input schemas of tools, as a server listed them, by name."""
+        """Input schemas that servers listed, by name of the tool."""
         self._pattern: re.Pattern[str] | None = None
         self._is_settled = False
         for secret in known:
@@ -153,8 +153,9 @@ class Redactor:
         return self._value(message, mask_message(message, schema))
 
     def _value(self, value: Any, masked: Any = None) -> Any:
-        """Mask a JSON value, with JSON in its strings. `masked` is its copy that was masked for the
-        screen.
+        """Mask a JSON value, and JSON within its strings.
+
+        `masked` is a copy of the value, masked as for the screen.
         """
         masked = mask_message(value) if masked is None else masked
         if masked == MASK:
@@ -165,7 +166,8 @@ class Redactor:
                 masked = {**masked, "value": MASK}
             return {self.text(key): item and self._value(value[key], item) for key, item in masked.items()}
         if isinstance(value, list):
-            # `--token` and its value may be neighbouring words of a command. A header may be a pair.
+            # `--token` and its value may be neighbouring words of a command. A header may be a list of two
+            # texts.
             befores = (None, *(one if _is_option(one) else None for one in value[:-1]))
             masked = [item if before is None else MASK for before, item in zip(befores, masked, strict=False)]
             return [item and self._value(one, item) for one, item in zip(value, masked, strict=True)]
@@ -225,10 +227,9 @@ def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
 def redacted(
     index: Index, call_logs: Iterable[CallLog], redactor: Redactor, numbers: Iterable[int] | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of a masked capture, with all exchanges of `index` or only some.
+    """Yield the lines of a masked capture, with all exchanges of `index` or only those in `numbers`.
 
-    `numbers` selects exchanges. Everything is searched for secrets first. If frames are left out, the others
-    get new numbers.
+    First, everything is searched for secrets. If frames are left out, the other frames get new numbers.
     """
     marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
     remarks = list(index.remarks)

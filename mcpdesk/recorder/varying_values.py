@@ -1,7 +1,7 @@
 """Values that differ between runs: times, durations, ids and paths.
 
 A pattern is a text, or JSON with texts. It may contain placeholders such as `{{time}}`, which match any value
-of that shape. `mcpdesk test` compares with patterns, and recorded test cases contain them.
+of the same form. `mcpdesk test` compares results with patterns, and recorded test cases contain patterns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
     ("path", r"(?<![\w:/.~<}])(?:~|[A-Za-z]:)?/(?:[^\s\"'`<>|:;,()\[\]{}/]+/)+[^\s\"'`<>|:;,()\[\]{}]*"),
     ("id", r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}(?![\w-])"),
 )  # fmt: skip
-"""Placeholders, and the regular expressions that find their values in a text. Longer shapes come first."""
+"""Placeholders, and the regular expressions that find their values in a text. Longer forms come first."""
 _FOUND = re.compile("|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_IN_TEXT)))
 _VARYING_NAMES = re.compile(
     r"(?:^|_)(?:pid|ppid|port|id|uuid|guid|etag|nonce|token|duration|elapsed|took|latency|uptime|age|time"
@@ -77,7 +77,10 @@ def _in_text(text: str, known: Set[str]) -> str:
 
 
 def known_texts(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value, as texts. Patterns keep those that the request contains."""
+    """Yield the texts and numbers in a value, as texts.
+
+    A pattern keeps those that also occur in the request.
+    """
     if isinstance(value, dict):
         for each in value.values():
             yield from known_texts(each)

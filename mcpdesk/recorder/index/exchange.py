@@ -13,7 +13,7 @@ Id = int | str | float
 
 
 class ExchangeKind(StrEnum):
-    """Kind of an exchange, which depends on its first message."""
+    """Kind of an exchange. The first message of the exchange decides it."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
@@ -37,14 +37,14 @@ class Status(StrEnum):
     """Result with `isError`."""
     CANCELLED = "cancelled"
     LATE = "late"
-    """The response arrived when its request was no longer pending, or had never existed."""
+    """The response arrived after its request had ended, or no request had its id."""
     LOST = "lost"
     """No response arrived: the connection closed, or the desk dropped the request or the response."""
     MALFORMED = "malformed"
     SENT = "sent"
-    """Notification. It has no response."""
+    """A notification was sent. Notifications have no response."""
     ASKS = "asks"
-    """The response was `input_required`, and the client has not sent its answers."""
+    """The response was `input_required`, and the client has not sent its answers yet."""
     NEGOTIATION = "negotiation"
     """The server does not support a method with which the client tried to agree on a revision. Not an
     error.
@@ -79,7 +79,7 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     started: float
     """Unix time of the first frame in seconds."""
     ended: float | None
-    """Unix time of the last frame in seconds. None while the exchange is pending."""
+    """Unix time of the last frame in seconds. None while the exchange has not ended."""
     size: int
     """Size in bytes of request and response together."""
     revision: str
@@ -90,31 +90,35 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     notifications: tuple[int, ...]
     """Numbers of the frames with progress and log notifications of the call."""
     is_slow: bool
-    """True if it took more than twice as long as 9 of 10 exchanges with the same method and name."""
+    """True if the exchange took more than twice as long as 9 of 10 exchanges with the same method and name.
+    """
     part_of: int | None = None
-    """Number of the exchange that this one is part of.
+    """Number of the exchange that this exchange is part of. None if it is not a part.
 
     A later round, a question to the client and a poll of a task are parts of a call.
     """
     parts: tuple[int, ...] = ()
     """Numbers of the exchanges that are parts of this one, in the order of their start."""
     rounds: int = 1
-    """Number of requests that `requestState` links to one call."""
+    """Number of requests (rounds) of the call. `requestState` links them."""
     waited: float = 0.0
-    """Seconds for which a question to the client was not answered."""
+    """Seconds that the call waited for answers of the client, without a wait that has not ended yet."""
     questions: int = 0
     """Number of requests that the server sent to its client during the call."""
     asked_at: float | None = None
-    """Unix time in seconds since which a question to the client is not answered, or None."""
+    """Unix time in seconds at which the current wait for answers of the client began, or None."""
     replica: str = ""
-    """Replica with the connection, if the desk shows several replicas."""
+    """Name of the replica that has the connection, if the desk shows several replicas."""
 
     def elapsed(self, now: float) -> float:
-        """Return the seconds from request to response, or to `now` if it is pending."""
+        """Return the seconds from request to response. A pending request counts up to `now`."""
         return (now if self.ended is None else self.ended) - self.started
 
     def waiting(self, now: float) -> float:
-        """Return the seconds spent waiting for the client, up to `now` if a question is not answered."""
+        """Return the seconds spent waiting for the client.
+
+        A question without an answer counts up to `now`.
+        """
         return self.waited + (0.0 if self.asked_at is None else max(0.0, now - self.asked_at))
 
     @property

@@ -1,7 +1,7 @@
-"""The few members of a message that pairing needs (its head), read without decoding the whole message.
+"""Head of a message: the few members that pairing needs, read without decoding the whole message.
 
 A head exists only while its frame is paired. This module has no state and does not validate messages. Of a
-large frame only the beginning and the end are kept; the members are read from both.
+large frame only the beginning and the end are kept, so its head is read from these two parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63
-"""Limit above which a number cannot be encoded as JSON again."""
+"""Integer ids below minus this number, or from twice this number on, cannot be encoded as JSON again."""
 MOST_HEADS = 2_048
 """Maximum number of messages in a batch. A longer batch is shown as one malformed frame."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -62,7 +62,8 @@ class Head(msgspec.Struct, gc=False, frozen=True):
 
 MALFORMED = Head(ExchangeKind.MALFORMED)
 _LONGEST_WORD = 1_000
-"""Maximum length in characters of a method, name or id. These stay in memory for every exchange."""
+"""Maximum length in characters of a method, name or id, because these texts stay in memory for every
+exchange."""
 
 _Maybe = int | str | float | None
 
@@ -238,7 +239,8 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
 
 
 def _program(params: _Params) -> str:
-    """Return the tool name of a `callTool` request in the gateway dialect, where it consists of two parts."""
+    """Return the tool name of a `callTool` request in the gateway dialect, which sends the name
+    in two parts."""
     return f"{params.stage}-{params.command}" if params.stage and params.command else ""
 
 
@@ -271,7 +273,7 @@ def _typed_members(value: Any, kind: type[_Part]) -> _Part:
 
 
 _READ = 4 << 10
-"""Number of bytes at the beginning that are read. The relevant members come first."""
+"""Number of bytes that are read at the beginning of a cut message. The relevant members come first."""
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rb"\s*(?:(%b)|([{}\[\]:,])|([-+.\w]+))" % _STRING, re.DOTALL)
 _FLAT = rb'\{(?:%b|[^{}"])*\}' % _STRING
@@ -304,7 +306,10 @@ def read_cut(beginning: bytes, end: bytes) -> Head:
 
 
 def _closed(beginning: bytes) -> tuple[bytes, str]:
-    """Complete a message that was cut. Return it with the name of the member that was cut."""
+    """Add the missing brackets to a message that was cut.
+
+    Return the message and the name of the member that was cut.
+    """
     open_parts: list[bytes] = []
     names = [""]
     complete, closers = 0, b""

@@ -35,26 +35,30 @@ _PROBE = "server/discover"
 _LISTEN = "subscriptions/listen"
 _STATUS = re.compile(r"HTTP\S* (\d{3})")
 _REFUSED = frozenset({"401", "403", "407", "421", "429"})
-"""HTTP statuses that do not depend on the method."""
+"""HTTP statuses with which a server refuses any request, independently of the method."""
 _NO_ANSWERS = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
-"""Kinds of messages that may be the body of an HTTP response without answering a request."""
+"""Kinds of messages that may be the body of an HTTP response, although they do not name the answered request.
+"""
 _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests during which the server may send requests to the client."""
 MOST_MOVED = 50
-"""Maximum number of pending requests that are kept when their rows are dropped."""
+"""When the oldest rows are dropped, at most this many pending requests among them are kept."""
 MOST_FLOWS = 10_000
 """Maximum number of closed connections whose requests may still get an answer."""
 _MANY = 8
-"""Maximum number of running requests that are searched for the one that a question belongs to."""
+"""If more requests than this are running, a question is not assigned to one of them."""
 LARGEST_READ = 4 << 20
-"""Maximum size in bytes of a frame that is decoded if its beginning and end are not enough."""
+"""Maximum size in bytes of a frame that is decoded completely, if its beginning and end are not enough."""
 _MOST_NOTIFICATIONS = 10_000
 """Maximum number of notifications linked to one exchange. Further ones become separate exchanges."""
 PARTS: Final = 1_000
 """Maximum number of parts of one operation. Further exchanges become separate lines."""
 REMEMBERED: Final = 20_000
-"""Maximum number of states and tasks whose next exchange is expected. The oldest are forgotten first."""
+"""Maximum number of values of `requestState` and of task ids that are remembered to find later exchanges.
+
+The oldest are forgotten first.
+"""
 
 Key = tuple[str, str]
 
@@ -72,15 +76,15 @@ class LinkedExchanges:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        """Rows of the parts, in their order."""
+        """Rows of the parts, in ascending order."""
         self.rounds = 1
         self.questions = 0
         self.asked = 0
-        """Number of questions that the client has not answered."""
+        """Number of questions that the client has not answered yet."""
         self.since = 0.0
-        """Unix time of the first of these questions."""
+        """Unix time at which the current wait for answers of the client began."""
         self.waited = 0.0
-        """Seconds spent waiting for the client before these questions."""
+        """Seconds of the waits for the client that have ended."""
 
     def asked_client(self, time: float) -> None:
         """Record a question to the client."""
@@ -101,9 +105,9 @@ class Operations:
     def __init__(self) -> None:
         self._base = 0
         self.lines = array("q")
-        """Rows that are not part of another, in ascending order."""
+        """Rows that are not part of an operation that began earlier, in ascending order."""
         self.operation_of: dict[int, int] = {}
-        """First row of the operation, by row of each part."""
+        """First row of the operation that a part belongs to, by row of the part."""
         self._of: dict[int, LinkedExchanges] = {}
         self._awaited: dict[Key, int] = {}
 
@@ -125,11 +129,14 @@ class Operations:
         return operation
 
     def add_line(self, row: int) -> None:
-        """Add a new row that is not part of another."""
+        """Add a new row that is not part of an operation."""
         self.lines.append(row)
 
     def join(self, row: int, to: int) -> LinkedExchanges | None:
-        """Make a new row part of the operation with row `to`. Return None if that has too many parts."""
+        """Make a new row part of the operation that contains row `to`.
+
+        Return None if the operation has too many parts already.
+        """
         operation = self.start(to)
         if len(operation.rows) >= PARTS:
             self.lines.append(row)
@@ -146,7 +153,10 @@ class Operations:
             del self._awaited[next(iter(self._awaited))]
 
     def expected(self, key: Key) -> int | None:
-        """Return the row that an exchange with this key belongs to. None if it is unknown or was dropped."""
+        """Return the row that a new exchange with this key belongs to.
+
+        None if no row is known or it was dropped.
+        """
         row = self._awaited.get(key)
         return row if row is not None and row >= self._base else None
 
@@ -170,7 +180,7 @@ class Operations:
             operation.rows = array("q", (row for row in operation.rows if row >= base))
 
     def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield the operations of some rows. Each comes once, with all its rows in ascending order."""
+        """Yield each operation to which one of the rows belongs, once. Its rows are in ascending order."""
         for line in sorted({self.operation_of.get(row, row) for row in rows}):
             operation = self._of.get(line)
             yield line, (line, *operation.rows) if operation else (line,)
@@ -183,7 +193,7 @@ def drop_before(base: int, table: dict[int, Any]) -> None:
 
 
 def state_key(server: str, state: str) -> Key:
-    """Return the key for a `requestState`. It is a digest, which needs less memory."""
+    """Return the key for a `requestState`. The key is a digest, because it needs less memory."""
     return server, blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -207,9 +217,9 @@ class RequestFlow:
         """Progress token of each row."""
         self.malformed = NO_FRAME
         self.agreed_at = inf
-        """Unix time of the first result."""
+        """Unix time of the first result (a response without a JSON-RPC error). Infinity before it."""
         self.probes = deque[int](maxlen=_MANY)
-        """Rows of the first requests, which failed before any result arrived."""
+        """Rows of `server/discover` and refused `initialize` requests that failed before the first result."""
 
 
 class Pairing:
@@ -223,7 +233,7 @@ class Pairing:
         self.operations = Operations()
         self.altered = RollingColumn[int]("q")
         self.paired = 0
-        """Number of frames that were paired or skipped. The index sets it."""
+        """Number of frames that were paired or skipped. `Index` sets this number."""
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
         self.row_of: ColumnValues[int] = column_of("q", rolling=rolling)
@@ -294,7 +304,7 @@ class Pairing:
         return next((row for row in reversed(rows) if started[row] <= until), NO_ROW)
 
     def give_up(self, row: int, time: float, status: Status) -> bool:
-        """End a pending request as lost or malformed. Return False if it is not pending.
+        """End a pending request as lost or malformed. Return False if the request is not pending.
 
         A lost request can still get a response.
         """
@@ -313,7 +323,7 @@ class Pairing:
     def drop(self, base: int) -> None:
         """Forget the rows before `base` and their frames. Only for rolling columns.
 
-        The newest pending requests among them are moved to the end, so that they stay visible.
+        The newest pending requests among these rows are moved to the end, so that they stay visible.
         """
         stale = [row for row in self.pending() if row < base]
         moved = {row: self._moved(row) for row in stale[-MOST_MOVED:]}
@@ -340,7 +350,7 @@ class Pairing:
         self.slow_calls.forget(self.table.drop(base))
         if isinstance(self.row_of, RollingColumn):
             self.row_of.drop(self.first_frame)
-        # Changes of dropped rows are not needed. They are roughly in the order of the rows.
+        # Drop the changes of dropped rows. Changes are roughly in the order of the rows.
         start, stop = self.altered.base, len(self.altered)
         while start < stop and self.altered[start] < base:
             start += 1
@@ -459,7 +469,7 @@ class Pairing:
             flow.token_of[row] = head.token
 
     def _answered(self, head: Head, frame: Frame) -> int | None:
-        """Return the row that a response ends. None if no request waits for it."""
+        """Return the row that a response ends. None if no request waits for this response."""
         flow = self._flow(frame.connection, 1 - frame.direction)
         if (identifier := head.id) is None:
             malformed = self._answer_malformed(flow, frame)
@@ -502,7 +512,10 @@ class Pairing:
             operations.expect(task_key(self._server(frame.connection), head.task), row)
 
     def _stop(self, row: int, time: float, status: Status) -> None:
-        """End a request without a response. If it is a round or a question, end that as well."""
+        """End a request without a response.
+
+        If the request is a round or a question, update its operation as well.
+        """
         table, operation = self.table, self.operations.operation_of.get(row)
         if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
@@ -551,7 +564,7 @@ class Pairing:
         return STATUSES[self.table.status[row]] is Status.NEGOTIATION
 
     def _agreed(self, flow: RequestFlow, time: float) -> None:
-        """Record the first result of a flow. Requests that failed before it belong to the negotiation."""
+        """Record the first result of a flow. The failed requests in `probes` belong to the negotiation."""
         flow.agreed_at = time
         for row in flow.probes:
             if row >= self.table.base and self._is_unsuccessful(row):
@@ -567,7 +580,8 @@ class Pairing:
         """Return True if a request without a result belongs to the negotiation of the revision.
 
         `code` is the code of the error in `frame`. A client first sends `server/discover` to find out if the
-        server is stateless. Many stateless servers do not support `subscriptions/listen`.
+        server is stateless. A refused `subscriptions/listen` counts as well, because many stateless servers
+        do not support this method.
         """
         method = self.table.method(row)
         if method == _LISTEN:
@@ -581,11 +595,9 @@ class Pairing:
         return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
     def _refused_probe(self, head: Head, frame: Frame) -> int | None:
-        """Return the request that HTTP refused with this body, although the body does not name its id.
-
-        A server that requires a session refuses the first request before it reads it. The body is then plain
-        text, or an error with another id. Steps of a login are not such bodies.
-        """
+        """Return the request that the server refused with this HTTP body, although the body does not name its
+        id. // A server that requires a session refuses a request without one before it reads the request. The
+        body is then plain text, or an error with another id. This does not apply to the steps of a login."""
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None or flow.malformed != NO_FRAME or (row := _only(flow)) is None:
             return None
@@ -618,7 +630,10 @@ class Pairing:
         return row
 
     def _answer_only(self, head: Head, flow: RequestFlow, frame: Frame) -> int | None:
-        """Return the request that a response without an id ends: the only running one, as clients assume."""
+        """Return the request that a response without an id answers: the only running request.
+
+        Clients assume the same.
+        """
         row = _only(flow)
         if row is None or sum(map(len, flow.waiting.values())) > 1:
             return None
@@ -677,7 +692,8 @@ def _only(flow: RequestFlow) -> int | None:
 
 
 def _same_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
-    """Return the id of a pending request that is the same except for its type. None if there is none."""
+    """Return the id of a pending request that equals `identifier` except for its type (`1` and `"1"`), or
+    None."""
     if len(waiting) > _MANY:
         return None
     return next((key for key in waiting if not isinstance(key, float) and same_id(identifier, key)), None)

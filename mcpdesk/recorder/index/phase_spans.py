@@ -23,9 +23,13 @@ class PhaseKind(StrEnum):
     SHAPING = "shaping"
     WRITE = "write"
     HELD = "at the desk"
-    """Time for which a message was held at the desk, or answered there instead of by the server."""
+    """Time for which a message was held at the desk.
+
+    If the desk answered instead of the server, the whole time.
+    """
     SERVER = "in the server"
-    """Time in the server. If it was not measured, all time except waiting for the client."""
+    """Time in the server, used if no phases were measured: all time except holds and waiting for the client.
+    """
 
 
 class PhaseSpan(Struct, gc=False, frozen=True):
@@ -58,7 +62,10 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
 
 
 def _held(index: Index, one: Exchange) -> tuple[float, float]:
-    """Return the seconds for which a request and its answer were held. Infinity if it ended at the desk."""
+    """Return the seconds for which a request was held, and those for which its answer was held.
+
+    Infinity if the request ended at the desk.
+    """
     marks = index.marks_of(one)
     if one.direction is Direction.IN and any(mark.is_end for mark in marks):
         return inf, 0.0
@@ -73,7 +80,7 @@ def _response(index: Index, one: Exchange) -> Frame | None:
 def _split(
     answer: Frame | None, started: float, ended: float, waited: float, held: tuple[float, float]
 ) -> Iterator[PhaseSpan]:
-    """Yield the phases between two times. Without measured phases, only waiting times are known."""
+    """Yield the phases between two times. If no phases were measured, only waiting times are known."""
     took = max(0.0, ended - started)
     phases = None if answer is None else answer.phases
     if phases is None:

@@ -33,13 +33,13 @@ class QueryError(DeskUserError):
 
 
 class Word(Struct, frozen=True):
-    """Text that may occur in names, in the peer, or in the bytes of a frame. Lower case."""
+    """Text in lower case. It may occur in names, in the name of the peer, or in the bytes of a frame."""
 
     text: str
 
 
 class Field(Struct, frozen=True):
-    """Property that must have one of the values."""
+    """Condition that a property (`method`, `peer` and so on) has one of the values."""
 
     name: str
     values: tuple[str, ...]
@@ -55,13 +55,13 @@ class Limit(Struct, frozen=True):
 
 
 class Since(Struct, frozen=True):
-    """Start at or after this Unix time in seconds."""
+    """Condition that the exchange started at or after this Unix time in seconds."""
 
     time: float
 
 
 class Within(Struct, frozen=True):
-    """Start within the last seconds before the filter is evaluated."""
+    """Condition that the exchange started at most this many seconds before the filter is evaluated."""
 
     seconds: float
 
@@ -101,7 +101,7 @@ _STATES: dict[str, tuple[str, ...]] = {
     word: (word,)
     for word in ("held", "changed", "answered", "dropped", "mocked", "faulty", Status.NEGOTIATION.value)
 }
-"""Decisions about messages at the desk, and parts of the negotiation, by value of `is:`."""
+"""Allowed values of `is:`: decisions about messages at the desk, and parts of the negotiation."""
 _OPERATORS = frozenset({"not", "or", "and"})
 TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "replica", "rev")
 """Fields that match substrings."""

@@ -14,15 +14,16 @@ _STEPS: Final = 4
 """Number of histogram steps per doubling of the duration."""
 _SHORTEST_S: Final = 1e-6
 _LEAST_S: Final = 0.01
-"""Duration in seconds below which no call counts as slow."""
+"""A call that took less than this many seconds never counts as slow."""
 _RENEWED: Final = 16
-"""The limit is computed again after the number of calls has grown by this fraction (1/16)."""
+"""The limit is computed again when the number of calls has grown by this fraction (1/16)."""
 
 
 class SlowCallDetector:
-    """Histogram of call durations by label. A call is slow if it takes over twice as long as 9 of 10.
+    """Histogram of call durations by label (method and name).
 
-    The limit depends on all calls so far. Calls with the same duration are therefore all slow or all not
+    A call is slow if it takes over twice as long as 9 of 10 calls with its label. The limit depends on all
+    calls so far, not only on earlier ones. Calls with the same duration are therefore all slow or all not
     slow.
     """
 
@@ -31,7 +32,7 @@ class SlowCallDetector:
         """Number of calls, by label and histogram step."""
         self._totals: dict[int, int] = {}
         self._limits: dict[int, tuple[int, float]] = {}
-        """Limit in seconds and number of calls when it was computed, by label."""
+        """By label: the number of calls when the limit was computed, and the limit in seconds."""
         self.version = 0
         """Number that increases when a limit changes."""
 

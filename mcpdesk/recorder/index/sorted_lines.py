@@ -1,7 +1,7 @@
-"""Lines of a view sorted by a column. It is fast for any number of lines.
+"""Lines of a view sorted by a column, fast for any number of lines.
 
-In slices of time, each line is put into one of several pieces, by its key. A piece is sorted only when it is
-read. New and changed lines are moved between pieces, so that most lines need not be sorted again.
+Lines are put into pieces by their keys, a limited number at a time. A piece is sorted only when it is read.
+New and changed lines are moved between pieces, so that most lines need not be sorted again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MOST_BOUNDS = 256
 _SAMPLES = 4
 """Number of sampled keys for each bound between two pieces."""
 _GOLDEN = 0.6180339887
-"""Multiples of this number, modulo 1, are spread evenly and have no pattern."""
+"""Golden ratio. Its multiples, modulo 1, are spread evenly and have no pattern."""
 _GROWTH = 4
-"""New bounds are chosen when there are this many times more lines than expected."""
+"""New bounds are chosen when the number of lines is this many times the expected number."""
 _CLOCK_S = 1.0
-"""Minimum seconds between two moves of pending lines, whose durations grow."""
+"""Minimum seconds between two moves of pending lines. They must move because their durations grow."""
 _NOWHERE: Final = 0xFFFF
 _STATUS_ORDER = (
     Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.LEFT,
@@ -76,11 +76,11 @@ class SortedLines:
         self._connection_texts: Mapping[int, str] = {}
         self._clock_due = 0.0
         self._begin()
-        self._pieces = self._coming  # there is no previous order to show
+        self._pieces = self._coming  # no earlier order exists that could be shown in the meantime
 
     @property
     def lines(self) -> Sequence[int]:
-        """Lines in order. While `done` is below 1, only those that are already in pieces."""
+        """Lines in order. While `done` is below 1, only the lines that are already in pieces."""
         return self._pieces
 
     @property
@@ -94,14 +94,14 @@ class SortedLines:
         return self._pieces.position(line)
 
     def advance(self, budget_s: float = 0.005) -> bool:
-        """Update the order for about `budget_s` seconds. Return True if lines may have changed."""
+        """Update the order for about `budget_s` seconds. Return True if `lines` may have changed."""
         until = perf_counter() + budget_s
         changed = self._drop()
         self._coming.key = self._pieces.key = self._key.of(self._index)
         if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._has_changed_texts():
             self._begin()
         if self._moved < self._view.moved.base:
-            self._begin()  # some added or removed lines are no longer known
+            self._begin()  # some added or removed lines are no longer remembered
         while self._is_behind:
             self._deal()
             changed = True
@@ -120,7 +120,10 @@ class SortedLines:
         return bool(lines) and lines[-1] >= self._next
 
     def _begin(self) -> None:
-        """Start to put all lines into new pieces. The current order is kept until this has ended."""
+        """Start to put all lines into new pieces.
+
+        The current order is kept until all lines are in new pieces.
+        """
         lines, key = self._view.lines, self._key.of(self._index)
         self._altered, self._moved = len(self._index.altered), len(self._view.moved)
         self._base = self._index.table.base
@@ -142,7 +145,7 @@ class SortedLines:
         self._next = block[-1] + 1
 
     def _move_some(self) -> bool:
-        """Move some changed, added or removed lines. Return False if nothing is left to do."""
+        """Move some changed, added or removed lines. Return False if no line had to be moved."""
         altered, moved = self._index.altered, self._view.moved
         start, self._altered = self._altered, min(self._altered + _BLOCK, len(altered))
         came, self._moved = self._moved, min(self._moved + _BLOCK, len(moved))
@@ -192,12 +195,15 @@ class SortedLines:
 class LinePieces(Sequence[int]):
     """Lines in pieces, in the order of their keys. A piece is sorted when it is read.
 
-    Every second piece has only lines with the same key. It may become long, but it needs no sorting, because
-    its lines are already in ascending order.
+    Every second piece contains only lines with the same key. Such a piece may become long, but it needs no
+    sorting, because its lines are already in ascending order.
     """
 
     def __init__(self, bounds: Iterable[Any], key: Key, is_falling: bool, meant_for: int = 0) -> None:
-        """`bounds` are some keys in ascending order. `meant_for` is the expected number of lines."""
+        """`bounds` are the keys that separate the pieces, in ascending order.
+
+        `meant_for` is the expected number of lines.
+        """
         self.key = key
         self.meant_for = meant_for
         self._is_falling = is_falling
@@ -209,8 +215,9 @@ class LinePieces(Sequence[int]):
         """Piece of each line. The index is the number of the line minus `_base`."""
         self._base = 0
         self._ends: list[int] | None = None
-        """Number of lines up to the end of each piece, in the shown order. None if it must be counted
-        again.
+        """Number of lines up to the end of each piece, in the shown order.
+
+        None if the lines must be counted again.
         """
 
     def __len__(self) -> int:

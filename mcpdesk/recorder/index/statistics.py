@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 OTHER: Final = "(other)"
 MOST_TALLIES: Final = 1_000
-"""Maximum number of tallies. All further combinations share one."""
+"""Maximum number of tallies. All further combinations share one tally."""
 SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
 _BOUNDS: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
 """Upper bounds of the ranges of durations in seconds, up to ten minutes. The last range has no bound."""
 _LISTS: Final = 50
-"""Number of tool lists that are remembered. The costs of definitions are computed from the latest list."""
+"""Number of tool lists that are remembered. Costs of tool definitions are computed from these lists."""
 _STEP = 256
 """Number of exchanges between two checks of the clock."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
@@ -59,7 +59,7 @@ class SlotTimes:
         self.length_s = 1
 
     def slot(self, moment: float) -> int:
-        """Return the slot of a time. If necessary, double the length of all slots."""
+        """Return the slot of a time. If no slot is left for it, double the length of all slots."""
         if self.began is None:
             self.began = int(moment)
         while (slot := int(moment - self.began) // self.length_s) >= SLOTS:
@@ -77,7 +77,7 @@ class CallTally:
     def __init__(self, times: SlotTimes) -> None:
         self.calls = 0
         self.errors = 0
-        """Number of protocol errors, tool errors, and calls whose connection was lost."""
+        """Number of calls that ended with a protocol error, a tool error or a lost connection."""
         self.received = 0
         """Size in bytes of the requests."""
         self.sent = 0
@@ -89,7 +89,7 @@ class CallTally:
         self.waited_s = 0.0
         """Seconds for which these calls waited for clients and people."""
         self.seen = 0.0
-        """Unix time in seconds when the last call began."""
+        """Unix time in seconds when the latest call began."""
         self.slowest_s = 0.0
         self.rates = array("L")
         """Number of calls in each time slot."""
@@ -109,8 +109,9 @@ class CallTally:
         self, status: int, began: float, took_s: float | None, received: int, sent: int, tokens: int,
         waited_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """Count one call. `took_s` does not include `waited_s`. It is None if the call was not answered in
-        time.
+        """Count one call.
+
+        `took_s` does not include `waited_s`, and is None if the call was not answered in time.
         """
         self.calls += 1
         self.errors += status in _FAILED
@@ -171,8 +172,8 @@ class CallTally:
     def at(self, share: float) -> float | None:
         """Return the duration in seconds that the fraction `share` of the answered calls did not exceed.
 
-        None without calls. The value is a real duration: of the longest call in the range that reaches the
-        share.
+        None without answered calls. The result is the duration of a real call: the longest one in the range
+        of durations that reaches the share.
         """
         left = share * self.answered
         for count, top_s in zip(self._durations, self._tops, strict=True):
@@ -298,9 +299,9 @@ class CallStatistics:
         return False
 
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
-        """Return totals by server and name of the tool, client or method.
+        """Return totals by server and by name of the tool, client or method.
 
-        For tools, reading a resource and getting a prompt are listed under their methods.
+        For tools, resource reads and prompt requests are listed under the names of their methods.
         """
         tallies: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
@@ -334,7 +335,7 @@ class CallStatistics:
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def clients_of(self, server: str, tool: str) -> list[tuple[str, CallTally]]:
-        """Return the clients that called a tool or one of these methods, most calls first."""
+        """Return the clients that called a tool (or `resources/read` or `prompts/get`), most calls first."""
         used = [
             (caller.peer, tally)
             for caller, tally in list(self._tallies.items())
@@ -370,10 +371,9 @@ class CallStatistics:
         return sizes
 
     def _count(self, start: int, stop: int) -> None:
-        """Count ended requests of peers in a range of rows, without parts of operations.
+        """Count the ended requests of peers in a range of rows. Parts of operations are not counted.
 
-        The duration does not include the time spent waiting for the client or for people, nor holds at the
-        desk.
+        The duration does not include waiting for the client or for people, nor the time of holds at the desk.
         """
         table, operation_of, tallies = (
             self._pairing.table,

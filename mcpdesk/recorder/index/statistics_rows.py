@@ -28,7 +28,10 @@ class StatisticsRow(Struct, frozen=True):
     server: str
     """Name of the server. Empty in the row with all calls."""
     calls: int
-    """Number of tool calls, resource reads and prompt requests. For a method, number of its requests."""
+    """Number of tool calls, resource reads and prompt requests.
+
+    In the row of a method, number of its requests.
+    """
     errors: int
     p50_s: float | None
     """Median duration. None before the first answered call."""
@@ -39,7 +42,10 @@ class StatisticsRow(Struct, frozen=True):
     result_tokens: int
     """Approximate number of tokens in tool results."""
     definition_tokens: int | None
-    """Approximate tokens of the tool's definition, or of all tools of a client. None if unknown."""
+    """Approximate number of tokens of the tool's definition, or of all tool definitions of a client.
+
+    None if unknown.
+    """
     last: float
     """Unix time when the last call began."""
 

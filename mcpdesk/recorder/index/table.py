@@ -20,7 +20,7 @@ _BEGINS = {
     ExchangeKind.RESPONSE: Status.LATE,
     ExchangeKind.MALFORMED: Status.MALFORMED,
 }
-"""First status of an exchange, by the kind of its first message."""
+"""Initial status of an exchange, by the kind of its first message."""
 
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 _STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
@@ -64,7 +64,7 @@ class Table:
         """Row of the call that a notification belongs to. -1 if it has its own line."""
         self.id: ColumnValues[Id | None] = self._column("")
         self.person_s: dict[int, float] = {}
-        """Seconds for which a row waited for people, for rows that did."""
+        """Seconds for which an exchange waited for people, by row. Only rows that waited are included."""
         self.labels: dict[int, Label] = {}
         """Labels by code. A code is never used for another label."""
         self.revisions: list[str] = [""]
@@ -93,7 +93,7 @@ class Table:
         return unused
 
     def copy(self, row: int, first: int) -> int:
-        """Append a copy of a row and return its number. `first` is the newest frame."""
+        """Append a copy of a row and return the new number. `first` is the newest frame."""
         for column in self._columns:
             column.append(first if column is self.first else column[row])
         return len(self) - 1
@@ -124,7 +124,7 @@ class Table:
         return len(self.kind) - 1
 
     def answer(self, row: int, frame: Frame, status: Status) -> float:
-        """Set the response of a row. Return the seconds it took, without waiting for people."""
+        """Set the response of a row. Return the duration in seconds, without waiting for people."""
         self.status[row] = _STATUS_CODES[status]
         self.response[row] = frame.number
         self.size[row] += frame.size
@@ -141,7 +141,7 @@ class Table:
         self.ended[row] = time
 
     def resume(self, row: int, size: int) -> None:
-        """Continue a row that has a response, because another request of `size` bytes arrived."""
+        """Mark a row with a response as pending again, because another request of `size` bytes arrived."""
         self.status[row] = _STATUS_CODES[Status.PENDING]
         self.ended[row] = nan
         self.size[row] += size
@@ -183,7 +183,8 @@ Value = TypeVar("Value")
 class RollingColumn(Generic[Value]):
     """Column whose oldest values can be dropped. Positions count all values that were ever appended.
 
-    One thread changes the column. Others may read it; they see the state before or after a `drop`.
+    Only one thread changes the column. Other threads may read it; they see the state before or after a
+    `drop`.
     """
 
     __slots__ = ("_held",)
@@ -230,7 +231,7 @@ class RollingColumn(Generic[Value]):
 
 
 ColumnValues: TypeAlias = RollingColumn[Value] | MutableSequence[Value]
-"""Column of a table. A rolling one can drop its oldest values."""
+"""Column of a table. A rolling column can drop its oldest values."""
 
 
 def column_of(code: str, *, rolling: bool) -> Any:

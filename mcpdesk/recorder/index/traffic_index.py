@@ -1,6 +1,7 @@
 """Index of the traffic. Frames are parsed and paired into exchanges only on demand.
 
-One thread at a time pairs new frames with `catch_up`. Any thread may read.
+One thread at a time pairs new frames with `catch_up`. Any thread may read. A mark is a recorded decision
+about a held message. A remark is a recorded error or peculiarity in a server's messages.
 """
 
 from __future__ import annotations
@@ -21,20 +22,23 @@ from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW
 from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, add_gap
 
 STEPS = ("GET http", "POST http", "HTTP ")
-"""Beginnings of HTTP start lines in a login. A request has an absolute URL, a response its status."""
+"""Beginnings of the HTTP start lines of a login.
+
+A login request has an absolute URL, and a response has its status.
+"""
 _SLICE = 64
 """Number of frames between two checks of the clock. The size of a segment is a multiple of it."""
 _RATE_S = 600
 _NOTIFICATIONS = "notifications/"
 """Prefix of `HeldMark.how` for a held notification."""
 _REMARK_S = 60.0
-"""Seconds after the end of an exchange during which remarks can still be assigned to it."""
+"""A remark is assigned to an exchange at most this many seconds after the end of the exchange."""
 _REMARKED_ROWS = 10_000
-"""Number of the newest rows that are searched for the exchange of a remark."""
+"""Number of newest rows that are searched for the exchange that a remark belongs to."""
 _MOST_EARLY = 1_000
 """Maximum number of marks that wait for the frames of their requests. The oldest are dropped first."""
 _CLOSE_S = 0.1
-"""Maximum difference in seconds between the times of a message and of a mark or remark on it."""
+"""Maximum difference in seconds between the time of a message and the time of its mark or remark."""
 
 
 class Exchanges:
@@ -57,7 +61,10 @@ class Index:
     """Recorded traffic as exchanges."""
 
     def __init__(self, source: Source, most: int | None = None) -> None:
-        """Keep at least `most` exchanges. None keeps all. The numbers of exchanges never change."""
+        """Keep at least the newest `most` exchanges.
+
+        None keeps all. The numbers of exchanges never change.
+        """
         self._source = source
         self._most = most
         self._pairing = pairing = Pairing(source, rolling=most is not None, held_s=self.held_s)
@@ -79,27 +86,24 @@ class Index:
         self.note = source.note
         self.data = source.data
         self.raw: Callable[[int, int], bytes | None] | None = None
-        """Function that returns a range of frames as one piece of bytes, or None to use `data` instead.
-
-        None if the source does not support this.
-        """
+        """Function that returns a range of frames as one piece of bytes, or None if the caller must use
+        `data`. // None if the source has no such function."""
         self.fetched_until: Callable[[int, int], int] | None = None
-        """Function that returns the first frame of a range that is still being fetched from another process.
-
-        None if all frames are in this process or on disk.
-        """
+        """Function that returns the first frame of a range whose bytes are still being fetched from another
+        process. // None if all frames are in this process or on disk."""
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
         self.statistics = CallStatistics(pairing, source, self.held_s)
         self.secret_headers: frozenset[str] = frozenset()
-        """Names of further headers whose values must be masked."""
+        """Names of headers whose values must be masked in addition to the usual ones."""
         self.former_replicas: frozenset[str] = frozenset()
         """Names of replicas that have ended."""
         self._ends_seen = 0
         """Number of connections whose server and replica were noted."""
         self._servers_seen: set[str] = set()
-        """Servers of these connections. Only as many as are needed to know that there is more than one."""
+        """Servers of connections that were looked at, until two are known, because `has_servers` needs no
+        more."""
         self._has_replicas = False
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of the exchanges with a message that is held now."""
@@ -114,7 +118,7 @@ class Index:
         self._marks_taken = 0
         """Number of the source's marks that were checked for requests that end at the desk."""
         self._early_marks: deque[HeldMark] = deque(maxlen=_MOST_EARLY)
-        """Marks that end a request whose frame may still follow. Files and links send marks first."""
+        """Marks that end a request whose frame may still follow, because files and links send marks first."""
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
         """Remarks by connection and id of the request."""
         self._login_remarks: dict[int, list[RecordedRemark]] = {}
@@ -127,7 +131,10 @@ class Index:
         self._gone = self._summed = 0
 
     def is_here(self, frame: int) -> bool:
-        """Return True if all bytes of a frame are available. If not, request them from their process."""
+        """Return True if all bytes of a frame are available.
+
+        Otherwise request them from the process that has the frame.
+        """
         return self.fetched_until is None or self.fetched_until(frame, frame + 1) > frame
 
     @property
@@ -258,13 +265,13 @@ class Index:
 
     @property
     def has_folded(self) -> bool:
-        """True if some exchanges have no line of their own."""
+        """True if some exchanges are shown within the line of another exchange."""
         return bool(self.operations.operation_of or self._pairing.notifications)
 
     def line_of(self, number: int) -> int:
-        """Return the exchange whose line includes this one.
+        """Return the exchange whose line includes this exchange.
 
-        For a part this is the whole operation, for a notification its call.
+        For a part, it is the first exchange of the operation. For a notification, it is the call.
         """
         operation = self.operations.operation_of.get(number)
         if operation is not None or number < self.table.base:
@@ -273,16 +280,17 @@ class Index:
         return under if under >= self.table.base else number
 
     def folded_in(self, number: int) -> list[int]:
-        """Return the exchanges that have no line of their own and belong to this one, in order of their
-        start.
-        """
+        """Return the exchanges that are shown within the line of this exchange, in order of their start."""
         operation = self.operations.get(number)
         frames = self._pairing.notifications.get(number, ())
         folded = {row for frame in frames for row in self.rows_of(frame) if self.table.under[row] == number}
         return sorted(folded.union(operation.rows if operation else ()))
 
     def revision(self, number: int) -> str:
-        """Return the revision of an exchange, or else of its connection. Empty if it was dropped."""
+        """Return the revision of an exchange.
+
+        If it has none, return the revision of its connection. Empty if it was dropped.
+        """
         table = self.table
         if number < table.base:
             return ""
@@ -308,7 +316,10 @@ class Index:
         return len(self._servers_seen) > 1
 
     def _look_at_ends(self) -> None:
-        """Note the servers and replicas of new connections. If some were forgotten, note all again."""
+        """Look for new servers and replicas in new connections.
+
+        If connections were forgotten, look at all again.
+        """
         if len(self.connections) == self._ends_seen:
             return
         infos = list(self.connections.values())
@@ -327,7 +338,7 @@ class Index:
         """Return the decisions about the held messages of an exchange."""
         if not self._source.marks:
             return []
-        if exchange.id is None:  # started: arrival for a client's, release for a server's
+        if exchange.id is None:  # a client's message starts on arrival, a server's on release
             one_way_marks = self._marks_under(exchange.connection, exchange.method)
             waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in one_way_marks)
             return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
@@ -362,7 +373,7 @@ class Index:
 
     @property
     def remarks_left_out(self) -> int:
-        """Number of later remarks, which are not stored."""
+        """Number of remarks that were not stored, because there were too many."""
         return self._source.remarks_left_out
 
     def is_remarked(self, row: int) -> bool:
@@ -410,7 +421,7 @@ class Index:
             self.altered.append(row)
 
     def _add_marks(self) -> None:
-        """End the requests that were dropped or lost at the desk, or whose answers were."""
+        """End the requests that were dropped or lost at the desk, and those whose answers were."""
         marks, table, early = self._source.marks, self.table, self._early_marks
         while self._marks_taken < len(marks):
             if (mark := marks[self._marks_taken]).leaves_no_answer:
@@ -462,7 +473,7 @@ class Index:
         )
 
     def _marks_under(self, connection: int, key: int | str | float | None) -> Sequence[HeldMark]:
-        """Return the marks with an id, or with the method of a notification."""
+        """Return the marks of messages with an id, or of notifications with a method."""
         with self._marks_lock:
             marks = self._source.marks
             while self._marked < len(marks):
@@ -496,7 +507,7 @@ class Index:
         self._pairing.paired = first
 
     def _miss(self, start: int, stop: int) -> None:
-        """Note that the frames from `start` up to `stop` are missing. Neighbouring gaps are merged."""
+        """Record that the frames from `start` up to `stop` are missing. Neighbouring gaps are merged."""
         gaps, count = self._found_gaps, stop - start
         self._gone += count
         if gaps and gaps[-1].before == start:
@@ -567,7 +578,8 @@ def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
 
 
 def is_round(one: Exchange, operation: Exchange) -> bool:
-    """Return True if an exchange is a round of an operation: a request of the same method and direction."""
+    """Return True if an exchange is a round of an operation: a request with the operation's method and
+    direction."""
     return one.direction is operation.direction and one.method == operation.method
 
 

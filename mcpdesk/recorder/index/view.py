@@ -1,7 +1,8 @@
-"""Lines of an index that match a filter. They are updated in slices while exchanges arrive and change.
+"""Lines of an index that match a filter. Each update takes a limited time, while exchanges arrive and change.
 
 A line is the number of an exchange or, in raw form, of a frame. Lines are in ascending order. An exchange
-that is part of another has no line of its own: the line of the other is shown if any part matches.
+that is part of another has no separate line: the line of the other exchange is shown if any part matches. A
+mark is a recorded decision about a held message.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ _BLOCK = 128
 _LATEST = 1_000
 """Number of latest rows and lines that are tested again when the limits of slow calls change."""
 _MOVED = 50_000
-"""Number of added and removed lines that are remembered. Up to twice as many are kept."""
+"""Number of added and removed lines that are remembered. The list is shortened when it has twice as many."""
 _CLOCKS = 200
-"""Maximum number of pending rows that are tested again in each update, because time passes."""
+"""Maximum number of pending rows that each update tests again.
+
+Their result may change only because time passes.
+"""
 
 
 class View:
@@ -43,18 +47,24 @@ class View:
         self._matcher = Matcher(index, node, raw=raw)
         self._lines: array[int] = array("q")
         self.moved = RollingColumn[int]("q")
-        """Latest lines that were removed, or added before the end, in the order of these changes."""
+        """Lines that were removed, or added before the end, in the order of these changes.
+
+        Only the latest are kept.
+        """
         self._held: tuple[array[int], int] | None = None
         self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
         self._marks = len(index.marks)
         self._looks_below = not _negates(node)
-        """True if a call is also shown because of its notifications. False for filters with `not`."""
+        """True if a call is also shown when one of its notifications matches.
+
+        False for filters with `not`.
+        """
         self._by_folded: set[int] = set()
-        """Lines that are shown because of a notification."""
+        """Lines that are shown because one of their notifications matches."""
         self._ageing = [self._begun_before(time() - span) for span in self._matcher.spans]
-        """For each time span of the filter, the first row that was within it at the last test."""
+        """For each time span of the filter: the first row that was within the span at the last test."""
         self._pace_seen = 0
 
     @property
@@ -78,7 +88,7 @@ class View:
 
     @property
     def held_back(self) -> int:
-        """Number of lines that arrived since `hold`, matching or not."""
+        """Number of lines that arrived since `hold`, including lines that do not match the filter."""
         if self._held is None:
             return 0
         lines, frames = self._held
@@ -92,7 +102,7 @@ class View:
         self._held = (self._operations.lines[:], self._index.paired)
 
     def release(self) -> None:
-        """Add lines again, with those that arrived in the meantime."""
+        """Add lines again. Lines that arrived since `hold` are added as well."""
         self._held = None
 
     def position(self, line: int) -> int:
@@ -138,7 +148,7 @@ class View:
         return bisect_left(started, moment, lo=self._table.base)
 
     def _age(self, number: int, moment: float, until: float) -> None:
-        """Test rows again that are no longer within a time span of the filter."""
+        """Test the rows again that have left a time span of the filter since the last test."""
         started, base = self._table.started, self._table.base
         row = max(self._ageing[number], base)
         while row < self._rows and started[row] < moment and perf_counter() < until:
@@ -163,7 +173,10 @@ class View:
             needle.frames.difference_update([each for each in needle.frames if each < frame])
 
     def _step(self) -> bool:
-        """Handle one block of frames, and the rows that begin in it. Return False if nothing was left."""
+        """Handle one block of frames, and the rows that begin in it.
+
+        Return False if nothing was left to do.
+        """
         more = self._held is None and self._review_altered()
         ready = self._held[1] if self._held else self._index.paired
         stop = min((self._frames | _BLOCK - 1) + 1, ready)
@@ -179,7 +192,7 @@ class View:
         return True
 
     def _add_rows(self, rows: Sequence[int]) -> None:
-        """Show the matching rows among new rows."""
+        """Test new rows, and show those that match."""
         if self.raw:
             for row in rows:
                 self._show(row)
@@ -224,7 +237,7 @@ class View:
             self._review([row for frame in earlier for row in self._index.rows_of(frame) if row < self._rows])
 
     def _review_altered(self) -> bool:
-        """Test some changed rows again. Return True if more are left."""
+        """Test some changed rows again. Return True if more changed rows must be tested."""
         altered = self._index.altered
         stop = min(self._altered + _BLOCK, len(altered))
         base, changed = self._table.base, set(altered.between(self._altered, stop))
@@ -241,7 +254,10 @@ class View:
             self._review(self._index.rows_marked(mark, self._rows))
 
     def _review(self, judged: Sequence[int]) -> None:
-        """Test rows again, each with its whole operation, if they were already searched."""
+        """Test rows again, together with the other rows of their operations.
+
+        Rows that were never tested are skipped.
+        """
         if not judged:
             return
         if not self.raw:
@@ -263,7 +279,7 @@ class View:
                 self._show(line)
 
     def _of(self, row: int) -> list[int]:
-        """Return the lines of a row."""
+        """Return the lines that show a row: the row itself or, in raw form, its frames."""
         if not self.raw:
             return [row]
         frames, oldest = (self._table.request[row], self._table.response[row]), self._index.first_frame
@@ -302,7 +318,7 @@ _VERDICTS = 10_000
 
 
 class Needle:
-    """Text to search for, and the frames that contain it."""
+    """Text to search for, and the numbers of the frames that contain the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -310,7 +326,10 @@ class Needle:
         self.bytes = text.encode("utf-8", "surrogatepass")
 
     def scan(self, start: int, pieces: Sequence[bytes]) -> list[int]:
-        """Search successive frames in lower case, from number `start`. Return those with the text."""
+        """Search successive frames, given in lower case.
+
+        `start` is the number of the first one. Return the numbers of those with the text.
+        """
         text = self.bytes
         rows = [start + at for at, piece in enumerate(pieces) if text in piece]
         self.frames.update(rows)
@@ -324,11 +343,14 @@ class Matcher:
         self._raw = raw
         self.needles: list[Needle] = []
         self.depends_on_clock = False
-        """True if time alone can make a pending row match."""
+        """True if a pending row may begin to match only because time passes."""
         self.depends_on_pace = False
         """True if a row may match, or no longer match, when the limits of slow calls change."""
         self.spans: list[float] = []
-        """Time spans in seconds after which a row may match, or no longer match."""
+        """Time spans in seconds, measured from the start of a row.
+
+        When a span has passed, the row may match or stop matching.
+        """
         self.depends_on_marks = False
         """True if a mark can make a row match."""
         self._index = index
@@ -452,7 +474,8 @@ class Matcher:
         return "" if info is None else str(getattr(info, name))
 
     def _in_state(self, values: tuple[str, ...]) -> Keep:
-        """Match rows that are held at the desk, have such a decision, or belong to the negotiation."""
+        """Match rows that are held at the desk, that were changed, answered or dropped there, or that belong
+        to the negotiation."""
         table, index, operation_of = self._table, self._index, self._operation_of
         tests = [_AT_DESK[value] for value in values if value in _AT_DESK]
         has_held = "held" in values
