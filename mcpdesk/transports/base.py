@@ -33,7 +33,7 @@ class Rules(Struct, frozen=True):
     """Maximum size in bytes of all large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
-    """Seconds that a request has to arrive. A large body has more time."""
+    """Seconds within which a request must arrive. A large body has more time."""
     max_connections: int = 1_000
     max_sessions: int = 10_000
     resume_bytes: int = 1 << 20
@@ -69,8 +69,8 @@ class PassThrough(Protocol):
 
     @property
     def takes_pieces(self) -> bool:
-        """True if the body of a request may be forwarded in pieces. It is then not stored and has no size
-        limit.
+        """True if the body of a request may be forwarded in pieces. The body is then not stored and has no
+        size limit.
         """
 
     @property
@@ -87,7 +87,7 @@ class PassThrough(Protocol):
         """Forward a request. Leaving the block early cancels it. Raises: CallError if no response arrives.
 
         `on_unclaimed` is called with messages of the server that this client does not receive, such as a
-        second response. It may be called after the block.
+        second response. `on_unclaimed` may also be called after the block.
         """
 
 

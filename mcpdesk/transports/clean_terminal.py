@@ -3,7 +3,7 @@
 Hosted code and programs write to `sys.stderr` or to file descriptor 2. After `guard`, `sys.stderr` makes
 control characters visible. Descriptor 2 becomes a pipe to a small process that does the same and writes to
 the terminal. A thread would not be enough: the last output of a killed command must still appear, and
-children that outlive it may write more. Output to a file or a pipe is not changed.
+children that outlive the command may write more. Output to a file or a pipe is not changed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def is_terminal() -> bool:
 def settle() -> None:
     """Wait until the terminal has received all output.
 
-    Call it at the end of a command. After it, code that still runs can only write to stderr.
+    Call this at the end of a command. Afterwards, text that code writes to stdout on a terminal goes to
+    stderr, too.
     """
     if not isinstance(sys.stderr, CleanStream):
         return
@@ -130,5 +131,5 @@ def _write(terminal: int, text: str) -> None:
     while data:
         try:
             data = data[os.write(terminal, data) :]
-        except BlockingIOError:  # a program on the same terminal made it non-blocking
+        except BlockingIOError:  # a program on the same terminal made the terminal non-blocking
             select.select([], [terminal], [])

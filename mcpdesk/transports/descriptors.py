@@ -1,16 +1,15 @@
 """Claiming of the standard descriptors, so that hosted code cannot disturb a client or the screen.
 
 After `claim`, only private descriptors lead to the client's pipes or to the terminal. Child processes do not
-inherit them. What hosted code and its children write is split into lines, each with its stream and source
-line.
+inherit them. Output of hosted code and of child processes is split into lines. Each line is reported with its
+stream and, if known, its source line.
 
 On Windows only `sys.stdin` and `sys.stdout` are claimed. Child processes and extension modules still reach
 the standard streams there.
 
-mode     fd 0        fd 1    fd 2       private
-wire     /dev/null   lines   unchanged  stdin and stdout are the client's pipes
-serve    /dev/null   lines   unchanged  as for `wire`; nothing is written there
-screen   /dev/null   lines   lines      `sys.__stdin__`, `__stdout__`, `__stderr__` are the terminal's
+mode fd 0 fd 1 fd 2 private wire /dev/null lines unchanged stdin and stdout are the client's pipes serve
+/dev/null lines unchanged as for `wire`; nothing is written there screen /dev/null lines lines
+`sys.__stdin__`, `__stdout__`, `__stderr__` are the terminal's
 """
 
 from __future__ import annotations
@@ -36,7 +35,9 @@ READ_SIZE = 64 * 1024
 LINE_LIMIT = 64 * 1024
 """Size in bytes or characters at which an unterminated line is split."""
 PIPE_SIZE = 1 << 20
-"""Capacity of a pipe. A writer that holds the interpreter lock prevents reading, so it must be large."""
+"""Capacity of a pipe. A writer that holds the interpreter lock prevents reading, so the pipe must be
+large.
+"""
 FRAMES_SEARCHED = 64
 HAS_CLAIMS = hasattr(os, "fork")
 """False on Windows, where `select` does not wait for pipes."""
@@ -105,7 +106,7 @@ class PrintedLines(io.TextIOBase):
 def nearest_location(frame: FrameType | None, folders: Sequence[str]) -> str:
     """Return the source line of the nearest caller in a hosted folder, such as `tools/slow.py:14`.
 
-    Empty if no caller is in one.
+    Empty if no caller is in a hosted folder.
     """
     for _ in range(FRAMES_SEARCHED):
         if frame is None:
@@ -129,7 +130,9 @@ class StrayOutputReader:
         self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
 
     def open(self, name: StraySource) -> int:
-        """Create a pipe. Its lines are reported with `name`. Return the end to write to."""
+        """Create a pipe, and return the descriptor to write to. Lines from this pipe are reported with
+        `name`.
+        """
         import fcntl
 
         exit_end, entrance = os.pipe()
@@ -160,8 +163,8 @@ class StrayOutputReader:
             self._end(fd)
 
     def _drain(self, fd: int) -> None:
-        """Read available data, but at most what a pipe can hold, so that a fast writer cannot prevent the
-        end.
+        """Read available data, but at most what a pipe can hold, so that a fast writer cannot keep this
+        thread from ending.
         """
         for _ in range(PIPE_SIZE // READ_SIZE + 1):
             try:
@@ -266,7 +269,9 @@ class ClaimedDescriptors:
         self._set(name, prints)
 
     def _give_terminal_to_screen(self) -> None:
-        """Make `sys.__stdin__`, `__stdout__` and `__stderr__`, which the screen uses, the private copies."""
+        """Connect `sys.__stdin__`, `__stdout__` and `__stderr__` to the private copies, because the screen
+        uses them.
+        """
         self._set("__stdin__", _stream(self.stdin_fd, "r"))
         self._set("__stdout__", _stream(self.stdout_fd, "w"))
         self._set("__stderr__", _stream(self.stderr_fd, "w"))

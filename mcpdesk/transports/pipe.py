@@ -45,11 +45,11 @@ class PipeRequest(Struct, frozen=True):
 OpenPipe: TypeAlias = "Callable[[PipeRequest, Callable[[bytes], None]], Pipe]"
 """Function that opens a pipe.
 
-Its second argument is called with complete lines, including newlines. A large line comes in two pieces. This
-function must not block.
+The pipe calls the second argument with complete lines, including newlines, and with a large line in two
+pieces. The argument must not block.
 
-Raises: DeskError for an unknown server or mode, or one that is not served; OtherEnvironmentError if tools
-read environment variables that differ for this peer.
+Raises: DeskError if the server or mode is unknown or not served; OtherEnvironmentError if tools read
+environment variables that differ for this peer.
 """
 
 
@@ -68,16 +68,17 @@ async def finish_calls(pipe: Pipe, grace_s: float = GRACE_S) -> None:
 
 
 async def start_accepting(creating: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
-    """Return the server that a coroutine of the loop creates. If cancelled, close the server.
+    """Return the server that a coroutine of the loop creates. If this is cancelled, close the server.
 
-    The loop listens before its coroutine ends, so after a plain `await` the server would be lost.
+    The loop begins to listen before its coroutine ends. If a plain `await` were cancelled then, the server
+    would stay open.
     """
     task = asyncio.get_running_loop().create_task(creating)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         task.add_done_callback(_close_created)
-        await asyncio.wait({task})  # the socket must not be closed before this ends
+        await asyncio.wait({task})  # the socket must not be closed before this task ends
         raise
 
 

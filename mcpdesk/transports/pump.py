@@ -1,8 +1,8 @@
 """The pump: a process that copies lines between a client's pipes and the desk that hosts a folder.
 
 It tracks the messages in a `ClientState`, so that the client can continue with another server when the desk
-ends. One thread polls both directions, and neither waits for the other. Because a client waits for it to
-start, this module imports only a few modules of the standard library.
+ends. One thread polls both directions, and neither waits for the other. Because a client waits until the pump
+has started, this module imports only a few modules of the standard library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHUNK = 64 << 10
 """Maximum size in bytes of one read. Larger buffers are slow to allocate."""
 HIGH_WATER = 1 << 20
-"""Number of bytes that may wait for one side. While more bytes wait for it, the other side is not read."""
+"""Maximum number of bytes that wait for one side. While more bytes wait, the other side is not read."""
 LONG_LINE = 256 << 20
 """Maximum size in bytes of a line. A longer one is copied in pieces and not parsed."""
 REFUSAL = b"mcpdesk: "
@@ -39,7 +39,7 @@ FOLLOW_MS = 20
 UNREAD_LINES = 1 << 20
 """Maximum size in bytes of copied lines that are not parsed yet."""
 REPLAY_S = 2.0
-"""Seconds that a desk has to answer the replayed requests."""
+"""Seconds within which a desk must answer the replayed requests."""
 
 SESSION = os.urandom(8).hex()
 """Id of this client's session. Servers use it to find the state of the session."""
@@ -69,7 +69,8 @@ class Moved:
 def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -> int:
     """Serve stdin and stdout until the client disconnects. Return the exit code.
 
-    While a desk hosts `folder`, the desk serves the client. Otherwise `alone` does until a desk starts.
+    While a desk hosts `folder`, the desk serves the client. Otherwise `alone` serves the client until a desk
+    starts.
     """
     client_state, desk = ClientState(), None
     while True:
@@ -85,8 +86,8 @@ def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -
 def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket | None = None) -> int | None:
     """Serve stdin and stdout from the desk that hosts `folder`, until the client disconnects.
 
-    Return the exit code. Return None if no desk exists or it has ended; `client_state` then has the state for
-    the next server. `desk` is a connection on which the state was already replayed.
+    Return the exit code. Return None if no desk exists or the desk has ended; `client_state` then has the
+    state for the next server. `desk` is a connection on which the state was already replayed.
     """
     try:
         while desk is not None or (desk := _desk_for(folder, mode, client_state)) is not None:
@@ -94,7 +95,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
                 pump = Pump(desk, client_state)
                 code = pump.carry()
             if code is not None or not pump.has_received:
-                return code  # a desk that accepted lines and sent nothing would do it again
+                return code  # a desk that accepted the client but sent nothing would do the same again
             desk = None
     except RefusedByDesk as refused:
         from mcpdesk.plain_text import clean  # rarely needed
@@ -124,9 +125,9 @@ def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socke
 def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.socket | None:
     """Connect to the desk that hosts `folder`, and wait until it accepts the client.
 
-    Return None if there is no desk, it does not answer, or it has a different environment, which stderr
-    reports. `greeting` replaces the greeting of a pump. Raises: RefusedByDesk; OSError if the desk cannot be
-    found.
+    Return None if no desk hosts the folder, or if the desk does not answer or has a different environment;
+    these last two reasons are written to stderr. `greeting` replaces the greeting of a pump. Raises:
+    RefusedByDesk; OSError if the desk cannot be found.
     """
     desk = rendezvous.find_desk(folder)
     if desk is None:

@@ -1,14 +1,16 @@
-"""The relay: starts the command of a server, and copies bytes between the client and this program.
+"""The relay: a process that starts the program of a server, and copies bytes between the client and the
+program.
 
 The bytes pass unchanged, chunk by chunk, as they arrive. One thread per direction reads and writes, so each
-side waits only for the other, as with a pipe between them. Copies wait in memory, up to a limit, for a
-separate process, the recorder, which writes the capture; in this process, its work would delay the traffic.
-Because a client waits for it, this module imports only a few modules of the standard library.
+side waits only for the other, as with a pipe between them. A separate process, the recorder, writes the
+capture, because this work would delay the traffic here. Copies of the bytes wait in memory for the recorder,
+up to a limit. Because a client waits until the relay has started, this module imports only a few modules of
+the standard library.
 
 A desk can hold messages. The recorder then takes part in the traffic: the gate splits the bytes into lines,
 reports each line to the recorder, and executes its commands. At other times, no code of the gate runs for a
-chunk. To begin, the gate replaces the source of the copying thread (`OneWay.divert`). The thread then reads
-an end of file and continues in the gate.
+chunk. To begin to hold messages, the gate replaces the source of the copying thread (`OneWay.divert`). The
+thread then reads an end of file and continues in the gate.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 CHUNK = 64 << 10
 """Maximum size in bytes of one read."""
 MOST_WAITING = 16 << 20
-"""Maximum size in bytes of copies that wait for the capture. Above it, little more than the size of each
-chunk is recorded.
+"""Maximum size in bytes of copies that wait for the capture. Above this limit, little more than the size of
+each chunk is recorded.
 """
 MOST_COPIES = 100_000
 """Maximum number of copies that wait above `MOST_WAITING`. After that, the capture gets no more copies."""
@@ -50,7 +52,9 @@ PASSED_ON = (
 AWAITED = (*PASSED_ON, signal.SIGCHLD)
 """Signals that the main thread waits for."""
 WAKE_SIGNAL = signal.SIGURG
-"""Signal that makes a thread look at its source again. No other program sends it."""
+"""Signal that interrupts a read, so that the thread notices that its source was replaced. No other program
+sends this signal.
+"""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores. They are reset for the program."""
 
@@ -139,7 +143,8 @@ BEGIN, END, PASS, DROP, REPLACE, CUT, TO_CLIENT, TO_PROGRAM = range(8)
 """Commands to the gate.
 
 BEGIN and END start and stop the reports. PASS and DROP decide about a line, REPLACE sends other bytes instead
-of it, and CUT does this and then disconnects. SAY writes bytes to the client, TELL to the program.
+of the line. CUT does the same, then disconnects the client and ends the program. TO_CLIENT and TO_PROGRAM
+write further bytes to one side.
 """
 LONGEST_SHOWN = 1 << 20
 """Maximum size in bytes of a line that is reported with its content. Of longer lines only the number is
@@ -197,7 +202,7 @@ class OneWay:
     def divert(self) -> None:
         """Replace the source with an empty pipe. The copying thread then reads an end of file.
 
-        A signal interrupts a read that is waiting. Python repeats it on the new descriptor.
+        A signal interrupts a read that is waiting. Python then repeats the read on the new source.
         """
         self.has_turned.clear()
         self.diverted = os.dup(self.source)
@@ -227,7 +232,9 @@ class OneWay:
 
 
 class Gate:
-    """Holds lines until the recorder decides about them. At other times it does not see the traffic."""
+    """Holds lines until the recorder decides about them. While no lines are held, the traffic bypasses the
+    gate.
+    """
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
@@ -238,7 +245,7 @@ class Gate:
         """Copy one direction until it ends. Raises: OSError.
 
         `carry_plain` copies chunks until the source ends, and returns the last chunk. Its argument is the
-        chunk before the first.
+        chunk that was copied last before.
         """
         side = self._input if is_from_client else self.output
         side.thread = threading.get_ident()
@@ -397,7 +404,7 @@ class Gate:
             self._put(side, self._forget(side, number))  # the recorder has ended
 
     def _report(self, data: bytes) -> bool:
-        """Send a message to the recorder. Return False if it has ended."""
+        """Send a message to the recorder. Return False if the recorder has ended."""
         with self._asking:
             try:
                 _write(self._recorder.reports, data)
@@ -427,9 +434,8 @@ class Passed:
 
 
 class RelayTraffic:
-    """Traffic of the relay, for the recorder.
-
-    The iterator ends with the relay. If the relay is killed, the program is ended.
+    """Traffic of the relay, for the recorder. The iteration ends when the relay ends. If the relay was
+    killed, the recorder ends the program.
     """
 
     def __init__(
@@ -530,9 +536,10 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
 
 
 def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -> CaptureProcess:
-    """Fork the recorder. If the relay is killed, it ends the process group.
+    """Fork the recorder, which ends the process group if the relay is killed.
 
-    It is forked while only one thread runs. It has its own session, and inherits only stderr and its pipes.
+    Call this while only one thread runs. The recorder has its own session, and inherits only stderr and its
+    pipes.
     """
     relay, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()

@@ -2,9 +2,9 @@
 
 The path of the socket depends on the user, on the identity of the folder on disk, and on the state folder if
 the user chose one. It cannot depend on the environment, the working directory or the spelling of the path,
-because clients differ in these. There are two more kinds of sockets. On a waiting point, a core that serves a
-single client is notified when a desk starts. On a state point, a core is notified by other cores that use the
-same state files. Because a client waits for it, this module imports only a few modules of the standard
+because clients differ in these. There are two more kinds of sockets. On a waiting point, a core that serves
+only one client is notified when a desk starts. On a state point, a core is notified by other cores that use
+the same state files. Because a client waits meanwhile, this module imports only a few modules of the standard
 library.
 """
 
@@ -121,7 +121,7 @@ def attach_points(state: str | None = None) -> list[str]:
 
 
 def announce_desk(folder: AnyPath, state: str | None = None) -> int:
-    """Notify all cores that serve a single client of `folder` that a desk has started. Return their
+    """Notify the cores for `folder` that serve only one client that a desk has started. Return their
     number.
     """
     point = meeting_point(folder, state)

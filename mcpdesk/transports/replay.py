@@ -28,7 +28,7 @@ CHANGES = {
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""Key of a listener's filter, and notification for the client, by server capability."""
+"""By server capability: the key in a listener's filter, and the method of the notification for the client."""
 NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 RESPONSE = b'{"jsonrpc":"2.0","id":'
 """Beginnings of the lines that this program's own servers send."""
@@ -247,7 +247,9 @@ class Replay:
                 self.to_client.append(_line({"method": method, "params": about}))
 
     def _finish_if_answered(self) -> None:
-        """When everything is answered, resolve the requests that the last server left unanswered."""
+        """When all replayed requests are answered, resolve the requests that the last server left
+        unanswered.
+        """
         if self.is_done or self.failure or self._awaited or self._listening:
             return
         self.is_done = True

@@ -18,8 +18,8 @@ WRITE_LIMIT = 256 << 20
 WAIT_S = 15.0
 """Seconds for which a large answer waits for memory before it is refused."""
 WAITING_SHARE = 4
-"""Answers that wait for memory may use this fraction of it: one fourth. Their results are already in
-memory.
+"""Divisor of the memory limit: answers that wait for memory may have one fourth of the limit in total. They
+are limited because their results are already in memory.
 """
 PRESSED_S = 10.0
 """Seconds after a refusal during which clients that read nothing are disconnected sooner."""

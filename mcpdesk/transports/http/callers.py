@@ -50,7 +50,7 @@ def anonymous(rules: Rules) -> Principal:
 def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
     """Return True if callers need a key or a token to see data of other callers.
 
-    If a server uses tokens, an answer may be meant for one caller only, even where anonymous callers are
+    If a server uses tokens, an answer may be meant for only one caller, even where anonymous callers are
     allowed.
     """
     return bool(rules.api_key) or any(each.access.is_asked for each in endpoints)
@@ -122,8 +122,8 @@ class CallerCheck:
     async def _without_token(self) -> Principal:
         """Identify the caller by a cookie, or else return the anonymous principal.
 
-        A cookie counts only if the request has an `Origin`. The guard has then admitted this origin, which is
-        the server's own or a listed one.
+        A cookie counts only if the request has an `Origin`. `RequestGuard` has then admitted this origin: it
+        is the server's own or a listed one.
         """
         request, is_needed = self._request, self._access.requires_token
         if "Origin" in request.headers and "Cookie" in request.headers:

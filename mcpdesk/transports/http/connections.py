@@ -7,6 +7,9 @@ calls of lost connections.
 
 aiohttp's `handler_cancellation` is off, because calls in revisions with a handshake continue without their
 client.
+
+A dialogue is the conversation of one caller with one server. A connection has dialogues for requests without
+a session.
 """
 
 from __future__ import annotations
@@ -36,11 +39,13 @@ if TYPE_CHECKING:
 SWEEP_S = 1.0
 """Seconds between two checks. Every limit in seconds may be exceeded by this time."""
 QUIET_S = 2.0
-"""Seconds without data from a client after which a process that stops may close its connection."""
+"""While a process stops, it may close a connection on which the client has sent nothing for this many
+seconds.
+"""
 BODY_BYTES_PER_S = 16 << 10
 """Number of bytes of a body that extend its deadline by one second."""
 UNREAD_S = 60.0
-"""Seconds that a client has to read some of its answers."""
+"""Seconds within which a client must read at least a part of its unread answers."""
 PRESSED_UNREAD_S = 10.0
 """Value of `UNREAD_S` while other answers wait for memory."""
 LINGER_S = 10.0
@@ -50,7 +55,7 @@ MAX_IDLE_DIALOGUES = 64
 MAX_ORPHANS = 1_000
 """Maximum number of dialogues that continue without a connection. The oldest are ended first."""
 SPARE_FILES = 128
-"""Number of open files reserved for other purposes than connections."""
+"""Number of open files that are reserved for purposes other than connections."""
 AT_LAST_S = 0.05
 """Seconds at shutdown for cancelled handlers to end, and for clients to read their answers."""
 MAX_LINE = 8190
@@ -89,7 +94,7 @@ class HttpConnection(asyncio.Protocol):
         self.reserved = 0
         """Size in bytes of the large answer that is being encoded or written."""
         self.body_since: float | None = None
-        """Loop time since which a handler waits for a request body, or None."""
+        """Loop time when a handler began to wait for a request body. None while no handler waits."""
         self._pool = pool
         self._inner = inner
         self.loop = pool.loop
@@ -103,7 +108,9 @@ class HttpConnection(asyncio.Protocol):
         self._body: StreamReader | None = None
         """Body of the latest request."""
         self._head_since: float | None = None
-        """Loop time since which a request head is expected, or None."""
+        """Loop time when the connection began to wait for a request head. None while no request head is
+        expected.
+        """
         # The start of a head is known as long as each request has a Content-Length or no body. Otherwise
         # aiohttp's own limits apply, and aiohttp answers.
         self._is_between = True
@@ -131,7 +138,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def request_timeout_s(self) -> float:
-        """Seconds that a request has to arrive."""
+        """Seconds within which a request must arrive."""
         return self._pool.rules().request_timeout_s
 
     @property
@@ -145,7 +152,9 @@ class HttpConnection(asyncio.Protocol):
         return self._head_size is not None and self._received > self._head_size
 
     def inspect(self, function: Callable[[bytes], bytes] | None) -> None:
-        """Pass data through a function that returns the part for aiohttp; None ends that."""
+        """Pass received data through `function`, which returns the part for aiohttp. None removes the
+        function.
+        """
         self._inspect = function
 
     def hold(self, size: int) -> bool:
@@ -336,12 +345,12 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is being answered and the next one is not complete."""
+        """True if no request is being answered, and no further request has begun beyond its head."""
         return self._request is None and (self._is_between or self._request_size is None)
 
     @property
     def is_listening(self) -> bool:
-        """True if the client has a WebSocket or a stream open. These have no time limit."""
+        """True if the client has a WebSocket or a stream open. Such requests have no time limit."""
         request = self._request
         return (
             request is not None
@@ -376,7 +385,9 @@ class HttpConnection(asyncio.Protocol):
         return None if self._request is None else self._request.task
 
     def make_room(self, reason: str) -> None:
-        """Disconnect this client in favour of another. If it has begun a request, send it `reason`."""
+        """Disconnect this client to make room for another. If this client has begun a request, send it
+        `reason`.
+        """
         if self._partial_head or self.body_since is not None:
             self._refuse(503, reason)
         else:

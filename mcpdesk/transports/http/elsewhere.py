@@ -1,4 +1,4 @@
-"""Base class of the way to other processes that serve the same clients."""
+"""Base class for access to other processes that serve the same clients."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 
 
 class Elsewhere(SessionSharing):
-    """Sessions, jobs and streams of a listener that other processes may have.
+    """Access to sessions, jobs and streams that other processes may have.
 
-    A request that only one process can answer is forwarded to that process, its owner. Other requests and
-    ordinary calls use nothing of this.
+    A request that only one process can answer is forwarded to that process, its owner. Ordinary calls, and
+    requests that any process can answer, do not use this class.
     """
 
     mark: str
-    """Identity of this process, which is part of the ids that it gives out."""
+    """Identity of this process. The ids that this process creates contain it."""
 
     @abstractmethod
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Serve a session of another process from now on, too. None unless it belongs to that caller.
+        """Return a session of another process, which this process then serves, too. None if the session does
+        not belong to `caller`.
 
         Raises: StorageError.
         """
@@ -50,7 +51,8 @@ class Elsewhere(SessionSharing):
     async def answer(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Let the owner of the job, task or round in a message answer. None to answer it here.
+        """Let the process answer that owns the job, task or round in a message. None if this process must
+        answer.
 
         Raises: StorageError.
         """
@@ -66,13 +68,13 @@ class Elsewhere(SessionSharing):
 
     @abstractmethod
     async def post(self, request: web.BaseRequest, owner: str, most_bytes: int) -> web.StreamResponse | None:
-        """Forward a message to the process that has the stream of its client. None if there is none."""
+        """Forward a message to the process that has the client's stream. None if no process has it."""
 
     @abstractmethod
     async def job(
         self, request: web.BaseRequest, identifier: str, callers: Sequence[Principal], *, is_socket: bool
     ) -> web.StreamResponse | None:
-        """Let the owner of a job answer. None if no process runs it. Raises: StorageError."""
+        """Let the process answer that owns a job. None if no process runs the job. Raises: StorageError."""
 
     @abstractmethod
     def is_cut_off(self, body: bytes | None) -> bool:

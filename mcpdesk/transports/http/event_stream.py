@@ -178,7 +178,7 @@ class EventStream:
 class PostOutlet:
     """Outlet for messages about one POST request. The first message turns the answer into a stream.
 
-    Messages of one loop turn are written together. `record` is called with them and `connection`.
+    Messages of one loop turn are written together. `record` is called with these messages and `connection`.
     """
 
     must_drain = False
@@ -246,7 +246,7 @@ class PostOutlet:
         await connection_of(self.request).reserve(size)
 
     async def reserve_all(self, size: int) -> None:
-        """Wait until memory for an encoded answer is available. Part of it may be reserved already.
+        """Wait until memory for an encoded answer is available. A part of the memory may already be reserved.
 
         Raises: AnswerRefused.
         """
@@ -315,8 +315,8 @@ class PostOutlet:
 SWEEP_S = 0.25
 NOT_SEEN = 0.0
 PROMPT_S = 0.4
-"""Seconds without a message after which a call becomes a stream, if its client can resume one or lists event
-streams in `Accept`.
+"""An answer becomes a stream after this many seconds without a message, if the client can resume a stream or
+lists event streams in `Accept`.
 """
 
 

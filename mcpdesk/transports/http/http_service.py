@@ -163,8 +163,8 @@ class HttpService:
     def last_seen(self) -> dict[int, float | None]:
         """Return the last activity of clients whose dialogue may exist without a connection.
 
-        It is the Unix time in seconds, or None while connected, by connection number. May be called on any
-        thread.
+        The result has the Unix time in seconds by connection number, or None while the client is connected.
+        May be called on any thread.
         """
         seen = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
         return seen if self._listener is None else seen | self._listener.lost_at()
@@ -195,7 +195,7 @@ class HttpService:
             return
         loop, listening = asyncio.get_running_loop(), self._socket.dup()
         await stop_accepting(self._server)
-        waiting = _accepted(listening)  # without this they would get no answer
+        waiting = _accepted(listening)  # these connections would otherwise get no answer
         listening.close()
         self._listener.is_leaving = True
         await asyncio.gather(*(loop.connect_accepted_socket(self._listener, each) for each in waiting))

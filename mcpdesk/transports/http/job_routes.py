@@ -403,8 +403,8 @@ async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) 
 async def _read(descriptor: int, length: int, position: int) -> bytes:
     """Read from a file on a worker thread.
 
-    The read cannot be interrupted. If this is cancelled, wait for the read, because the descriptor must not
-    be closed and reused before.
+    The read cannot be interrupted. If this coroutine is cancelled, it waits for the read, because the
+    descriptor must not be closed and reused during the read.
     """
     reading = asyncio.ensure_future(asyncio.to_thread(read_at, descriptor, length, position))
     try:

@@ -58,14 +58,18 @@ LISTEN = "subscriptions/listen"
 WRITTEN = frozenset(
     {"logging/setLevel", "resources/subscribe", "resources/unsubscribe", "notifications/initialized"}
 )
-"""Messages after which a session that other processes serve as well must be written."""
+"""Methods that change a session. After such a message, a session that other processes also serve must be
+written.
+"""
 
 
 class McpRoutes:
     """Protocol endpoints of all servers of a core."""
 
     def __init__(self, site: Site, find_elsewhere: Callable[[HttpSessions], Elsewhere | None]) -> None:
-        """`find_elsewhere` returns the way to other processes that serve the clients of this one, too."""
+        """`find_elsewhere` returns the access to other processes that serve the same clients. None if none
+        do.
+        """
         self._site = site
         self._pulse = StreamKeepAlive()
         rules = site.rules
@@ -341,7 +345,7 @@ class McpRoutes:
 
 
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
-    """Return the error for a GET or DELETE that names no session. None if it names one."""
+    """Return the error for a GET or DELETE that names no session. None if the request names a session."""
     head = head_of(request)
     known = BY_NAME.get(head.version)
     if head.version and known is None:

@@ -66,14 +66,14 @@ class RequestGuard:
             return _closing(505, "the request line must contain HTTP/1.1 or HTTP/1.0")
         codings = headers.getall("Transfer-Encoding", ())
         if codings and [each.strip().lower() for each in codings] != ["chunked"]:
-            # A proxy before this server might see another end of the body.
+            # A proxy in front of this server might find a different end of the body.
             return _closing(501, "Transfer-Encoding must be only chunked, or omitted")
         if wrong := _malformed(request, rules.api_key_header.lower()):
             return plain_error(400, wrong)
         host, origin = headers.get("Host"), headers.get("Origin")
         target = head_of(request).authority
         if len(headers.getall("Origin", ())) > 1:
-            # A proxy before this server might have checked the other value.
+            # A proxy in front of this server might have checked the other value.
             return plain_error(400, "Origin is given more than once")
         if origin is None and _is_hidden_page(headers):
             return plain_error(403, "Pages of other sites must not load this", hint="see allowed_origins")
@@ -230,7 +230,8 @@ MAX_A_SECOND = 5
 class RefusalLog:
     """Log of rejected requests of one listener.
 
-    Of each cause, one request a second is logged, then the number of others. Use it on one loop.
+    In each second, the first request of each cause is logged, and later the number of the others. Use it on
+    one loop.
     """
 
     def __init__(self) -> None:

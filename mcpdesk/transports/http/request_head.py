@@ -86,7 +86,9 @@ class RequestHead:
         self.passed: Rules | None = None
         """Rules under which an equal request was admitted, or None."""
         self.sent_on: dict[str, str] | None = None
-        """Headers for a pass-through server under these rules, if they were already computed."""
+        """Headers for a pass-through server under the rules in `passed`. None if they were not computed
+        yet.
+        """
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
 
@@ -190,7 +192,8 @@ def _target(asked: str) -> tuple[str, str]:
 
 
 def split_path(path: str) -> tuple[str, str | None]:
-    """Return the server in a path, and the path after its name. That is None if it is no endpoint.
+    """Return the server in a path, and the path after its name, or None instead of the latter if no endpoint
+    has the path.
 
     `/<name>/mcp` is the same as `/mcp/<name>`, because some clients recognize an endpoint by the end of its
     URL.

@@ -145,7 +145,7 @@ class Site(Protocol):
     def unready(self) -> str:
         """Reason why new clients should not be sent here. Empty if the core is ready.
 
-        It contains no address.
+        The reason contains no address.
         """
 
     @property

@@ -49,7 +49,7 @@ class FactSource(Struct):
 
 
 async def health(source: FactSource) -> web.Response:
-    """Report that the core is alive. If it shares its state, also whether it is ready."""
+    """Report that the core is alive. If the core shares its state, also report whether it is ready."""
     site = source.site
     if site.shared is None:
         return json_answer(200, b'{"status":"ok"}')

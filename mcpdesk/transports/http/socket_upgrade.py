@@ -11,9 +11,9 @@ from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.responses import plain_error
 
 HEARTBEAT_S = 30.0
-"""Time between two pings. A peer that does not answer within half of it is disconnected."""
+"""Seconds between two pings. A peer that does not answer within half of this time is disconnected."""
 CLOSE_TIMEOUT_S = 1.0
-"""Time a peer may take to answer our closing frame."""
+"""Seconds that a peer may take to answer our closing frame."""
 UNMASKED = b"frames of a client must be masked"
 FIXED_PART = 2
 """Size of the fixed part of a frame head."""
@@ -21,18 +21,20 @@ MASK = 0x80
 """Bit of the second byte of a frame: the payload is masked."""
 MASK_SIZE = 4
 EXTENDED_SIZES = {126: 2, 127: 8}
-"""Bytes of the size that follow the fixed part, by its seven bits of size."""
+"""Number of bytes after the fixed part that contain the payload size, by the seven-bit size in the fixed
+part.
+"""
 
 
 async def upgraded(request: web.BaseRequest, socket: web.WebSocketResponse[Any]) -> web.Response | None:
-    """Upgrade the connection of a request; return an error response if that is impossible.
+    """Upgrade the connection of a request. Return an error response if the upgrade is impossible.
 
-    An unmasked frame of the client then closes the socket with 1002.
+    After the upgrade, an unmasked frame of the client closes the socket with code 1002.
     """
     if request.headers.get("Upgrade", "").lower() != "websocket":
         return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
     connection = connection_of(request)
-    if connection.has_early_data:  # section 4.1; it also hides where the first frame starts
+    if connection.has_early_data:  # violates section 4.1, and hides where the first frame starts
         return plain_error(400, "Frames must not be sent before the answer to the handshake")
     connection.inspect(MaskedFrames(socket, connection).accepted)
     try:

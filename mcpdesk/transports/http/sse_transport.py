@@ -60,7 +60,7 @@ class SseRoutes:
     ) -> web.StreamResponse:
         """Open a connection. The first event has the URL for the client's posts.
 
-        The connection ends with the stream, or when the token expires with which it was opened.
+        The connection ends with the stream, or when the token of the opening request expires.
         """
         if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")

@@ -54,8 +54,8 @@ class SocketRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Upgrade the connection and serve it until one side closes it, or its token expires."""
-        # aiohttp rejects a message of exactly this size.
+        """Upgrade the connection, and serve it until one side closes it or the caller's token expires."""
+        # One byte more, because aiohttp rejects a message of exactly the limit.
         limit = self._site.rules.max_body_bytes + 1
         socket: Socket = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S,
@@ -169,7 +169,7 @@ class _Names:
 
 
 def _may_hold_token(frame: bytes) -> bool:
-    # The letters of the name may be escaped.
+    # The letters of the key `jwt` may be escaped.
     return b'"jwt"' in frame or b"\\u00" in frame
 
 
@@ -249,7 +249,7 @@ class SocketWriter:
                         return
                     await connection.drain()
                 frame = frames.popleft()
-                self._queued -= len(frame)  # from here on its connection counts these bytes
+                self._queued -= len(frame)  # from here on the connection counts these bytes
                 await self._socket.send_frame(frame, WSMsgType.TEXT)
         except (ConnectionError, ClientConnectionError):
             log.debug("the peer of a WebSocket disconnected")

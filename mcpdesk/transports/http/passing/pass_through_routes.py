@@ -65,7 +65,7 @@ WHOLE_BYTES = 64 << 20
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 WHOLE_PIECE_BYTES = 1 << 20
-"""Size in bytes above which a piece that is a complete message of a channel reserves memory."""
+"""Size in bytes from which a piece of an answer reserves memory. Such a piece may be a whole message."""
 SMALL = 64 << 10
 """Maximum size in bytes of an answer that is sent together with its head."""
 
@@ -73,9 +73,9 @@ SMALL = 64 << 10
 MOST_UNCLAIMED = 1_000
 """Maximum number of messages that wait until the answer to a request is recorded."""
 MOST_UNCLAIMED_BYTES = 4 << 20
-"""Maximum size in bytes of these messages."""
+"""Maximum total size in bytes of the messages that wait until the answer to a request is recorded."""
 KEPT_STEP = 1 << 20
-"""Step in bytes of the memory for the beginning of an answer."""
+"""Number of bytes that are reserved at a time for the recorded beginning of an answer."""
 
 
 class Seen:
@@ -89,7 +89,7 @@ class Seen:
         self.end = b""
         self.size = 0
         self.most = most
-        """Maximum number of bytes kept. Less than requested if memory is short."""
+        """Maximum size of the kept beginning in bytes. Less than requested if memory is short."""
 
     def add(self, piece: bytes) -> None:
         """Add the next piece."""
@@ -320,7 +320,7 @@ class PassThroughRoutes:
                 if interceptor.is_active:
                     kept_headers.popall("Content-Length", None)
                 chunks = _counted(answer.chunks(), connection_of(request))
-                if kind == JSON:  # it can be rejected only before anything is sent
+                if kind == JSON:  # AnswerRefused can be answered properly only before anything is sent
                     chunks = _resumed(await anext(chunks, b""), chunks)
                 response = web.StreamResponse(status=answer.status, headers=kept_headers)
                 await response.prepare(request)
@@ -412,8 +412,8 @@ class PassThroughRoutes:
     async def _quoted(
         self, answer: ForwardedAnswer, kind: str, headers: CIMultiDict[str], talk: Talk, method: str
     ) -> web.Response:
-        """Return an error that quotes an answer which must not be sent. If no body is expected, only the
-        status.
+        """Return an error that quotes an answer which must not be sent. If no body is expected, the error has
+        only the status.
         """
         status, is_answer = answer.status, 200 <= answer.status < 300 or 400 <= answer.status < 600
         body = await quoted(answer.chunks())
@@ -441,7 +441,7 @@ class PassThroughRoutes:
     ) -> bool:
         """Send the events one by one while messages are intercepted.
 
-        Return False if the answer was dropped. Nothing may follow it then.
+        Return False if the answer was dropped. Nothing more may be sent then.
         """
         rest, interceptor, http_note = piece, self._site.interceptor, response_note(response.status, STREAM)
         while True:
@@ -535,7 +535,7 @@ class PassThroughRoutes:
             await self._record_relayed(talk, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
-        """Yield a body in pieces without storing it. It is recorded when it has ended or broken off."""
+        """Yield a body in pieces without storing it. The body is recorded when it has ended or broken off."""
         seen = Seen(KEPT_BYTES)
         try:
             async for piece in body_pieces(request):

@@ -17,7 +17,7 @@ from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClie
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MOST = 1_000
-"""Maximum number of clients. If there are more, the one that was not used for longest is removed."""
+"""Maximum number of clients. If there are more, the least recently used client is removed."""
 MOST_CALLED = 1_000
 """Maximum number of running calls that are tracked for a client."""
 
@@ -80,11 +80,11 @@ class PassedClient(Struct):
         """Note a call of the client."""
         self.calls += 1
         if len(self.called) >= MOST_CALLED:
-            self.called.clear()  # the answers to this client do not pass here
+            self.called.clear()  # the answers to this client seem not to pass through this process
         self.called.add(identifier)
 
     def note_answer(self, identifier: Id, is_failure: bool) -> None:
-        """Note the answer to one of its requests."""
+        """Note the answer to a request of the client."""
         self.awaited.discard(identifier)
         if identifier in self.called:
             self.called.discard(identifier)
@@ -102,7 +102,7 @@ class PassedClients:
         self._on_left = on_left
         self._ttl_s = ttl_s
         self._by_key: dict[PassedKey, PassedClient] = {}
-        """Clients by key. The one that was not used for longest is first."""
+        """Clients by key, the least recently used first."""
         self.former: dict[str, FormerClients] = {}
         """Former clients, by server."""
         self._looking: asyncio.TimerHandle | None = None
@@ -136,7 +136,7 @@ class PassedClients:
         return client
 
     def keep_former_of(self, servers: Container[str]) -> None:
-        """Keep the former clients of these servers only."""
+        """Forget the former clients of all other servers."""
         self.former = {server: each for server, each in self.former.items() if server in servers}
 
     def begin_session(self, client: PassedClient, session: str) -> None:

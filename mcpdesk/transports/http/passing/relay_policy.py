@@ -48,7 +48,7 @@ NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
 QUOTED_BYTES = 8 << 10
 """Maximum number of bytes that are read of a body that is not forwarded. An error quotes them."""
 QUOTED_S = 5.0
-"""Maximum seconds for reading them."""
+"""Maximum seconds for reading the quoted bytes."""
 SHOWN = 300
 """Maximum number of characters quoted in an error message. Its `data` has all that was read."""
 

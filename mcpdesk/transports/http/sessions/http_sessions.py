@@ -45,7 +45,7 @@ _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 SWEEP_S = 5.0
 """Seconds between two searches for expired sessions."""
 ABSENT_S = 5.0
-"""Seconds without a connection after which calls that wait for a person or the client are ended.
+"""Calls that wait for a person or the client are ended after this many seconds without a connection.
 
 A client that resumes a stream reconnects one or two seconds after it lost the connection.
 """
@@ -54,13 +54,15 @@ _LATE_S = 0.01
 RECORD_S = 0.25
 """Seconds between two writes of changed sessions to disk."""
 USED_S = 60.0
-"""Maximum age in seconds of the stored time of last use. A tenth of the lifetime if that is less."""
+"""Maximum age in seconds of the stored time of last use, or a tenth of the session's lifetime if that is
+less.
+"""
 STREAMS = 1_000_000
-"""Number of stream numbers that one process may use in a session. The next process uses those above."""
+"""Number of stream numbers that one process may use in a session. The next process uses higher numbers."""
 MOST_RESUMING = 256
 """Maximum number of requests that look for their session on disk at the same time."""
 SEARCHED = 1_000
-"""Number of sessions that are searched for an unused one, which a new one then replaces."""
+"""If a new session must replace an unused one, at most this many sessions are searched."""
 
 
 class SessionSharing(ABC):
@@ -112,8 +114,8 @@ class HttpSession:
         """Create a session, or continue one.
 
         An `identifier` continues a session of an ended process. `restarts` is the number of processes that
-        had it. With `sharing`, the session may come from another process, and `restarts` is its block of
-        numbers.
+        served the session before. With `sharing`, the session may come from another process, and `restarts`
+        is its block of numbers.
         """
         self.id = identifier or os.urandom(ID_BYTES).hex()
         self.unique_key = endpoint.unique_key
@@ -184,7 +186,9 @@ class HttpSession:
         self.touched = time.monotonic()
 
     def answered(self, outlet: PostOutlet) -> None:
-        """Remove the outlet of an answered request. If it is connected, the session counts as used."""
+        """Remove the outlet of an answered request. If the outlet is connected, the session counts as
+        used.
+        """
         self.waiting.discard(outlet)
         if outlet.request.transport is not None:
             self.touch()
@@ -221,7 +225,8 @@ class HttpSession:
         return max([ABSENT_S, *(2 * outlet.retry_s for outlet in self.waiting)])
 
     def end_disconnected(self, now: float) -> None:
-        """End calls that wait for a person or the client, if it has had no connection for `ABSENT_S` seconds.
+        """End calls that wait for a person or the client, if the client has had no connection for `ABSENT_S`
+        seconds.
 
         Sessions that other processes serve, too, are skipped, because the client may be connected to one of
         them.
@@ -284,7 +289,9 @@ class HttpSessions:
         return len(self._sessions)
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
-        """Create a session for a handshake. If that succeeds, the caller passes the session to `add`."""
+        """Create a session for a handshake. If the handshake succeeds, the caller passes the session to
+        `add`.
+        """
         return self.make(endpoint, peer, caller)
 
     def make(
@@ -298,7 +305,7 @@ class HttpSessions:
         return session
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
-        """Return the session with that id. None unless it belongs to that server and caller."""
+        """Return the session with that id. None if it does not belong to that server and caller."""
         session = self._sessions.get(identifier)
         if session is None or session.server != server or not session.is_for(caller):
             return None
@@ -310,12 +317,13 @@ class HttpSessions:
     async def resume(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Continue a session of an ended process. None unless it belongs to that server and caller.
+        """Continue a session of an ended process. None if it does not belong to that server and caller.
 
-        Raises: StorageError while another process locks the file, or if too many requests wait for it.
+        Raises: StorageError while another process locks the file, or if too many requests look for their
+        sessions at the same time.
         """
         resuming = self._resuming.get(identifier)
-        if resuming is not None:  # an earlier request of the client looks for it
+        if resuming is not None:  # an earlier request of the client is looking for the session
             await asyncio.wait({resuming})
             if not resuming.cancelled() and (failure := resuming.exception()) is not None:
                 raise failure  # the session is still on disk
@@ -339,7 +347,7 @@ class HttpSessions:
         records = self._records
         if records is None or not _ID.fullmatch(identifier) or not self.has_room():
             return None
-        if identifier in self._sessions:  # another caller owns it
+        if identifier in self._sessions:  # another caller owns the session
             return None
         # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
@@ -491,7 +499,7 @@ class HttpSessions:
         used, self._used = self._used, {}
         changed = []
         for session in used.values():
-            if not session.dialogue.is_idle:  # it can change without another request
+            if not session.dialogue.is_idle:  # a running call can change the session without another request
                 self._used[session.id] = session
             known, record = session.record, session.current_record(self._key())
             stale = record.used - min(USED_S, self.ttl_s / 10)

@@ -137,7 +137,7 @@ class SessionRecords:
     def claim(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
         """Take over the session of an ended process, given the hash of its id.
 
-        None unless it belongs to that server, is sealed for one of `owners` and has not expired. Raises:
+        None if the session belongs to another server, is sealed for none of `owners`, or has expired. Raises:
         StorageError while another process locks the file.
         """
 
