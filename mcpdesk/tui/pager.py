@@ -33,7 +33,10 @@ def page(app: App[Any], text: str, name: str) -> None:
 
 
 def edit_text(app: App[Any], text: str, name: str) -> str:
-    """Edit a text in the editor and return it; the same text if it was not changed or could not be opened."""
+    """Let the person edit a text in the editor, and return the new text.
+
+    If it was not changed or could not be opened, return the old text.
+    """
     with TemporaryDirectory(prefix="mcpdesk-") as folder:
         path = _written(Path(folder) / name, text)
         command = editor_command(os.environ, path)

@@ -42,7 +42,8 @@ class DeskDriver(LinuxDriver):
         super().__init__(app, **options)
         _drivers[app] = self
         self.without_replies: Callable[[str], str] | None = None
-        """Removes replies of the terminal from read characters, one per byte. None if nothing was queried."""
+        """Function that removes replies of the terminal from read bytes. Each character of its text is one
+        byte. None if no query was sent."""
         self._terminal = self.fileno
         self._read_error: OSError | None = None
 
@@ -106,8 +107,8 @@ def driver_of(app: App[Any]) -> DeskDriver | None:
 class TerminalGate(LineFilter):
     """Removes control characters from all drawn lines, and draws the substitutes that text fields show.
 
-    Widgets receive clean text; this filter is for those that do not. It also removes links that the terminal
-    would open itself. Their addresses are untrusted, and the desk opens them only on request.
+    Most widgets receive clean text. This filter is for the other widgets. It also removes links that the
+    terminal would open itself. Their addresses are untrusted, and the desk opens them only on request.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:

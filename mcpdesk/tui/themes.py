@@ -30,11 +30,12 @@ LETTERS = (
     *("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error"),
 )
 LEAST_CONTRAST = 4.5
-"""Minimum contrast of text and background, as required by WCAG; a theme may have more."""
+"""Minimum contrast of text and background, as required by WCAG. A theme may set a higher minimum."""
 MARKS = ("block-cursor-blurred-background", "input-selection-background")
-"""Backgrounds that mark text of any colour."""
+"""Background colours of marks, such as a selection. Text of any colour may be on them."""
 _FAIR, _FAINT = 3.0, 2.3
-"""Minimum contrast on a mark of text that keeps its colour, and of dim text."""
+"""Minimum contrasts of text on a mark. The first is for text that keeps its colour, the second for dim
+text."""
 _FIELD = 0.08
 """Share of the text colour in the background of a field."""
 _MIDDLE = 0.18
@@ -287,7 +288,7 @@ class ThemeChoice:
         return None
 
     def _named(self, name: str) -> Theme | None:
-        """Return a theme whose file has another name."""
+        """Return the theme with this name from all files. None if there is none."""
         return load_themes(self._folders)[0].get(name)
 
     def _remembered(self) -> str:

@@ -26,7 +26,7 @@ _PLAIN_ASK = "AskUserQuestion"
 def in_full(question: Question) -> Content:
     """Return all pages with their options, selections marked, and the outcome of the question.
 
-    A form has its question once, above its fields.
+    The pages of a form share one question, which is shown once, above the fields.
     """
     pages = question.pages
     answers = question.answers or tuple(Answer() for _ in pages)
@@ -40,10 +40,10 @@ def in_full(question: Question) -> Content:
 
 
 def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
-    """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`; empty if it is not.
+    """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`.
 
-    A client without a lasting connection is identified by its name. `now` is Unix time. Empty also for a
-    replica whose clients are not visible here.
+    Empty if the client is present, or if no client of the question's replica is visible here. A client
+    without a lasting connection is identified by its name. `now` is Unix time.
     """
     clients = list(clients)
     if question.replica and all(one.replica != question.replica for one in clients):
@@ -62,7 +62,7 @@ def absence(question: Question, clients: Iterable[ClientView], now: float) -> st
 
 
 def announced(question: Question) -> str:
-    """Return the question as one line; an approval with its arguments."""
+    """Return the question as one line. The line of an approval contains the arguments of the call."""
     page = question.pages[0]
     if question.kind is QuestionKind.APPROVAL:
         return one_line(f"{page.question} {page.detail}")
@@ -70,7 +70,7 @@ def announced(question: Question) -> str:
 
 
 def asker(question: Question, longest: int = 40) -> str:
-    """Return the tool, client and replica of a question; of an approval, the client of the call.
+    """Return the tool, client and replica that ask a question. For an approval, return the calling client.
 
     The built-in tool that only asks is left out.
     """
@@ -157,7 +157,7 @@ class QuestionBanner(PartLine):
         self._announced: int | None = None
 
     def announce(self, question: Question | None) -> bool:
-        """Announce a question, or hide; return True if the question was not announced before."""
+        """Announce a question, or hide the line if it is None. Return True if it was not announced before."""
         self.set_class(question is not None, "-on")
         if question is None:
             return False

@@ -34,7 +34,10 @@ class FieldChoice(NamedTuple):
 
 
 def constants(shapes: Iterable[Schema]) -> list[FieldChoice]:
-    """Return the values of a union of constants, by title or as JSON; empty if a member is not a constant."""
+    """Return the values of a union of constants. Each is labelled by its title or its JSON.
+
+    Empty if a member of the union is not a constant.
+    """
     choices: list[FieldChoice] = []
     for shape in shapes:
         values = [shape["const"]] if "const" in shape else shape.get("enum", [])
@@ -89,7 +92,7 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Marks a missing value; its member is left out."""
+"""Marks a missing value. An object leaves out a member with this value."""
 
 
 class FieldKind(Enum):
@@ -203,7 +206,7 @@ def form_for(schema: Schema) -> FormField:
 
 
 def field_for(schema: Any, root: Schema, key: str = "", required: bool = True, depth: int = 0) -> FormField:
-    """Return the field for a schema; JSON text if no control fits."""
+    """Return the field for a schema. If no control fits, the field is edited as JSON text."""
     shape, nullable = split_null(with_branches(resolve(schema, root), root), root)
     kind = _kind(shape, root, key) if depth < MAX_DEPTH else FieldKind.JSON
     if kind is FieldKind.FIXED and not required:

@@ -38,7 +38,7 @@ server.py                        a Python file of FastMCP or the SDK
 
 
 class ServerPrompt(Dialog[Result]):
-    """Field, a line for errors in the entered text, and a description of the allowed input."""
+    """Dialog with a field, a line for errors in the entered text, and a description of the allowed input."""
 
     DEFAULT_CSS = """
     ServerPrompt > .box { width: 76; margin-top: 3; }
@@ -62,7 +62,9 @@ class ServerPrompt(Dialog[Result]):
 
 
 class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
-    """Asks for a server, named as on the command line; the result is the names of the added servers."""
+    """Asks for a server in the same form as on the command line. The result has the names of the added
+    servers.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(())", "Close", show=False)]
 
@@ -105,7 +107,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
 
 
 class RootsPrompt(ServerPrompt[None]):
-    """Edits the folders, one per line, that servers receive when they ask for the desk's roots."""
+    """Edits the desk's roots: the folders, one per line, that are sent to servers that ask for roots."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Close", show=False, priority=True),

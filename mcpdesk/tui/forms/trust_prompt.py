@@ -16,9 +16,9 @@ from mcpdesk.tui.widgets.menu import Dialog
 
 
 class TrustPrompt(Dialog[bool]):
-    """Shows a file's commands, URLs and variables; the result is True if the person trusts the file.
+    """Shows a file's commands, URLs and variables. The result is True if the person trusts the file.
 
-    Enter does not agree, because it is the key that was pressed last.
+    Enter does not agree, because the person pressed enter to open this dialog and may press it twice.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

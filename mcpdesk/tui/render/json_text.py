@@ -1,4 +1,4 @@
-"""JSON values as text for people: indented, compact, one-line previews and paths; and their comparison."""
+"""JSON values as text for people (indented, compact, one-line previews, paths), and comparison of values."""
 
 from __future__ import annotations
 

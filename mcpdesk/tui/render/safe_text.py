@@ -22,13 +22,14 @@ def one_line(text: str, width: int = 0) -> str:
 ROOM_FOR_ENDS = 18
 """Minimum width at which a shortened text keeps its end as well as its beginning."""
 REASON_TAIL = 0.5
-"""`tail` of `shortened` for a text that begins with a name and ends with a reason."""
+"""Argument `tail` of `shortened` for a text that begins with a name and ends with a reason."""
 
 
 def shortened(text: str, width: int, tail: float = 1 / 3) -> str:
     """Return `text` cleaned, on one line, and with its middle cut out if it is longer than `width` cells.
 
-    `tail` is the share of the space for the end; below `ROOM_FOR_ENDS` cells only the beginning is kept.
+    `tail` is the share of `width` in which the end of the text is shown. Below `ROOM_FOR_ENDS` cells, only
+    the beginning is shown.
     """
     line = clean(text, newlines=False)
     if cell_len(line) <= width:

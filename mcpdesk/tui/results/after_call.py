@@ -20,9 +20,9 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.render.safe_text import clean
 
 MOST_LOGGED = 50
-"""Maximum log lines that are shown; the newest."""
+"""Maximum number of log lines that are shown. These are the newest lines."""
 MOST_COMPARED = 1 << 20
-"""Bytes of an answer above which it is not compared."""
+"""An answer with more bytes than this is not compared."""
 MOST_DIFFERENT = 200
 """Maximum lines of a difference."""
 _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
@@ -30,18 +30,15 @@ _BAD = frozenset({"error", "critical", "alert", "emergency"})
 
 
 def failed_line(logged: Sequence[LogLine]) -> LogLine | None:
-    """Return the log line that names the location of the failure, or None.
-
-    This is an exception with the code lines of its traceback.
-    """
+    """Return the last log line that reports an error and its location in the code, or None."""
     return next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
 
 
 def failed_code(line: LogLine) -> tuple[int, str]:
-    """Return the row, within a log line, of the failed code, and that code.
+    """Return a row number within a log line, and the code in this row that failed.
 
-    Python writes the code below its location, rich behind its number. If it is not found, return the last row
-    and an empty text.
+    Python writes the code in the row below its location. The library rich writes it behind its line number.
+    If the code is not found, return the last row and an empty text.
     """
     file, _, number = line.where.rpartition(":")
     marker, numbered = f'File "{file}", line {number},', re.compile(rf"❱ +{re.escape(number)}\b(.*)")
@@ -55,7 +52,7 @@ def failed_code(line: LogLine) -> tuple[int, str]:
 
 
 class LogBlock(Static):
-    """Log line of a call, or several equal ones."""
+    """Log line of a call, or several equal lines."""
 
     def __init__(self, text: Content, line: LogLine, classes: str) -> None:
         super().__init__(text, classes=classes)
@@ -67,9 +64,9 @@ class LogBlock(Static):
 
 
 def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
-    """Yield one widget per log line of a call; multi-line ones have the class `lines`.
+    """Yield one widget per log line of a call. A widget of several rows has the class `lines`.
 
-    Equal tracebacks are one widget with their number, at the position of the last one.
+    Equal tracebacks share one widget at the position of the last traceback. It shows how many there are.
     """
     shown = logged[-MOST_LOGGED:]
     counts = Counter((line.level, line.text) for line in shown if "\n" in line.text)
@@ -101,7 +98,9 @@ def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
 
 
 def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:
-    """Yield the line differences between two outcomes; only of the texts if exactly one failed."""
+    """Yield the line differences between two outcomes. If only one of them failed, compare only their
+    texts.
+    """
     if before is None or max(len(before.raw), len(now.raw)) > MOST_COMPARED:
         return
     if before.cancelled or now.cancelled:
@@ -125,7 +124,7 @@ def _has_failed(outcome: CallOutcome) -> bool:
 
 
 def _parts(outcome: CallOutcome) -> Iterator[str]:
-    """Yield the compared parts: each text of the result, then the result without texts, or the error, as
+    """Yield the parts to compare: first each text of the result, then the rest of the result or the error as
     JSON.
     """
     value: Any = outcome.error if outcome.result is None else outcome.result

@@ -29,12 +29,12 @@ from mcpdesk.tui.widgets.typed_query import TypedQuery
 SLICE = 200
 """Number of children that are laid out at a time."""
 FOLDED_TEXT = 100
-"""Width in cells above which a string can be unfolded, and the maximum width of its lines."""
+"""Maximum width in cells of a line of an unfolded string. A wider string can be unfolded."""
 LEAST_TEXT = 20
-"""Width in cells of the lines of a string in the narrowest tree."""
+"""Minimum width in cells to which the lines of an unfolded string are wrapped, even in a narrow tree."""
 
 LOW = 6
-"""Maximum height in rows at which a tree skips its least informative rows."""
+"""A tree of at most this height in rows skips its first rows, which are the least informative ones."""
 LONG_TEXT = 65_536
 """Minimum length in characters for which the number of lines of a string is cached."""
 
@@ -51,7 +51,10 @@ class RowKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutlineRow:
-    """One row. `path` is the path of its value; for `TEXT` and `MORE`, of the value it belongs to."""
+    """One row. `path` is the path of its value.
+
+    A `TEXT` or `MORE` row has the path of the string or container to which it belongs.
+    """
 
     kind: RowKind
     path: Path
@@ -68,8 +71,8 @@ class OutlineRow:
 class Outline:
     """Rows of a value, the root first. `marks` are messages at paths, such as schema violations.
 
-    Initially as many levels are unfolded as fit `room` lines, except below the keys in `folded`. The lines of
-    a string are at most `text_width` cells wide.
+    At first, as many levels are unfolded as fit into `room` lines. Values under the keys in `folded` stay
+    folded. The lines of a string are at most `text_width` cells wide.
     """
 
     def __init__(
@@ -248,7 +251,9 @@ class Outline:
         return max(LEAST_TEXT, self._text_width - 2 * row.depth)
 
     def _count_children(self, row: OutlineRow) -> int:
-        """Return the number of rows that a row unfolds to; 0 for a string that fits behind its key."""
+        """Return the number of rows that appear if a row is unfolded. 0 for a string that fits behind its
+        key.
+        """
         value = row.value
         if _is_container(value):
             return len(value)
@@ -360,7 +365,7 @@ class JsonTree(TypedQuery, LineList):
 
     @property
     def row_count(self) -> int:
-        """Number of rows; the root of a container is hidden, unless it has a mark."""
+        """Number of visible rows. The root is hidden if it is a container without a mark."""
         return len(self._outline.rows) - self._hidden
 
     @property
@@ -389,7 +394,10 @@ class JsonTree(TypedQuery, LineList):
         self._skip_first_rows()
 
     def _skip_first_rows(self) -> None:
-        """Scroll the first rows out of view while the tree is low and the person has not moved."""
+        """Scroll the first rows out of view if the tree is low. Scroll back if it becomes higher.
+
+        Do neither after the person has moved the cursor.
+        """
         is_low = 0 < self.size.height <= min(LOW, self.row_count - 1)
         before, after = (0, self._begin) if is_low else (self._begin, 0)
         if self._begin and is_low != self._has_skipped and self.cursor == before:
@@ -398,7 +406,7 @@ class JsonTree(TypedQuery, LineList):
 
     @property
     def _text_width(self) -> int:
-        """Width in cells of the lines of a string at the left edge."""
+        """Maximum width in cells of the lines of a string that is not indented."""
         width = self.size.width - _INDENT
         return FOLDED_TEXT if width <= 0 else min(FOLDED_TEXT, width)
 
@@ -424,7 +432,9 @@ class JsonTree(TypedQuery, LineList):
         self.rows_changed()
 
     def action_cursor(self, by: int) -> None:
-        """Move by rows; a `MORE` row is replaced by the children."""
+        """Move the cursor. If it reaches a `MORE` row on the way down, replace this row by the next
+        children.
+        """
         super().action_cursor(by)
         if by > 0 and self.row_count and self._row(self.cursor).kind is RowKind.MORE:
             self.row_chosen(self.cursor)

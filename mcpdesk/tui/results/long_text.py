@@ -28,11 +28,11 @@ line."""
 SOFT = 4_000_000
 """Maximum length of a text that is wrapped between words; a longer one is wrapped at the right edge."""
 BLOCK = 1 << 16
-"""Characters that are laid out at once if they contain nothing special."""
+"""Size in characters of a block. If its lines are short and ASCII, they are laid out in one step."""
 AT_ONCE_S = 0.05
 """Seconds of layout before the first rows are drawn, and in each later step."""
 PAUSE_S = 0.05
-"""Seconds between two steps, for keys and the rest of the screen."""
+"""Seconds between two steps, in which keys are handled and the screen is drawn."""
 
 
 class TextLayout:
@@ -82,7 +82,7 @@ class TextLayout:
         self._at = at
 
     def _plain_lines(self, at: int) -> list[int]:
-        """Return the line lengths of the next block; empty if a line needs special treatment."""
+        """Return the line lengths of the next block. Empty if a line must be laid out separately."""
         end = self.text.rfind("\n", at, at + BLOCK) + 1
         block = self.text[at:end]
         if not block.isascii() or not block.replace("\n", "").isprintable():

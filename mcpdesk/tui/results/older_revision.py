@@ -57,9 +57,10 @@ def offer_older(text: str) -> Iterator[OlderRevision]:
 
 
 async def speak_older(link: Link, server: str) -> bool:
-    """Reconnect to a server in `OLDER`, unless it already uses an older revision; return False on failure.
+    """Reconnect to a server in `OLDER`, unless it already uses an older revision.
 
-    A hosted server can ask in all revisions, and does not have a revision.
+    Return False on failure, and for a hosted server. A hosted server has no fixed revision and can ask in
+    every revision.
     """
     if (known := _upstream(link, server)) is None:
         return False

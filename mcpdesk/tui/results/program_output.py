@@ -1,6 +1,7 @@
-"""Output of a program: colours become styles, other terminal commands are removed, and a view follows it.
+"""Output of a program, and the view that shows it.
 
-Each line begins without any style, because programs that use colours do so line by line.
+Colours become styles, and other terminal commands are removed. Each line begins without any style, because
+programs that use colours do so line by line.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 KEPT_ROWS = 10_000
-"""Maximum rows; above it, the oldest fifth is removed."""
+"""Maximum number of rows. If there are more, the oldest fifth is removed."""
 LONGEST = 8_192
-"""Characters after which a line without an end is cut."""
+"""Maximum length in characters of a line. A longer line is divided."""
 
 Row = tuple[str, int, int]
 """Line as the program wrote it, and start and end of its visible characters in this row."""
 
 
 class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
-    """Shows text as it arrives. While `following`, it stays at the end; scrolling up stops that."""
+    """Shows text as it arrives. While `following` is True, the view stays at the end; scrolling up ends
+    this.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
     DEFAULT_CSS = """
@@ -54,7 +57,7 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         super().__init__()
         self._rows: list[Row] = []
         self._unfinished = ""
-        """Last line while it has no end yet."""
+        """Text after the last line break."""
         self._unfinished_rows = 0
         self._is_moving = False
         """True while the view scrolls itself."""
@@ -126,12 +129,14 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
             self.following = new_value >= self.max_scroll_y
 
     def watch_show_vertical_scrollbar(self, is_shown: bool) -> None:
-        """Place the thumb of a scrollbar that appears; Textual moves it at the next scrolling only."""
+        """Move the thumb of a new scrollbar to its position. Textual would do this only at the next
+        scrolling.
+        """
         if is_shown:
             self.vertical_scrollbar.position = self.scroll_y
 
     def on_resize(self) -> None:
-        """Wrap all lines again; the text in the top row stays there unless the end is followed."""
+        """Wrap all lines again. The text in the top row stays there, unless the view follows the end."""
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
         above = sum(start == 0 or at == 0 for at, (_, start, _) in enumerate(self._rows[: top + 1]))
         position = (above - 1, self._rows[top][1]) if top >= 0 else (0, 0)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 _MEASURED = 500
-"""Rows whose cells determine the width of a column."""
+"""The width of a column is determined by the cells of at most this many rows."""
 _WIDEST = 40
 _GAP = 2
 
@@ -61,7 +61,7 @@ class RecordTable(TypedQuery, LineList):
         """Index of a record -> its text for the filter, cached."""
 
     def load(self, records: Records | None) -> None:
-        """Show another list; one with the same columns keeps sort order and filter."""
+        """Show another list. If it has the same columns as the last one, keep sort order and filter."""
         before = () if self.records is None else self.records.columns
         self.records, self._texts = records, {}
         if records is None:
@@ -182,7 +182,7 @@ class RecordTable(TypedQuery, LineList):
         )
 
     def action_sort(self) -> None:
-        """Sort by the selected column; repeated, reverse the order, then end sorting."""
+        """Sort by the selected column. If this is repeated, first reverse the order, then end sorting."""
         if self.records is None:
             return
         name = self.records.columns[self._column]

@@ -28,9 +28,10 @@ class Records:
 
 
 def records_of(structured: Any, values: Sequence[Any]) -> Records | None:
-    """Return the list of objects that a result consists of; None unless it has exactly one such list.
+    """Return the list of objects that a result contains. None if it contains no such list or several.
 
-    `values` are those of its JSON texts; of several texts, each may be one object.
+    `structured` is the structured content, or None. `values` are the values of the JSON texts. If there are
+    several texts, each must be one object of the list.
     """
     if structured is not None:
         return _find_records(structured, is_structured=True)
@@ -63,7 +64,10 @@ def cell(record: Record, column: str) -> str:
 
 
 def in_order(rows: Iterable[int], records: Records, column: str, *, falls: bool) -> list[int]:
-    """Return indexes of records sorted by a column: numbers, then texts, then records without a value."""
+    """Return the indexes of records sorted by a column. Records without a value are last.
+
+    Numbers come before texts, each in ascending order. With `falls`, this order is reversed.
+    """
     ranked = [(_rank(records.rows[row].get(column)), row) for row in rows]
     present = [each for each in ranked if each[0][0] < _NOTHING]
     present.sort(key=lambda each: each[0], reverse=falls)

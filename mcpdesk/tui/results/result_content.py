@@ -22,7 +22,7 @@ MAX_DUMP = 4_096
 """Maximum bytes of a blob that are shown as hex."""
 _DRAWN_BY_TEXT = "image/svg+xml"
 _START = (MAX_DUMP // 3 + 1) * 4
-"""Characters of base64 that contain `MAX_DUMP` bytes."""
+"""Number of base64 characters that contain at least `MAX_DUMP` bytes."""
 _MARKDOWN = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
@@ -31,7 +31,7 @@ _MARKDOWN_SIGNS = 2
 
 
 class BlockKind(Enum):
-    """Kind of drawing of a block."""
+    """Kind of a block. It determines how the block is drawn."""
 
     TEXT = "text"
     MARKDOWN = "Markdown"
@@ -55,7 +55,7 @@ class Block:
     encoded: str = ""
     """Bytes of an image or a blob as base64."""
     full_text: str | None = None
-    """Original text."""
+    """Text before it was formatted for display. None if the block is not a text."""
     mime: str = ""
     uri: str = ""
     """URI of a resource."""
@@ -202,7 +202,7 @@ class Savable:
 
 
 def savables(result: dict[str, Any], stem: str) -> list[Savable]:
-    """Return the contents in order, then the whole as JSON.
+    """Return the parts of a result in order, and then the complete result as JSON.
 
     `stem` names parts that have no name.
     """

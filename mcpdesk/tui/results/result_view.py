@@ -91,7 +91,7 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         return [each for each in self.children if isinstance(getattr(each, "source", None), str)]
 
     async def action_search(self) -> None:
-        """Search from the top of the content; rendered Markdown is replaced by its source for that."""
+        """Search from the top of the content. For this, rendered Markdown is replaced by its source."""
         for drawn in self._rendered:
             await self.mount(LongText(getattr(drawn, "source", "")), after=drawn)
             await drawn.remove()
@@ -287,7 +287,10 @@ class ResultView(Vertical):
             self._lines = lines
 
     async def show_running(self, call: LinkCall, where: Callable[[], str] = str) -> None:
-        """Show a running call, until something else is shown; `where` returns the code line it awaits."""
+        """Show a running call until something else is shown.
+
+        `where` returns the code line at which the call is waiting.
+        """
         await self._put([RunningView(call, where)])
         self._load(None, {}, None, None)
 
@@ -299,10 +302,11 @@ class ResultView(Vertical):
         before: CallOutcome | None = None,
         faults: Sequence[str] = (),
     ) -> None:
-        """Show an outcome; `marks` maps paths to violations of the schema by the structured content.
+        """Show an outcome.
 
-        `faults` are sentences about the result, shown above it. The log of the call, and the differences from
-        the previous call `before`, are shown below.
+        `marks` has a message for each path at which the structured content violates its schema. `faults` are
+        sentences about the result, shown above it. The log of the call, and the differences from the previous
+        call `before`, are shown below.
         """
         result = outcome.result
         content_blocks = [] if result is None else blocks(result)
@@ -344,7 +348,7 @@ class ResultView(Vertical):
 
     @on(TabStrip.Picked)
     def _tab_picked(self, event: TabStrip.Picked) -> None:
-        """Show the contents of the tab; they receive the focus if the previous contents had it."""
+        """Show the contents of the tab. If the previous contents had the focus, focus the new ones."""
         event.stop()
         if not self._is_absent[_TABLE]:
             self._prefers_table = event.index == _TABLE
@@ -514,25 +518,25 @@ def _widget(block: Block) -> Widget:
 
 _BAR = 20
 _LOG_LINES = 200
-"""Maximum log lines that are shown; the newest."""
+"""Maximum number of log lines that are shown. These are the newest lines."""
 _PERIOD_S = 0.1
 _LOOK_S = 0.5
-"""Seconds between two lookups of the code line that a running call awaits."""
+"""Seconds between two lookups of the code line at which a running call is waiting."""
 
 
 class RunningView(Static):
-    """Running call: its progress, the code line it awaits and its newest log lines."""
+    """Running call: its progress, the code line at which it is waiting, and its newest log lines."""
 
     def __init__(self, call: LinkCall, where: Callable[[], str] = str) -> None:
         """Create the view.
 
-        `where` returns the code line that the call awaits; it is called twice a second.
+        `where` returns the code line at which the call is waiting. It is called twice a second.
         """
         super().__init__()
         self._call = call
         self._look = where
         self._where, self._since = "", time.time()
-        """Code line, and when the call was first seen there."""
+        """Code line at which the call is waiting, and the Unix time when the call was first seen there."""
         self._shown: tuple[object, ...] | None = None
 
     def on_mount(self) -> None:

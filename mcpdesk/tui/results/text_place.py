@@ -10,9 +10,10 @@ from mcpdesk.tui.results.long_text import LongText
 
 
 class KeepsTextPlace(VerticalScroll):
-    """Remembers the block at the top and the share of it that is scrolled out, and returns to it.
+    """Remembers which text is at the top, and scrolls back to it when the width has changed.
 
-    A `LongText` does the same itself, with character precision.
+    The position is a block and the share of this block that is scrolled out. A `LongText` keeps its own
+    position, which is precise to the character.
     """
 
     _width = 0
@@ -48,9 +49,9 @@ class KeepsTextPlace(VerticalScroll):
             self._is_returning = False
 
     def _read_place(self, y: int) -> tuple[Widget, float] | None:
-        """Return the innermost block at row `y`, and the share of its rows above.
+        """Return the innermost block at row `y`, and the share of its rows that are above `y`.
 
-        If `y` is between two blocks, the block is the next one. None at the beginning.
+        If `y` is between two blocks, return the next block. None at the beginning.
         """
         nearest: Widget | None = None
         region, blocks = Region(), list(self.displayed_children)

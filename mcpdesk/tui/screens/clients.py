@@ -84,7 +84,7 @@ def client_text(
 
 def title_of(client: ClientView) -> str:
     """Return the title of a client: `claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
-    if not client.transport:  # the sum of clients that are not kept
+    if not client.transport:  # this row is the sum of clients that are not kept
         return one_line(f"{client.name} · {client.server}")
     revision = with_era(client.revision) or "no message yet"
     return one_line(f"{client.name} · {client.server} over {client.transport} · {revision}")
@@ -165,7 +165,7 @@ def _client_facts(
 
 
 def _is_of(client: ClientView, info: ConnectionInfo) -> bool:
-    """Return True if the row of a client has the calls of a connection."""
+    """Return True if the row of a client includes the calls of a connection."""
     if info.number == client.connection:
         return True
     is_same = (info.server, info.peer, info.transport) == (client.server, client.name, client.transport)
@@ -299,9 +299,10 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         return self.order, [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
 
     def _ageless(self, client: ClientView) -> tuple[str, ...]:
-        """Return the cells of a client with all digits of its ages set to zero.
+        """Return the cells of a client with every digit of an age replaced by zero.
 
-        Other digits do not change the widths.
+        The width of the columns depends on the number of digits only. It is then not computed again when only
+        an age changes.
         """
         cells = zip(COLUMNS, self.cells[client.connection], strict=True)
         return tuple(DIGITS.sub("0", text) if column.name in AGES else text for column, text in cells)
@@ -467,7 +468,10 @@ def targets_for(server: ServerView) -> list[ConfigTarget]:
 
 
 async def choose_client(main: MainScreen) -> None:
-    """Ask for a client and, if there are modes, for the tools; copy the configuration."""
+    """Ask for a client, and for a mode if the server has modes. Copy the client's configuration.
+
+    A mode is a named selection of the server's tools.
+    """
     server = main.server_view
     if server is None:
         return

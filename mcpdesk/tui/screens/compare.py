@@ -43,10 +43,10 @@ _Line = str | _Pair
 
 
 class DifferenceList(LineList):
-    """Headings, each followed by the first and the second value at that position.
+    """Headings. Below each heading are the first and the second value at that position.
 
-    In a wide list both are side by side, wrapped, with the different characters in colour. In a narrow one
-    `-` marks the first value and `+` the second.
+    In a wide list both values are side by side, wrapped, with the different characters in colour. In a narrow
+    list `-` marks the first value and `+` the second.
     """
 
     DEFAULT_CSS = "DifferenceList { height: auto; max-height: 100%; min-height: 1; }"
@@ -204,7 +204,7 @@ def _side_by_side(lines: Sequence[_Line], width: int) -> Iterator[list[Span]]:
 
 
 def _heading(text: str) -> Span:
-    """Return a heading: the path of a value, or, muted, a line number of its text."""
+    """Return a heading: the path of a value, or the number of a line of its text in a muted style."""
     return text, "lines--muted" if text.startswith(" ") else "lines--key"
 
 
@@ -260,11 +260,11 @@ def _filled(row: Sequence[Span], width: int) -> list[Span]:
 
 
 _MOST_LINES: Final = 5_000
-"""Maximum lines of a text for which changed lines are searched."""
+"""Maximum number of lines of a text in which changed lines are searched."""
 MOST: Final = 1_000
 """Maximum number of differences."""
 _ALIGNED: Final = 300
-"""Maximum items of two lists that are aligned; longer lists are compared item by item."""
+"""Maximum number of items of two lists that are aligned. Items of longer lists are compared by index."""
 
 
 NOTHING: Final = object()
@@ -273,9 +273,9 @@ NOTHING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference at one position; a missing value is `NOTHING`.
+    """Difference at one position. A value that does not exist there is `NOTHING`.
 
-    Indexes are those of the second value, or of the first for removed items.
+    Indexes in the path are those of the second value. For removed items, they are those of the first value.
     """
 
     path: Path

@@ -48,9 +48,9 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
 """Text with glyph, style, and meaning."""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
 TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
-"""Texts for a server that requires tokens; the default is `TOKEN`."""
+"""Protection -> texts for a server that also requires tokens. For other protections, `TOKEN` is used."""
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
-"""Protections under which a token requirement is shown, because clients can call."""
+"""Protections with which clients can call a server. Only for these, a required token is shown."""
 SPARK_SECONDS = 8
 
 
@@ -154,7 +154,9 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
 
 
 def replicas_part(replicas: Sequence[ReplicaView]) -> LinePart:
-    """Return the number of replicas, and the names of lost or unreadable ones. Ended ones do not count."""
+    """Return the number of replicas, and the names of lost or unreadable ones. Ended replicas are not
+    counted.
+    """
     tip = "\n".join(one_line(f"{one.name}: {one.reason or one.address or 'lives'}", 200) for one in replicas)
     count = sum(one.state is not ReplicaState.ENDED for one in replicas)
     alarms = sorted({one.state for one in replicas if one.state in ALARMS}, key=list(ALARMS).index)
@@ -229,7 +231,7 @@ def _count(number: int, noun: str) -> str:
 
 COLOUR = "bold $block-cursor-foreground on $block-cursor-background"
 NO_COLOUR = "bold reverse"
-"""Style of the current tab, with and without colours."""
+"""Style of the current tab on a screen without colours."""
 
 
 class DeskTabs(PartLine):
@@ -279,7 +281,9 @@ class NewsRow(PartLine):
         self._news: tuple[float, str, str, str] | None = None
 
     def show_news(self, when: float, severity: str, text: str, hint: str = "") -> None:
-        """Show news; `when` is Unix time in seconds, `hint` the end of the line, which is not cut off."""
+        """Show news. `when` is Unix time in seconds. `hint` is the end of the line, which is never cut
+        off.
+        """
         self._news = (when, severity, text, hint)
         self._draw()
 
@@ -341,8 +345,7 @@ class DeskFooter(PartLine):
 def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
     """Yield the keys of the focused pane on the left and those of the desk on the right, each action once.
 
-    Keys for wide footers only are after the others, and are hidden first. `also` are ids of additional
-    actions.
+    Keys that only a wide footer shows are hidden first. `also` are ids of additional actions.
     """
 
     def is_shown(each: Binding) -> bool:

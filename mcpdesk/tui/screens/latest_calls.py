@@ -22,7 +22,8 @@ _NAME_CELLS = 20
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
 Wanted = Callable[[ConnectionInfo, str, str], bool]
-"""Returns True if a request is wanted; takes its connection, its method and the requested name."""
+"""Function that returns True if a request is wanted. It takes the connection, the method and the requested
+name."""
 
 
 def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchange]:

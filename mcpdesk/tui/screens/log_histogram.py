@@ -16,9 +16,9 @@ from mcpdesk.link.values import LogLine
 from mcpdesk.tui.render.amounts import BARS, clock, duration
 
 CLOCK_CELLS = 10
-"""Cells of the time at either end."""
+"""Width in cells of the time at each end."""
 NOTE_CELLS = 18
-"""Cells of the note about the length of a bar."""
+"""Width in cells of the note about the time span of a bar."""
 _COLOURS = ("$text-muted", "$text-warning", "$text-error")
 
 
@@ -28,11 +28,14 @@ class Bar:
 
     count: int = 0
     worst: int = 0
-    """Highest severity among them: 0 for information, 1 for a warning, 2 for an error."""
+    """Highest severity of these entries: 0 for information, 1 for a warning, 2 for an error."""
 
 
 def bars_of(lines: Sequence[LogLine], worst_of: dict[str, int], cells: int) -> list[Bar]:
-    """Count entries, oldest first, in `cells` time spans; `worst_of` ranks levels, 0 if missing."""
+    """Count entries, oldest first, in `cells` time spans.
+
+    `worst_of` maps a level to its severity, as in `Bar.worst`. A level that is not included has severity 0.
+    """
     if not lines or cells < 1:
         return []
     first, last = lines[0].time, lines[-1].time

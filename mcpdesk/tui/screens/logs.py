@@ -44,11 +44,10 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 HISTOGRAM_S = 0.5
 """Seconds between two updates of the histogram while lines arrive."""
 NARROW, ROOMY, BROAD = 10, 100, 20
-"""Cells of the source column; width of a line from which the column may be wider; maximum cells of the wider
-column.
-"""
+"""The source column has `NARROW` cells. In a line of at least `ROOMY` cells, it may have up to `BROAD`
+cells."""
 BOUND = 20_000
-"""Maximum number of lines; above it, the oldest fifth is removed."""
+"""Maximum number of lines. If there are more, the oldest fifth is removed."""
 _LEVEL_STYLES = {
     "debug": (" ", "lines--muted"),
     "warning": ("!", "lines--warn"),
@@ -85,13 +84,14 @@ def rank(level: str) -> int:
 REPLICA_CELLS = 10
 """Cells of the replica column, which exists only with several replicas."""
 MOST_UNFOLDED = 30
-"""Maximum lines of one entry that are shown below it, including its last; Enter shows all."""
+"""At most this many rows are shown below one entry. The last of them is the last line of the entry. Enter
+shows the lines that are left out."""
 
 
 class LogList(RowList[LogLine]):
     """Keeps the last `BOUND` lines and shows those that match the filter. Multi-line errors are unfolded.
 
-    Equal tracebacks are one entry at the position of the newest, folded and with their number.
+    Equal tracebacks share one folded entry, which shows their number and is at the position of the newest.
     """
 
     DEFAULT_CSS = """
@@ -104,13 +104,14 @@ class LogList(RowList[LogLine]):
         super().__init__()
         self.lines: list[LogLine] = []
         self.rows = []
-        """Shown entries; an unfolded entry is repeated for each line below it."""
+        """Entry that each row belongs to. An unfolded entry occurs again for each row below it."""
         self.entries: list[LogLine] = []
-        """All lines that match the filter, including those shown together with an equal one."""
+        """All lines that match the filter, including the lines that share an entry with a newer equal
+        line."""
         self._newest: dict[TracebackKey, LogLine] = {}
         """Newest line with each traceback."""
         self._counts: dict[int, int] = {}
-        """Number of the newest line with a traceback -> count of lines with that traceback."""
+        """Number of the newest line of each traceback -> count of equal lines."""
         self._parts: list[int] = []
         """Line number within the entry, for each row; 0 is the entry itself."""
         self._has_replicas = False
@@ -131,7 +132,10 @@ class LogList(RowList[LogLine]):
         return self._counts.get(line.number, 1)
 
     def entry_of(self, line: LogLine) -> LogLine:
-        """Return the line whose entry shows this one: itself, or the newest with an equal traceback."""
+        """Return the line whose entry shows this line.
+
+        This is the line itself, or the newest line with an equal traceback.
+        """
         key = _traceback_key(line)
         return line if key is None else self._newest.get(key, line)
 
@@ -154,9 +158,9 @@ class LogList(RowList[LogLine]):
             self._restore_cursor(chosen)
 
     def _merged(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
-        """Remove the lines that are later than some new ones.
+        """Remove the lines that are later than the earliest new line.
 
-        Return them, and both together sorted by time.
+        Return the removed lines. Also return the removed and the new lines together, sorted by time.
         """
         ordered = sorted(lines, key=_time)
         start = bisect_right(self.lines, ordered[0].time, key=_time)
@@ -263,10 +267,10 @@ class LogList(RowList[LogLine]):
         self.cursor_was_moved()
 
     def select_next(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
-        """Go to the next entry (`by` 1) or the previous one (-1) that is wanted.
+        """Go to the next entry (`by` 1) or the previous one (-1) for which `is_wanted` returns True.
 
-        The search wraps around; wrapping and failure are notified. `noun` names such an entry in
-        notifications.
+        At the end, continue at the other end. Notify the person of this, and if no entry is wanted. `noun`
+        names such an entry in notifications.
         """
         count = len(self.rows)
         for at in range(self.cursor + by, self.cursor + by * count, by):
@@ -295,7 +299,7 @@ class LogList(RowList[LogLine]):
         self.post_message(self.Moved())
 
     def _is_from(self, row: LogLine, chosen: LogLine) -> bool:
-        """Return True if a row is the chosen one or a later one."""
+        """Return True if a row shows the chosen line or a later line."""
         if self._has_replicas:
             return row is chosen or row.time > chosen.time
         return row.number >= chosen.number
@@ -313,7 +317,7 @@ class LogList(RowList[LogLine]):
 _time = attrgetter("time")
 _number = attrgetter("number")
 TracebackKey = tuple[str, str, str, str, str]
-"""Level, source, server, replica and text; lines that have all of them in common are one entry."""
+"""Level, source, server, replica and text. Lines with equal keys share one entry."""
 
 
 def _traceback_key(line: LogLine) -> TracebackKey | None:
@@ -324,7 +328,10 @@ def _traceback_key(line: LogLine) -> TracebackKey | None:
 
 
 def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
-    """Return the lines of a call; if no line names the call, those its server wrote during the call."""
+    """Return the log lines of a call.
+
+    If no line names the call, return the lines that its server wrote during the call.
+    """
     call, ended = (exchange.connection, exchange.id), exchange.ended or time.time()
     meanwhile = [
         line
@@ -348,7 +355,7 @@ def _main_line(text: str) -> str:
 
 
 def _below(text: str) -> list[str]:
-    """Return the other lines, in order."""
+    """Return all lines except the one that `_main_line` returns, in order."""
     first, *others = text.rstrip().split("\n")
     return [first, *others[:-1]] if others and _is_stack(first) else others
 

@@ -94,7 +94,8 @@ class MainScreen(Screen[None]):
     `server` is the name of the selected server. The first of `panes` is shown first.
     """
 
-    # The workbench defines the action of the key R. Here it works on every screen while a save is announced.
+    # The workbench defines the action of the key R. The key also works here while the news of a save is
+    # shown.
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("main"), Binding("R", "show_save", show=False)]
     AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
@@ -131,9 +132,8 @@ class MainScreen(Screen[None]):
         self._badge = ""
         """Counts shown on the tab of the activity screen."""
         self._lead = ("", 0.0)
-        """Section of the activity screen that the last notice was about, and the time until which it
-        counts.
-        """
+        """Pair: the section of the activity screen that the last notice was about, and the monotonic time
+        until which a visit of that screen shows this section."""
         self._mounting = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
@@ -247,7 +247,7 @@ class MainScreen(Screen[None]):
     def question_closes(self) -> None:
         """Ignore typed keys for a moment, because the person may still be typing for the closed question.
 
-        Not called if the question was closed with escape.
+        Do not call this if the person closed the question with escape.
         """
         self._hands_off.begin()
         self._has_shown_keys = False
@@ -406,13 +406,15 @@ class MainScreen(Screen[None]):
         return ScreenPlace(self.server, self.shown, panes, frozenset(self.questions.opened))
 
     def lead_to(self, part: str) -> None:
-        """Show a section of the activity screen at its next visit, if that is soon. Empty changes nothing."""
+        """Show a section of the activity screen if the person visits that screen soon. Ignore an empty
+        name.
+        """
         if part:
             self._lead = (part, time.monotonic() + LEAD_S)
 
     async def _mount_pane(self, name: str) -> None:
-        # A click and a key may request the same pane at the same time. The second one finds the pane of the
-        # first.
+        # A click and a key may request the same pane at the same time. The second request finds the pane that
+        # the first one has added.
         async with self._mounting:
             if self.switcher.query_children(f"#{name}"):
                 return

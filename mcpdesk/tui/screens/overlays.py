@@ -33,7 +33,7 @@ EVERYWHERE: tuple[Row, ...] = (
     ("esc", "come back", "Never quits."),
     ("tab", "next pane", "With shift the previous one."),
 )
-"""Keys that work without being in the table of actions."""
+"""Keys that work everywhere but are not in the table of actions."""
 
 
 class HelpScreen(PageDialog):

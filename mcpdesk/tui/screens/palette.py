@@ -227,9 +227,8 @@ ELSEWHERE = {
     "traffic": ("export", "filter"),
     "logs": ("filter",),
 }
-"""Screen -> its actions that are also offered on other screens; the screen is shown first. Those of features
-are offered before them.
-"""
+"""Screen -> actions of this screen that are also offered on other screens. Such an action first shows its
+screen. Actions of features that do the same are offered before them."""
 VERBS = {
     ItemKind.TOOL: "Call",
     ItemKind.RESOURCE: "Read",

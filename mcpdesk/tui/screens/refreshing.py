@@ -1,7 +1,7 @@
 """Updates of the main screen. The core is read when it reports a change, at most 20 times a second.
 
-If a pane fails, `GuardedSteps` logs it and notifies the person, and the other panes continue. No other part
-of the screen catches all exceptions.
+A beat is one run of the timer that refreshes the screen. If a pane fails, `GuardedSteps` logs the error and
+notifies the person, and the other panes continue. No other part of the screen catches all exceptions.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.safe_text import one_line
 
 TRAILING_TICKS = 2
-"""Number of updates after the last change, for panes that show a part of it later."""
+"""Number of further updates after the last change, because some panes show a part of a change later."""
 AWAKE_BEATS = 40
-"""Number of beats after the last change or key after which the screen rests. Used if changes are not
-reported.
-"""
+"""If the core does not report changes, the screen rests after this many beats without a change or a key."""
 REST_S = 1 / 5
 """Seconds between two beats while the screen rests. Each beat only checks for new frames."""
 COVERED_S = 1 / 2
 """Seconds between two beats while a dialog covers the screen."""
 RESTING_BEATS = 3
-"""Number of beats for one refresh at rest. It shows changes without frames, such as the time."""
+"""While the screen rests, one beat in this many refreshes it. This shows changes without frames, such as the
+time."""
 BUSY_FRAMES, TYPING_FRAMES = 100, 25
-"""Minimum number of frames in one beat that make refreshes rarer. The second number counts during typing."""
+"""If at least this many frames arrive in one beat, refreshes may become rarer. The second number applies
+while the person types."""
 BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
-"""Fraction of a processor that the screen may then use. The second one counts during typing."""
+"""Share of a processor that the screen may use when refreshes are rarer. The second one applies while the
+person types."""
 BUSY_S = 1.0
-"""Maximum seconds between two refreshes under load."""
+"""Maximum seconds for which a refresh is delayed under load."""
 ELSEWHERE_S = 0.35
-"""Maximum seconds under load if the clients are in another process."""
+"""The same limit as `BUSY_S`, if the clients are in another process."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
-"""Seconds of one step that pairs frames left from a busy period, and of the pause before the next step."""
+"""Seconds of one step that pairs the frames of a busy period, and seconds of the pause before the next
+step."""
 _log = logging.getLogger(__name__)
 
 
@@ -174,8 +176,8 @@ class ScreenRefresher:
     def _plan(self) -> None:
         """Set the timer for the next beat. Without a timer, the screen waits for a change.
 
-        A covered screen is refreshed slowly. After each of its timers, Textual draws the screen and
-        everything above it completely.
+        A screen that is covered by a dialog is refreshed slowly. Whenever one of its timers fires, Textual
+        draws this screen and everything above it completely.
         """
         rest_s = self._rest_s()
         if rest_s is None:
@@ -223,7 +225,7 @@ class ScreenRefresher:
             self._beat_in(PERIOD_S)
 
     def beat(self) -> None:
-        """Refresh. At rest this happens rarely, and also under load while the person does not type."""
+        """Refresh, unless this must wait. While the screen rests, and under load, only some beats refresh."""
         has_news, self._has_news = self._has_news, False
         self._beaten = time.monotonic()
         traffic = self._link.traffic
@@ -248,7 +250,7 @@ class ScreenRefresher:
             return
         is_behind = self._link.traffic.catch_up(CATCH_UP_S)
         is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
-        # After each timer of a covered screen, Textual draws the screen completely.
+        # Whenever a timer of a covered screen fires, Textual draws this screen completely.
         self._is_catching_up = is_behind and is_quiet and self._screen.is_active
         if self._is_catching_up:
             self._later(PAUSE_S, self._catch_up)

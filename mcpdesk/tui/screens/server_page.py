@@ -47,7 +47,7 @@ def server_text(server: ServerView) -> Content:
 
 
 REASON_ROWS = 3
-"""Rows of the server picker for the reason why a server is down."""
+"""Number of rows in the server picker for the reason why a server is down."""
 
 
 def server_choice(server: ServerView) -> Choice:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 COUNT_S = 0.02
-"""Maximum seconds of counting in one refresh; the rest of a capture is counted in later ones."""
+"""Maximum seconds of counting in one refresh. The rest of a capture is counted in later refreshes."""
 LOOK_S = 1.0
 """Seconds between two updates of the table while calls arrive."""
 SUBJECTS = tuple(Subject)
@@ -45,7 +45,7 @@ _FILTERS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "metho
 _USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools used", Subject.TOOL)}
 _MOST_USERS = 12
 _LEAST_LINES, _MOST_LINES = 2, 16
-"""Height of a chart in lines, without its heading and axis."""
+"""Minimum and maximum height of a chart in lines, without its heading and axis."""
 _LEAST_S = 60
 """Minimum seconds that a chart shows."""
 _SIDE_BY_SIDE = 70
@@ -83,7 +83,8 @@ COLUMNS: tuple[Column[StatisticsRow], ...] = (
     ),
 )
 CALLS, REQUESTS = 2, 3
-"""Indexes of these columns. Methods have the second, which also counts requests that are not calls."""
+"""Indexes of the columns `calls` and `requests`. The table of methods has the second column instead of the
+first, because it also counts requests that are not calls."""
 GIVING_WAY = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
 """Columns that are hidden if space is short, the first one first."""
 
@@ -113,9 +114,9 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         self._statistics = link.traffic.statistics
         self._looked = -math.inf
         self._more = False
-        """True if exchanges are left to count."""
+        """True if some exchanges are not counted yet."""
         self._is_stale = False
-        """True if something was counted that is not shown yet."""
+        """True if a new count is not shown yet."""
         self._costs = DefinitionCosts(link)
 
     @property

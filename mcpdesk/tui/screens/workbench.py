@@ -56,7 +56,7 @@ _NO_TRAFFIC = "  No messages yet. ctrl+r calls; U copies what a client needs to 
 _ALONE_S = 0.5
 """Maximum seconds for which only the catalogue is shown, if it is empty."""
 _REST_S = 0.2
-"""Seconds the cursor must rest on an item before its form is built, if it moves quickly."""
+"""If the cursor moves quickly, an item's form is built after the cursor has rested for this many seconds."""
 _READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
 """Kinds of items that Enter reads immediately, because reading changes nothing."""
 
@@ -67,11 +67,11 @@ class _Opening:
 
     item: CatalogueItem
     enter: bool = False
-    """True if the focus moves to its arguments."""
+    """True if the focus moves to the item's arguments."""
     arguments: Any = UNSET
-    """Arguments to put into its form."""
+    """Arguments to put into the item's form."""
     call: bool = False
-    """True if it is called."""
+    """True if the item is called."""
 
 
 class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
@@ -312,9 +312,10 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         self._open(self._selected_item(ItemKind.RESOURCE, event.uri), enter=True)
 
     def action_call(self) -> None:
-        """Call with the entered arguments; on the second attempt even if they are invalid.
+        """Call with the entered arguments. If they are invalid, only the second attempt sends them.
 
-        An item that is about to be shown is called afterwards, so that the visible item is the one called.
+        If another item is about to be shown, call that item after it is shown. The called item is then
+        visible.
         """
         if self._opening is not None:
             self._open(self._opening.item, call=True)
@@ -351,7 +352,9 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         self._open(draft.item, arguments=arguments, call=True)
 
     def action_replay_recording(self) -> None:
-        """Show the changes of the last save; the recorded calls are repeated unless that was done since."""
+        """Show the changes of the last save. Repeat the recorded calls, unless this was done after that
+        save.
+        """
         from mcpdesk.tui.workbench.save_page import SavePage
 
         stop = partial(self.workers.cancel_group, self, "recording")
@@ -361,7 +364,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @work(exclusive=True, group="recording")
     async def _replay(self) -> None:
-        """Repeat the recorded calls of the server, and show the result as news if its page is closed."""
+        """Repeat the recorded calls of the server. If their page is closed, show the result as news."""
         from mcpdesk.tui.workbench.recording import RecordingReplay, calls_of, read_only_tools
 
         save = self._saves.latest(self.server)
@@ -402,7 +405,9 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             page(self.app, *shown)
 
     async def action_edit_arguments(self) -> None:
-        """Edit the arguments in the user's editor; text that is not JSON is kept for correction."""
+        """Edit the arguments in the user's editor. A text that is not JSON is kept, so that it can be
+        corrected.
+        """
         draft = self.draft
         if draft is None:
             return
@@ -454,7 +459,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             draft.call.cancel()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable cancel only while a call runs, so that its key is otherwise free.
+        """Enable the action cancel only while a call runs, so that its key is free at other times.
 
         All actions are disabled before the item pane exists, and back is disabled if the catalogue has the
         focus.
@@ -575,7 +580,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         if self.app.server != self.server:
             self.server, self._seen = self.app.server, None
             self._opening = None
-            self.catalogue.filter.value = ""  # it was entered for the items of another server
+            self.catalogue.filter.value = ""  # the filter was meant for another server
             if not self.server:
                 self.catalogue.rows.load((), ())
             self._empty_item()
@@ -585,7 +590,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             self._load_catalogue(shown)
 
     def _empty_item(self) -> None:
-        """Remove the item of another server."""
+        """Remove the open item, because another server was selected."""
         if self._item_pane is not None:
             self._item_pane.draft = None
             if not self.server:
@@ -660,7 +665,9 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         box.mount(self._strip)
 
     def _fit_strip(self) -> None:
-        """Set the height of the strip to its lines, at most a quarter; the result has the rest."""
+        """Set the height of the strip to its lines, but at most a quarter of the height. The result has the
+        rest.
+        """
         lines = 0 if self._strip is None else len(self._strip.lines)
         self.query_one("#strip").styles.height = 1 + max(1, min(lines, self.size.height // 4 - 1))
 

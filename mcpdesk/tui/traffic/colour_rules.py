@@ -30,7 +30,7 @@ THEME_COLOURS = {
 _MOST_BYTES = 64_000
 _MOST_RULES = 200
 _MOST_KEPT = 2_000
-"""Maximum exchanges whose rule is cached: about some screens."""
+"""Maximum number of exchanges whose rule is cached. This is enough for several screens of lines."""
 PERIOD_S = 5.0
 """Seconds between two checks of the file."""
 
