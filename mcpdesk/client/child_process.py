@@ -43,9 +43,8 @@ SHOWN_TEXT = 80
 INCOMPLETE_S = 2.0
 """Time limit for the next line of a message that spans several lines."""
 LATE_ANSWERS = 1
-"""Number of responses after the end of stdin that show that a program does not flush its output.
-
-One may be the answer to a request that was cancelled.
+"""If more responses than this arrive after stdin was closed, the program probably does not flush its output.
+One response may be the answer to a request that was cancelled.
 """
 UNTERMINATED_S = 0.3
 """Time limit for the newline after a message."""
@@ -326,7 +325,8 @@ class ProgramRun(asyncio.SubprocessProtocol):
     def _end_mute(self) -> None:
         """End a program that has closed its stdout and still runs, because it can answer nothing.
 
-        uvloop reports the end of stdout only when the program exits, so it is not noticed there.
+        uvloop reports the end of stdout only when the program exits, so with uvloop such a program is not
+        ended here.
         """
         if self._is_ending or self._transport.get_returncode() is not None:
             return
@@ -335,7 +335,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._mute_timer = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, self._kill_mute)
 
     def _kill_mute(self) -> None:
-        if self._transport.get_returncode() is None:  # else another group may have the number
+        if self._transport.get_returncode() is None:  # otherwise another process group may have the number
             _signal_group(self.pid, signal.SIGKILL)
 
     def _give_up(self) -> None:

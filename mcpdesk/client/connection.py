@@ -195,7 +195,7 @@ class ServerConnection:
     async def list_all(self, method: str, key: str, faults: list[str] | None = None) -> list[JSONObject]:
         """Return the items of all pages of a list, such as `tools/list` and `tools`.
 
-        If `faults` is given, invalid items are omitted, and their faults are added to it.
+        If `faults` is given, invalid items are omitted, and their faults are added to `faults`.
         """
         await self.open()
         with self._naming_target():
@@ -325,7 +325,9 @@ class ServerConnection:
             return await self._shake_hands(V2024_11_05)
 
     async def _shaken(self, revision: Revision) -> Agreement:
-        """Perform a handshake. If the server refuses the revision and names another one, try that."""
+        """Perform a handshake. If the server refuses the revision and names another one, try the other
+        revision.
+        """
         try:
             return await self._shake_hands(revision)
         except (RpcError, HttpError) as error:
@@ -450,7 +452,8 @@ class ServerConnection:
         self._running[identifier] = call
         try:
             async with asyncio.TaskGroup() as call.group:
-                # Reading continues while a question is answered, because the server may withdraw it.
+                # Reading continues while a question is answered, because the server may withdraw the
+                # question.
                 receive = partial(self._receive, call=call)
                 reply = await self._ask(transport, message, step.headers, receive)
                 for task in call.questions.values():
@@ -485,7 +488,7 @@ class ServerConnection:
             asked = given.get(CAPABILITIES_KEY) if isinstance(given, dict) else None
             more = asked if isinstance(asked, dict) else {}
             given = {**(given or {}), CAPABILITIES_KEY: self._capabilities() | step.capabilities | more}
-        if observer is not None and step.method != "subscriptions/listen":  # which has no progress
+        if observer is not None and step.method != "subscriptions/listen":  # a subscription has no progress
             meta["progressToken"] = identifier
         if meta:
             params = params | {"_meta": meta | (given or {})}

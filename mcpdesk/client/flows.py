@@ -32,7 +32,7 @@ MOST_PAGES = 10_000
 MOST_ITEMS = 100_000
 MOST_LIST_BYTES = 64 << 20
 PAUSE_S = 0.1
-"""Seconds to wait before a request is sent again, if its result asks for this without any questions."""
+"""Seconds to wait before a request is sent again, if its result asks for input but contains no questions."""
 SLOWEST_POLL_MS = 10_000
 TASKS: JSONObject = {"extensions": EXTENSION_CAPABILITY}
 """Capability declared with each request about a task of the extension."""
@@ -136,7 +136,7 @@ class RequestFlows:
     ) -> list[JSONObject]:
         """Return the items of all pages. Raises: RpcError, InvalidAnswer.
 
-        If `faults` is given, invalid items are omitted, and their faults are added to it.
+        If `faults` is given, invalid items are omitted, and their faults are added to `faults`.
 
         Tools with invalid annotations for argument headers are omitted, as the protocol requires.
         """
@@ -176,9 +176,9 @@ class RequestFlows:
         return items
 
     async def _tool_call(self, call: ClientCall, params: JSONObject) -> ServerResponse:
-        """Call a tool. If it only runs as a task, call it as a task.
+        """Call a tool. If the tool runs only as a task, call the tool as a task.
 
-        This may become known only when the server rejects a plain call.
+        The client may learn this only when the server rejects a plain call.
         """
         name = str(params.get("name"))
         if not self._is_required_task(name):
@@ -213,7 +213,7 @@ class RequestFlows:
         return required and self.revision.has_core_tasks
 
     async def _core_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
-        """Call a tool as a task of 2025-11-25. One request waits for its result."""
+        """Call a tool as a task of 2025-11-25. One request waits for the result of the task."""
         response = await call.send(self._send_call(params | {"task": {}}))
         if response.error is not None:
             return response
@@ -334,7 +334,9 @@ def _needs_extension(error: JSONObject) -> bool:
 
 
 def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers that repeat arguments as the schema requires. Missing and null ones have none."""
+    """Return the headers that repeat arguments as the schema requires. Missing and null arguments have no
+    header.
+    """
     values = {each.header: value_at(each.path, arguments) for each in mirrored(schema)}
     return {
         header: encode_value(str(value).lower() if isinstance(value, bool) else str(value))

@@ -213,7 +213,9 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
 
 
 def _revision_hint(reason: str) -> str:
-    """Return advice for a refused revision. It names the newest known one in the reason."""
+    """Return advice for a refused revision. The advice names the newest known revision that the reason
+    mentions.
+    """
     known = [name for name in _DATES.findall(reason) if name in BY_NAME]
     return f"{REVISION}: --revision {max(known)}." if known else f"{REVISION}: {OLDER_REVISION}."
 

@@ -218,8 +218,8 @@ class HttpRequests:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request with the common headers, and yield the answer for reading. Raises: HttpError.
 
-        If `follows`, same-origin redirects are followed with the same method and body.
-        A body that is an iterator is sent only once. If the server rejects it, the caller must send it again.
+        If `follows` is True, same-origin redirects are followed with the same method and body. A body that is
+        an iterator is sent only once. If the server rejects it, the caller must send it again.
         """
         session, address, attempt, hops = self._opened(), url or self.url, 0, 0
         with connection_errors():
@@ -649,7 +649,7 @@ class HttpSse(ClientTransport):
 def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.ClientSession:
     """Return a connection pool without cookies and proxies.
 
-    `new_socket` opens sockets. None to open them in the default way of aiohttp.
+    `new_socket` opens the sockets, or is None to open them in aiohttp's default way.
     """
     import aiohttp
 

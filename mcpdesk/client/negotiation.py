@@ -50,7 +50,8 @@ def is_contradiction(reply: ServerReply) -> bool:
 def discovered(reply: ServerReply) -> Agreement | None:
     """Return the agreement from a reply to `server/discover`, or None if the server needs a handshake.
 
-    A server whose code fails on the unknown method, or a filter that forbids it, may accept a handshake.
+    A server may still accept a handshake if its code fails on the unknown method, or if a filter in front of
+    it forbids the method.
 
     Raises: HttpError if a token is missing, or the reply redirects; InvalidAnswer if no revision is supported
     by both sides.
@@ -76,8 +77,8 @@ def discovered(reply: ServerReply) -> Agreement | None:
 def shaken(result: JSONObject) -> tuple[Agreement, str]:
     """Return the agreement from the result of `initialize`, and the fault of the result or an empty string.
 
-    An unknown revision is replaced by the newest known revision before it, because its messages may be
-    compatible.
+    An unknown revision is replaced by the newest known revision before it, because the messages of both may
+    be compatible.
     """
     version, fault = result.get("protocolVersion"), ""
     revision = BY_NAME.get(version) if isinstance(version, str) else None

@@ -1,7 +1,7 @@
 """Skills that a server publishes, and verification of their files against the listed digests.
 
-A file is verified when it is read, and never read in advance. A digest proves that a file is the listed one,
-not that the file can be trusted. Source: io.modelcontextprotocol/skills, integrity and verification.
+A file is verified when it is read, and never read in advance. A digest proves that a file is the one in the
+list, not that the file can be trusted. Source: io.modelcontextprotocol/skills, integrity and verification.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PublishedSkills:
     async def listed(self, faults: list[str] | None = None) -> list[JSONObject]:
         """Return the entries of `skills/list`. Empty for a server without the extension.
 
-        If `faults` is given, invalid entries are omitted, and their faults are added to it.
+        If `faults` is given, invalid entries are omitted, and their faults are added to `faults`.
 
         Raises: CallError.
         """
@@ -110,7 +110,9 @@ class PublishedSkills:
 
 
 def _content(result: JSONObject) -> bytes | None:
-    """Return the bytes of the file in a `resources/read` result. None if it is not exactly one file."""
+    """Return the bytes of the file in a `resources/read` result. None if the result does not have exactly one
+    file.
+    """
     contents: list[Any] = result.get("contents", [])
     if len(contents) != 1:
         return None

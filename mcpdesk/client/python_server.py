@@ -29,7 +29,7 @@ def main() -> None:
 def load(path: Path) -> dict[str, Any]:
     """Run a file and return its global variables.
 
-    Its module name is not `__main__`, so that it does not start a server itself. A file in a package is
+    The module name is not `__main__`, so that the file does not start a server itself. A file in a package is
     imported as a submodule, so that its relative imports work.
     """
     root, names = path.parent, [] if path.stem == "__init__" else [path.stem]
@@ -38,7 +38,7 @@ def load(path: Path) -> dict[str, Any]:
         root = root.parent
     is_packaged = root != path.parent and all(name.isidentifier() for name in names)
     if not is_packaged or names[0] in PACKAGES:
-        sys.path[0] = str(path.parent)  # replaces the folder of this script
+        sys.path[0] = str(path.parent)  # this entry was the folder of this script
         return runpy.run_path(str(path), run_name=MODULE)
     sys.path[0] = str(root)
     sys.path.append(str(path.parent))  # for files that import their siblings without the package name

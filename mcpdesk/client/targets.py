@@ -121,7 +121,7 @@ def find_target(
     if path.suffix == ".jsonl":
         from mcpdesk.recorder.archive import require_capture
 
-        require_capture(path)  # reports a file that is not a capture, as `mcpdesk open` does
+        require_capture(path)  # raises the same error as `mcpdesk open` if the file is not a capture
         raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `mcpdesk open {text}`?")
     config = read_config(path)
     agree(config)
@@ -217,8 +217,8 @@ def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
 def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTarget:
     """Return the command that serves an object of a Python file in the file's environment.
 
-    If the file or `packages` declare dependencies, uv creates the environment. Otherwise it is a `.venv` near
-    the file, the active environment, or the Python on PATH.
+    If the file or `packages` declare dependencies, uv creates the environment. Otherwise the environment is a
+    `.venv` near the file, the active environment, or the one of the Python on PATH.
     """
     needed = [*_dependencies(path), *packages]
     served = (str(RUNNER), str(path), *((name,) if name else ()))

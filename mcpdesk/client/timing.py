@@ -19,7 +19,7 @@ class CallDeadline:
         self.seconds = seconds
         self._limit = asyncio.timeout(seconds)
         self._is_over = False
-        """True once the call has ended, after which the limit cannot be rescheduled."""
+        """True after the call has ended. The limit can then no longer be rescheduled."""
         self._questions = 0
         self._left_s = 0.0
 

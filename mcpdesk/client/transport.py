@@ -132,7 +132,7 @@ class ServerReply(Struct, frozen=True):
     remarks: tuple[Remark, ...] = ()
     """Faults of a response that could still be read."""
     is_circular: bool = False
-    """True if the reply is a redirect of an endless series."""
+    """True if redirects were followed, and the reply is one more redirect."""
 
     @property
     def code(self) -> int | None:
@@ -206,7 +206,9 @@ class ServerReply(Struct, frozen=True):
 
 
 class ClientTransport(ABC):
-    """Transport to one server. Its errors need not name the server, since `ServerConnection` adds that."""
+    """Transport to one server. Its errors need not name the server, because `ServerConnection` adds the
+    name.
+    """
 
     target: str
     """Address of the server, without secrets."""

@@ -2,8 +2,8 @@
 
 A client configuration names programs to start, variables to read, and URLs to which their values are sent.
 The person who opens the file may not have written it. Agreement is stored by path and SHA-256 of the content
-in `trust.json` in the state folder. The path matters, because a relative path in the same content names
-another program in another folder.
+in `trust.json` in the state folder. The path of the file matters, because the same relative path in the
+content names a different program in each folder.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ ENDED = "the process that hosts the folder ended the connection"
 
 
 class UnixPipe(ConnectedTransport):
-    """Transport over a connected socket. `close` closes the socket, after which it cannot be opened again."""
+    """Transport over a connected socket. `close` also closes the socket. The transport cannot be opened again
+    after that.
+    """
 
     def __init__(self, connection: socket.socket, target: str) -> None:
         """`target` is the server's name in messages."""

@@ -1,4 +1,4 @@
-"""Notifications for front ends that a core may have changed. With them a front end need not poll."""
+"""Notification of front ends when a core may have changed, so that front ends need not poll."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _ObservedSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         turns = self._turns
-        for listener in turns.changes.listeners:  # inlined `note`: every turn runs it
+        for listener in turns.changes.listeners:  # `note`, inlined because every turn runs this code
             listener()
         turns.is_waiting = timeout != 0  # a timeout of 0 means that callbacks are ready to run
         ready = _select(self, timeout)

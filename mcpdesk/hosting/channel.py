@@ -116,8 +116,8 @@ class HostedDialogue:
     def outlives_connection(self) -> bool:
         """True if a running call must continue after the connection is lost.
 
-        This is the case in revisions with a handshake, where a lost connection cancels no call. It does not
-        apply to calls that wait for a person, because the client could not receive their result.
+        This is the case in revisions with a handshake, where a lost connection cancels no call. Calls that
+        wait for a person are an exception, because the client could not receive their result.
         """
         running = self.conversation.running
         return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
@@ -146,8 +146,8 @@ class HostedDialogue:
             self._announce()
 
     def assume_revision(self, revision: str, client: str) -> bool:
-        """Use a protocol revision as if the client had sent a handshake. Return False if it is unknown or
-        stateless.
+        """Use a protocol revision as if the client had sent a handshake. Return False if the revision is
+        unknown or stateless.
         """
         known = BY_NAME.get(revision)
         if known is None or known.is_stateless:
@@ -180,14 +180,16 @@ class HostedDialogue:
         self.conversation.notify(kind, facts)
 
     def leave(self) -> None:
-        """Close the dialogue because the client continues at another process. The work it started here is
-        kept.
+        """Close the dialogue because the client continues at another process. The work that the client
+        started here is kept.
         """
         self.conversation.requests.disown()
         self.close("the session continues on another connection")
 
     def end_listening(self) -> None:
-        """End the subscriptions of a peer that no longer reads. Without this they would never end."""
+        """End the subscriptions of a peer that no longer reads. Otherwise the subscriptions would never
+        end.
+        """
         for call in self.conversation.running:
             if call.method == "subscriptions/listen":
                 call.end("the client no longer listens")
@@ -252,7 +254,7 @@ class FrameChannel:
         self._out: list[bytes] = []
         """Frames that the next flush writes."""
         self._phases: dict[int, Phases] = {}
-        """Timing of the answers in `_out`, by their index in it."""
+        """Timing of the answers in `_out`, by index in `_out`."""
         self._size = 0
         """Bytes in `_out` that handlers sent with `send`."""
         self._until = 0.0
@@ -263,8 +265,8 @@ class FrameChannel:
         self._may_write.set()
         self._is_open = True
         self._promised = 0
-        """Bytes reserved for large answers that are not written yet. `write` counts the bytes that it
-        received.
+        """Bytes reserved for large answers that are not written yet. The function `write` counts the bytes
+        that it has received.
         """
 
     @property
@@ -279,7 +281,8 @@ class FrameChannel:
     def receive_all(
         self, frames: Sequence[bytes], principal: Principal | None = None, note: HttpNote | None = None
     ) -> None:
-        """Handle frames that arrived together. `note` is the HTTP context and requires a single frame.
+        """Handle frames that arrived together. `note` is the HTTP context. With a `note`, `frames` must have
+        exactly one frame.
 
         When this method returns, requests that need no handler are answered. Handlers start in the next turn
         of the loop.
@@ -362,14 +365,14 @@ class FrameChannel:
         UNREAD.promise(size)
 
     def keep_alive(self) -> None:
-        """Do nothing; a pipe needs no keep-alive."""
+        """Do nothing, because a pipe needs no keep-alive messages."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Return False; a pipe cannot be resumed."""
+        """Return False, because a pipe cannot be resumed."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Return False. Only the owner of a pipe can end it."""
+        """Return False, because only the owner of a pipe can end the pipe."""
         return False
 
     async def _answer(self, number: int, work: Coroutine[Any, Any, Reply], size: int) -> None:
@@ -433,7 +436,7 @@ class Pipe(FrameChannel):
 
         `keeps_something` returns True if clients may still ask for results of work that was started here.
         `session` identifies a session that another process may have served before. `environment` has the
-        environment variables of the peer's process, without secrets. It is None if the peer has the
+        environment variables of the peer's process, without secrets, or is None if the peer has the
         environment of this process.
         """
         super().__init__(open_dialogue, recorder, large, self._write_lines)
@@ -490,7 +493,7 @@ class Pipe(FrameChannel):
         self.flush()
 
     def eof(self) -> None:
-        """Handle the end of the input; a last line without a newline still counts."""
+        """Handle the end of the input. A last line without a newline still counts."""
         rest = self._framer.close()
         if rest:
             if self.token is not None:
@@ -505,9 +508,10 @@ class Pipe(FrameChannel):
         super().close(reason)
 
     def leave(self) -> ClientState | None:
-        """Close the pipe without an error so that another server can continue; return the client's state.
+        """Close the pipe without an error, so that another server can continue. Return the client's state.
 
-        Returns None and leaves the pipe open if the peer has a running call, or if its work is kept here.
+        Return None and leave the pipe open if a call of the peer is running, or if this process must keep
+        work that was started here.
         """
         from mcpdesk.transports.replay import LISTEN, ClientState, pending_listener
 

@@ -32,7 +32,8 @@ class ServerAddress(NamedTuple):
     command: tuple[str, ...] = ()
     """Command that starts this program from any folder. Empty to use `own_command`."""
     program: tuple[str, ...] = ()
-    """Command of an upstream server that is a program. The client then starts this program, which starts it.
+    """Command of an upstream server that is a program. The client then starts mcpdesk, which starts the
+    server.
     """
     needs_token: bool = False
     """True if every request needs a bearer token."""

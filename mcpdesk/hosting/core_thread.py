@@ -18,7 +18,7 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 STOP_S = 5.0
 """Seconds that `CoreThread.stop` waits for a core. A core that does not stop in time is left running."""
 LEFTOVERS_S = 1.0
-"""Seconds that remaining tasks have to end after they are cancelled."""
+"""Seconds within which remaining tasks must end after they are cancelled."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class CoreThread:
     """Separate thread that runs a host, so that hosted code cannot block the screen.
 
-    `started` has a result when the host serves. If the host cannot start, it has the exception.
+    `started` has a result when the host serves. If the host cannot start, `started` has the exception.
     """
 
     def __init__(self, host: Host) -> None:
@@ -88,9 +88,9 @@ def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
 def loop_factory(host: Host | None = None) -> LoopFactory | None:
     """Return a function that creates event loops.
 
-    If uvloop is installed, it creates uvloop's loops. `host` cannot observe these, so front ends poll.
-    Otherwise it creates loops that `host` observes. Without uvloop and `host`, return None for the platform's
-    default.
+    If uvloop is installed, the function creates uvloop's loops. `host` cannot observe such loops, so front
+    ends poll. Otherwise the function creates loops that `host` observes. Without uvloop and `host`, return
+    None for the platform's default.
     """
     try:
         import uvloop

@@ -151,7 +151,8 @@ class HostedEndpoint:
     ) -> FrameChannel:
         """Open a dialogue over frames.
 
-        `opening` has the headers of the HTTP request that opened it. None if the transport is not HTTP.
+        `opening` has the headers of the HTTP request that opened the dialogue, or is None on other
+        transports.
         """
 
         def open_dialogue(push: Callable[[bytes], None]) -> HostedDialogue:

@@ -29,7 +29,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SWITCH_INTERVAL_S = 0.0002
 """Seconds that a thread may hold the interpreter lock while another thread waits for it."""
 COLLECTOR_THRESHOLDS = (10_000, 20, 50)
-"""Thresholds of the garbage collector. It does not track traffic records, so it may run rarely."""
+"""Thresholds of the garbage collector. The collector does not track traffic records, so it may run rarely."""
 
 
 Variables = dict[str, str]
@@ -102,7 +102,7 @@ def make_private() -> None:
     except (OSError, AttributeError, ValueError):  # unknown C library
         return
     for name, value in os.environ.items():
-        os.putenv(name, value)  # copies the value to another address
+        os.putenv(name, value)  # also copies the value to another address
     for address in first - _environment_strings(library):
         ctypes.memset(address, 0, len(ctypes.string_at(address)))
 

@@ -83,9 +83,9 @@ class HeldToken:
     def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Check a token, and use its principal from now on. May be called on any thread.
 
-        The future's result lists the scopes in `needs` that the token lacks. If it lacks any, it is not used.
-        For an invalid token the future fails with a ValueError that has the reason. If the future is
-        cancelled before the check ends, nothing changes.
+        The future's result lists the scopes in `needs` that the token lacks. If the token lacks any, it is
+        not used. For an invalid token the future fails with a ValueError that has the reason. If the future
+        is cancelled before the check ends, nothing changes.
         """
         done: Future[tuple[str, ...]] = Future()
 

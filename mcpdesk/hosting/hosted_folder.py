@@ -88,11 +88,11 @@ class HostedFolder:
         """Read the folder.
 
         With `late`, a folder with an invalid manifest is withheld until it is fixed. `late` receives the
-        fixed manifest and returns the settings that need a restart of the core. While there are any, the
-        folder remains withheld. `mode` is the only mode served; a fixed manifest must define it. `state_of`
-        returns the shared state of a server. None if its state is in a file. `folder_policies`
-        are approval policies in the settings that came from a folder. They can only make this folder's own
-        policies stricter.
+        fixed manifest and returns the settings that need a restart of the core. While such settings exist,
+        the folder remains withheld. `mode` is the only mode served; a fixed manifest must define it.
+        `state_of` returns the shared state of a server, or is None if the state is in a file.
+        `folder_policies` are approval policies in the settings that came from a folder. They can only make
+        this folder's own policies stricter.
 
         Raises: ManifestError if the folder cannot be hosted at all.
         """
@@ -286,7 +286,7 @@ class HostedFolder:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about the manifest: tools it names that do not exist, and errors in its token rules."""
+        """Warnings about the manifest: names of tools that do not exist, and errors in the token rules."""
         manifest, known = self._loaded.manifest, self.tools
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [

@@ -51,7 +51,7 @@ class HostedJobs:
     ) -> None:
         """Create the calls of a core.
 
-        `records_of` returns the shared job records of a server. None if no process shares them.
+        `records_of` returns the shared job records of a server, or is None if no process shares them.
         """
         self._store = store
         self._records_of = records_of

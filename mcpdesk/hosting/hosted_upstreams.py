@@ -107,7 +107,7 @@ class HostedUpstreams:
         `changed` is called when clients can reach the server with the new token.
         """
         if (upstream := self.by_name.get(name)) is None:
-            return  # it was removed in the meantime
+            return  # the server was removed in the meantime
         await (upstream.set_token(token) if token else upstream.log_in())
         if name not in self.passed:
             return

@@ -207,7 +207,7 @@ class JournalHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record.
 
-        Never raises: if the arguments do not fit the message, it is shown unformatted.
+        Never raises: if the arguments do not fit the message, the message is shown unformatted.
         """
         try:
             text = record.getMessage()
@@ -221,7 +221,9 @@ class JournalHandler(logging.Handler):
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
     def _location(self, record: logging.LogRecord) -> str:
-        """Attribute `where` of a record, or its source line in a hosted folder."""
+        """Return the attribute `where` of a record, or its source line in a hosted folder. Empty if neither
+        exists.
+        """
         if isinstance(where := getattr(record, "where", None), str):
             return where
         path = Path(record.pathname)

@@ -42,7 +42,7 @@ class LogLimits:
     def flush(self, *, is_last: bool = False) -> None:
         """Write the newest counted line of each cause whose second is over, with the number of lines.
 
-        `is_last` writes those of all causes, because `flush` may not be called again.
+        `is_last` writes the lines of all causes, because `flush` may not be called again.
         """
         if not self._causes:
             return

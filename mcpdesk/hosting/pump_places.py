@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_NAMED = 8
 """Maximum number of tools named in one log line."""
 LEAVE_S = 0.5
-"""Seconds that pumps have to move to another server when this core stops or removes their server."""
+"""Seconds that pumps are given to move to another server when this core stops or removes their server."""
 
 
 class PipeOpener:
@@ -104,7 +104,7 @@ class PumpPlaces:
     """Sockets (meeting points) where pumps find one core. Use it on the core's loop."""
 
     def __init__(self, open_pipe: OpenPipe, journal: Journal, state: str) -> None:
-        """Create it without sockets.
+        """Create the object without sockets.
 
         `state` is the state folder if the user chose one. Pumps and cores find each other only with the same
         state folder.
@@ -150,7 +150,8 @@ class PumpPlaces:
         return any(listener.hang_up(connection) for listener in self._listeners.values())
 
     async def _listen_at(self, name: str, folder: Path) -> bool:
-        """Listen at the meeting point of a folder, and notify other processes that serve it alone.
+        """Listen at the meeting point of a folder, and notify the processes that serve the folder to only one
+        client.
 
         Return False if another process listens there.
         """
@@ -194,7 +195,8 @@ class PumpPlaces:
                 if other is not None:
                     reader, writer = await asyncio.open_unix_connection(sock=other)
                     try:
-                        await reader.read()  # it sends nothing, so this returns when it ends
+                        # the other process sends nothing, so this returns when that process ends
+                        await reader.read()
                     finally:
                         writer.close()
 

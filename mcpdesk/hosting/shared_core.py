@@ -1,4 +1,6 @@
-"""Base class of what a core has in common with other cores: their servers, clients, jobs and questions."""
+"""Base class for the connection of a core to other cores, with which it shares servers, clients, jobs and
+questions.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class SharedCore(ABC):
     @property
     @abstractmethod
     def outage(self) -> str:
-        """The same reason without addresses, for any caller."""
+        """Reason in `away`, without addresses, so that any caller may read it."""
 
     @property
     @abstractmethod
@@ -123,7 +125,7 @@ class SharedCore(ABC):
 
     @abstractmethod
     def hurry(self) -> None:
-        """From now on, wait for nothing that is unreachable, because the core ends."""
+        """Stop waiting for a shared store that is unreachable, because this core ends."""
 
     @abstractmethod
     async def close(self) -> None:

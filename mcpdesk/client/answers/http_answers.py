@@ -47,7 +47,7 @@ def own_answer(
     """Return the response in a frame, and the remarks on it. Other messages are passed to `receive`.
 
     A response with another id than `identifier` is returned if there is no better one, because an HTTP answer
-    belongs to one request only. The validation of this response fails later.
+    belongs to only one request. The validation of this response fails later.
     """
     remarks, answer_message = read.remarks, None
     follow = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)

@@ -14,9 +14,11 @@ from mcpdesk.errors import CallError
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame, read_strictly
 
 OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
-"""Receives a frame, and the parsed frame, or None if it was not parsed yet."""
+"""Function that receives the bytes of a frame, and the parsed frame or None if the frame was not parsed
+yet.
+"""
 FrameFault: TypeAlias = Callable[[ReadFrame], ReadFrame]
-"""Returns a parsed frame with a fault that its bytes do not show."""
+"""Function that returns a parsed frame with an added fault, which the bytes of the frame do not show."""
 
 
 async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:

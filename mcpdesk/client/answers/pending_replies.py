@@ -68,7 +68,9 @@ class PendingReplies:
         finally:
             del self._waiting[identifier]
             if future.done() and not future.cancelled():
-                future.exception()  # marks it as retrieved, since sending may fail before the await
+                # marks the exception as retrieved, because the block may have failed before it awaited the
+                # future
+                future.exception()
 
     def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
         """Pass a frame to the request that it answers, or else to `receive`.
@@ -111,7 +113,8 @@ class PendingReplies:
         waiting = self._in_question()
         if not waiting:
             receive(Incoming(message, frame, remarks))
-        for index, each in enumerate(waiting):  # only the first has the frame, which is recorded once
+        # only the first reply has the frame, so that the frame is recorded once
+        for index, each in enumerate(waiting):
             self._answer(each, ServerReply(message, b"" if index else frame, remarks=remarks))
 
     def fail(self, error: CallError) -> None:

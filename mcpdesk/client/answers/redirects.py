@@ -28,7 +28,7 @@ def redirect_target(status: int, location: str, url: str) -> str:
 
 
 def is_circular(status: int, location: str, url: str) -> bool:
-    """Return True if the answer from `url`, the last of a followed series, redirects once more."""
+    """Return True if the answer from `url`, to which redirects were followed, is one more redirect."""
     if status not in REDIRECTS or not location:
         return False
     try:

@@ -39,7 +39,7 @@ class ConfigFormat(Struct, frozen=True):
     is_list: bool = False
     """True if the servers are a list of objects with the key `name`."""
     marks: frozenset[str] = frozenset()
-    """Keys of which an entry of this format must have at least one. Empty to accept any entry.
+    """An entry of this format must have at least one of these keys. Empty to accept any entry.
 
     Needed if other programs use the same `paths` for something else.
     """

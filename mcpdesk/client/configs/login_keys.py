@@ -22,7 +22,7 @@ IGNORED = frozenset(
         "tokenParamName", "authServerMetadataUrl",
     }
 )  # fmt: skip
-"""Keys of other clients that are ignored. The URLs come from the server's metadata instead."""
+"""Keys of other clients that are ignored. For the URLs, the server's metadata are used instead."""
 CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
 """Keys of `oauth` by the corresponding key of `auth`."""
 LAST_PORT = 65535
@@ -36,7 +36,7 @@ def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
     elif isinstance(auth, dict):
         named, keys = "auth", {CURSOR.get(str(key), str(key)): value for key, value in auth.items()}
     else:
-        return NO_OPTIONS, []  # such as false, which disables the client's own login
+        return NO_OPTIONS, []  # for example `oauth: false`, which disables the login of the client itself
     values = {f"{named}.{key}": value for key, value in keys.items()}
 
     def text(key: str) -> str:

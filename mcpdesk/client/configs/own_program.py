@@ -37,7 +37,7 @@ _VARIABLE = re.compile(r"\$|\{\w+:")
 _CACHE_NAMES = frozenset({".cache", "Caches"})
 _CACHE_TAG = "CACHEDIR.TAG"
 _LASTING_CACHES = (("pypoetry", "virtualenvs"),)
-"""Consecutive parts of paths below a cache that are kept when the cache is cleaned."""
+"""Folders in a cache that remain when the cache is cleaned, each as consecutive parts of a path."""
 _INTERPRETER = re.compile(rb"\A#![ \t]*(/[^\s]+)|^'''exec' '?(/[^'\"\r\n]+?)'? \"\$0\"", re.MULTILINE)
 """Interpreter of a script: in its `#!` line, or in a later `exec` line if the path is too long."""
 
@@ -65,8 +65,9 @@ def lasting_command(
     """Return the command to write into a configuration file.
 
     In this order: the command in the variable `MCPDESK_PROGRAM`; `started`, unless it is in a temporary
-    folder; another `mcpdesk` on PATH; `uvx` or `pipx`. `source` is the package in the form that these accept,
-    or None if it cannot be installed again. Raises: DeskUserError if no permanent command exists.
+    folder; another `mcpdesk` on PATH; `uvx` or `pipx`. `source` is the package in the form that `uvx` and
+    `pipx` accept, or None if the package cannot be installed again. Raises: DeskUserError if no permanent
+    command exists.
     """
     if chosen := shlex.split(environ.get(VARIABLE, "")):
         return tuple(chosen)
@@ -115,7 +116,7 @@ def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
     for folder in path.parents:
         if folder in temporary or folder.name in _CACHE_NAMES:
             return True
-        # A virtual environment also has the tag, to be excluded from backups.
+        # A virtual environment also has the tag, so that backups skip it. It is not a cache.
         if (folder / _CACHE_TAG).is_file() and not (folder / "pyvenv.cfg").is_file():
             return True
     return False
@@ -178,7 +179,8 @@ def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
 
 
 def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
-    """Return the reason why a command that starts this program will fail, now or later. Empty if none.
+    """Return the reason why a command that starts this program will fail, now or later. Empty if no reason is
+    found.
 
     The command is never started, because it may be from an untrusted file. A relative path, or a path with
     variables such as `${workspaceFolder}`, is not checked, because only the client can resolve it.

@@ -189,7 +189,7 @@ class Authorizer:
                 except AuthorizationError as error:
                     fault = error
             if grant is not None and not _is_used(grant, used):
-                return True  # another request or process has renewed it
+                return True  # another request or process has renewed the token
             if not self._can_log_in:
                 if fault is not None:
                     raise AuthorizationError(

@@ -58,7 +58,9 @@ class BrowserLogin:
         self._returned: asyncio.Future[str] | None = None
         self._state = ""
         self._outcome: asyncio.Future[str] | None = None
-        """Reason why the login failed, or an empty string. The response to the browser waits for it."""
+        """Reason why the login failed, or an empty string. The response to the browser waits for this
+        outcome.
+        """
 
     @property
     def redirect_uri(self) -> str:

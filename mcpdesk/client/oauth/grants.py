@@ -99,7 +99,7 @@ class ClientSetup(Struct, frozen=True):
     redirect_uri: str = ""
     """URL that the browser is redirected to."""
     metadata_url: str = ""
-    """URL of a client ID metadata document about this client. Empty if it has none."""
+    """URL of a client ID metadata document about this client. Empty if the client has no such document."""
     client: ClientRegistration | None = None
     """Existing registration that the user or a file provides."""
     client_issuer: str = ""
@@ -280,7 +280,7 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     elif isinstance(granted, str) and granted in PREFERRED:
         method = granted
     else:
-        method = "" if methods[0] == "none" else methods[0]  # a secret was issued, so it must be used
+        method = "" if methods[0] == "none" else methods[0]  # a secret was issued, so the secret must be used
     return ClientRegistration(identifier, secret or "", method, setup.redirect_uri)
 
 

@@ -27,7 +27,7 @@ SERVICE = "mcpdesk"
 MOST_BYTES = 4 << 20
 """Largest token file in bytes."""
 LOCK_FILES = 16
-"""Number of lock files for renewals. Two servers may share one."""
+"""Number of lock files for renewals. Several servers may share a lock file."""
 LOCK_S = 90.0
 """Maximum seconds to wait while another process renews a token.
 

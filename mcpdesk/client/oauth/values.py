@@ -86,7 +86,7 @@ class ResourceMetadata(Struct, frozen=True):
     """Metadata of a server as a protected resource. Source: RFC 9728, 2."""
 
     resource: str
-    """Exactly as received."""
+    """Identifier of the server, exactly as received."""
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] = ()
     is_proof_required: bool = False
@@ -97,7 +97,7 @@ class AuthorizationServer(Struct, frozen=True):
     """Metadata of an authorization server. Source: RFC 8414, 2."""
 
     issuer: str
-    """Exactly as in the metadata."""
+    """Identifier of the authorization server, exactly as in the metadata."""
     token_endpoint: str
     authorization_endpoint: str = ""
     registration_endpoint: str = ""

@@ -11,7 +11,7 @@ from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 ACKNOWLEDGED_S = 1.0
-"""Maximum seconds that work which needs the subscription waits for its acknowledgement."""
+"""Work that needs the subscription waits at most this many seconds for the acknowledgement."""
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
 LONGEST_PAUSE_S = 30.0
@@ -41,8 +41,8 @@ class Subscription(CallObserver):
         """`wanted` is the filter of notifications.
 
         `renewed` is called when notifications may have been missed. `ended` is called with the reason each
-        time that the subscription ends and will be renewed. If it is given up, `log` is called with the
-        reason.
+        time that the subscription ends and will be renewed. If the subscription is given up, `log` is called
+        with the reason.
         """
         self.failure: CallError | None = None
         """Error with which the latest subscription ended. None if the server ended it."""

@@ -116,7 +116,9 @@ def name_of(item: Item) -> str:
 
 
 def without_duplicates(files: Iterable[FileItems]) -> FileItems:
-    """Join the items of all files. Of two items with one name, the later is left out, with both places."""
+    """Join the items of all files. Of two items with the same name, the second becomes a broken item, and the
+    reason names both source lines.
+    """
     merged = FileItems()
     seen: dict[tuple[str, str], Item] = {}
     for file in files:

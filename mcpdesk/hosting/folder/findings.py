@@ -1,4 +1,4 @@
-"""Findings about a server folder, and the errors of one that was loaded."""
+"""Findings about a server folder, including the errors that loading the folder reports."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MOST_FOLDERS = 2_000
 class FolderBell:
     """Signals that something in a folder or one of its subfolders has changed.
 
-    It does not report what changed. Poll another watcher when it rings.
+    It does not report what changed. When the bell rings, use another watcher to find the changes.
     """
 
     def __init__(self, folder: Path, ignored: Collection[str] = ()) -> None:

@@ -88,7 +88,7 @@ _SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_
 def may_set_variable(name: str) -> bool:
     """Return True if a folder's env files may set the variable in the environment of this process.
 
-    They may not set one that makes other programs load or run code, or connect to another host. Such a
+    They may not set a variable that makes other programs load or run code, or connect to another host. Such a
     variable affects every program of the desk, not only the folder's own code.
     """
     upper = name.upper()

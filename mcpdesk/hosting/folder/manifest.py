@@ -33,7 +33,7 @@ SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
 LONGEST_LEEWAY_S = 600
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
-"""Allowed values in messages about values with a fixed set of choices."""
+"""For each setting with a fixed set of values, the text that lists these values in messages."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _WEB = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
 
@@ -136,7 +136,9 @@ class ManifestFile(ManifestPart):
     auth: Auth = field(default_factory=Auth)
     modes: dict[str, Mode] = {}
     commands: list[Any] = []
-    """Entries of `commands`, unchecked. They are checked one by one, so that an error affects only one."""
+    """Entries of `commands`, unchecked. They are checked one by one, so that an error affects only one
+    command.
+    """
     publish: Publish = field(default_factory=Publish)
     requires: list[str] = []
     """Packages that the folder's Python files need, as requirements such as `httpx>=0.27`."""
@@ -176,7 +178,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def placeholder_manifest(folder: Path) -> Manifest:
-    """Return a manifest with a name only, to use while the real one is invalid.
+    """Return a manifest that has only a name, to use while the real manifest is invalid.
 
     The name is read from the invalid file if possible. Raises: ManifestError for a missing folder.
     """
@@ -212,7 +214,7 @@ def _may_set(text: str) -> bool:
     import difflib
 
     keys = set(re.findall(r"(\w+)[\"']?\s*:", text))
-    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # these are also other keys
+    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # these two are also keys in other sections
     return bool(keys & known) or any(difflib.get_close_matches(key, ["settings"]) for key in keys)
 
 

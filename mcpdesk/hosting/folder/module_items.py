@@ -56,7 +56,8 @@ class ModuleFile(Struct, frozen=True):
     def fingerprints(self, functions: Sequence[Function]) -> Iterator[str]:
         """Yield a fingerprint for each of `functions`, which changes with the behaviour of the function.
 
-        It covers the function, the helper files, and its own file without the other `functions`.
+        The fingerprint covers the function, the helper files, and the file of the function without the other
+        `functions`.
         """
         nodes = [self._node(each) for each in functions]
         own = {id(node) for node in nodes}

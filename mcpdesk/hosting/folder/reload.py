@@ -26,7 +26,7 @@ SHOWN = 3
 
 
 class OfferChanges(Struct, frozen=True):
-    """Items that a reload affected, by name; resources by URI."""
+    """Names of the items that a reload affected. Resources are named by their URI."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

@@ -187,8 +187,8 @@ def _field(
     """Return a parameter as plain Python, and its type hint with its description.
 
     Without a hint, the type is that of the default. `Field(...)` as a default is treated like an annotation.
-    If it contains a default, the parameter's own default becomes None, and `CallSignature.defaults` applies
-    the other.
+    If `Field(...)` contains a default, the parameter's own default becomes None, and `CallSignature.defaults`
+    applies the one in `Field(...)`.
     """
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", location)

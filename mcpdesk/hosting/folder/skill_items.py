@@ -26,7 +26,7 @@ from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri
 LISTED = 50
 """Maximum number of skills that the description of the tool InvokeSkill names."""
 DESCRIPTION_LENGTH = 200
-"""Maximum length in characters of a skill's description there."""
+"""Maximum length in characters of a skill's description in the description of InvokeSkill."""
 
 Found = list[tuple[Path, os.stat_result]]
 """Files of one skill with their status. SKILL.md is first."""

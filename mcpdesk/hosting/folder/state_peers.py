@@ -27,7 +27,7 @@ WROTE = b"w"
 MOST_UNREAD = 4_096
 """Maximum unread bytes per peer. No more are sent, because one unread byte already makes the peer read."""
 GREET_S = 2.0
-"""Seconds that a peer has to send its process id."""
+"""Seconds within which a peer must send its process id."""
 CHUNK = 4_096
 
 
@@ -70,7 +70,7 @@ class StatePeers:
                 self._start(self._follow(reader, writer), writer)
 
     def notify_peers(self) -> None:
-        """Notify the others that this process has changed the files."""
+        """Notify the other processes that this process has changed the files."""
         for peer in self._peers:
             if peer.transport.get_write_buffer_size() < MOST_UNREAD:
                 peer.write(WROTE)
@@ -120,7 +120,7 @@ class StatePeers:
         self._peers[writer] = pid
         if not is_known:
             self._noticed(pid, True)
-            self.wrote()  # it may have written earlier
+            self.wrote()  # the other process may have written earlier
 
     async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Handle notifications of another process until it ends."""

@@ -1,4 +1,4 @@
-"""Metrics of a core, computed from data that other parts of it keep. This module stores nothing."""
+"""Metrics of a core, computed from data that other modules keep. This module stores nothing."""
 
 from __future__ import annotations
 
