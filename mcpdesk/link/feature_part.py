@@ -34,8 +34,8 @@ class FeaturePart(Struct, frozen=True):
     intents: ClassVar[Sequence[type[Intent]]] = ()
     """Kinds of requests about it."""
 
-    def raised(self, above: int, replica: str) -> Self:
-        """Return the state with an offset added to its numbers, and with the name of its replica."""
+    def raised(self, above: int, core: str) -> Self:
+        """Return the state with an offset added to its numbers, and with the name of its core."""
         return self
 
     def as_masked(self, masked: Self) -> Self:

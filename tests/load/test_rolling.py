@@ -8,9 +8,10 @@ import pytest
 
 from tests.load import rolling
 from tests.support.engine import needs_engine
+from tests.support.features import needs_feature
 from tests.support.haproxy import needs_haproxy
 
-pytestmark = [needs_engine, needs_haproxy, pytest.mark.slow]
+pytestmark = [needs_engine, needs_feature("replicas"), needs_haproxy, pytest.mark.slow]
 
 
 async def test_a_replica_behind_haproxy_is_restarted_without_one_failed_call(tmp_path: Path) -> None:

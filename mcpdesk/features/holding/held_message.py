@@ -140,10 +140,10 @@ class HoldView(FeaturePart, frozen=True):
     struck: int = 0
     """Number of messages that got a fault since the rules were set."""
 
-    def raised(self, above: int, replica: str) -> Self:
-        """Return the state with an offset added to its numbers, and with the name of its replica."""
+    def raised(self, above: int, core: str) -> Self:
+        """Return the state with an offset added to its numbers, and with the name of its core."""
         messages = tuple(
-            replace(one, number=one.number + above, connection=one.connection + above, replica=replica)
+            replace(one, number=one.number + above, connection=one.connection + above, replica=core)
             for one in self.messages
         )
         return replace(self, messages=messages)
