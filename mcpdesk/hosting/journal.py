@@ -68,8 +68,8 @@ class LogLine(Struct, frozen=True):
     """Connection and id of the request that the line belongs to, if known."""
     tool: str = ""
     """Tool that the request called. Empty if no reader needs it."""
-    replica: str = ""
-    """Replica that logged the line, if the desk shows several machines."""
+    core: str = ""
+    """Core that logged the line, if the desk shows several machines."""
 
 
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)

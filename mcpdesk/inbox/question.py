@@ -107,10 +107,10 @@ class Question(Struct, frozen=True):
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
     """Number of the client's connection or session, whose end withdraws the question, or 0."""
-    replica: str = ""
-    """Replica that asks, if a desk shows several."""
+    core: str = field(default="", name="replica")
+    """Core that asks, if a desk shows several."""
     origin: str = ""
-    """Id of the question that is unique among all replicas. Empty if there are no other replicas."""
+    """Id of the question that is unique among cores that share their state. Empty if there are no others."""
     is_form: bool = False
     """True if the pages are the fields of one form, which is shown as one page."""
 

@@ -233,14 +233,14 @@ class CoreCopy(Link):
 
     is_elsewhere = True
 
-    def __init__(self, core: Welcome, room: CopyRoom, replica: str = "") -> None:
-        """Create an empty copy. `follow` fills it. `replica` is the replica name given to all its items."""
+    def __init__(self, core: Welcome, room: CopyRoom, label: str = "") -> None:
+        """Create an empty copy. `follow` fills it. `label` is the name of the core that all its items get."""
         self.core = core
         """Metadata of the core that the copy is or was last attached to."""
         self.room = room
         self.journal = room.journal
         self.traffic = room.traffic
-        self.replica = replica
+        self.label = label
         self.shown = threading.Event()
         """Set when the core has sent its state or has ended."""
         self.former: tuple[ClientView, ...] = ()
@@ -267,7 +267,7 @@ class CoreCopy(Link):
     @property
     def title(self) -> str:
         """Display name of the core."""
-        return self.replica or self.core.title
+        return self.label or self.core.title
 
     def view(self) -> CoreView:
         """Return the latest known view.
@@ -477,7 +477,7 @@ class CoreCopy(Link):
             case State(part, key, value):
                 self._on_state(part, key, _parts[part].decode(value))
             case TrafficBatch():
-                missing = self.room.frames.add_batch(news, self._epoch, self.replica)
+                missing = self.room.frames.add_batch(news, self._epoch, self.label)
                 self.room.pair()
                 if missing and self._has_frames:
                     self._report_missing(missing)
@@ -517,7 +517,7 @@ class CoreCopy(Link):
             done.set_result(METHODS[method].result.decode(reply.value))
 
     def _on_state(self, part: str, key: str, value: Any) -> None:
-        raised = Raised(self._epoch, self.replica)
+        raised = Raised(self._epoch, self.label)
         if part == "view":
             came_back = bool(self._view.gone)
             self._view = raised.view(value)
@@ -533,7 +533,7 @@ class CoreCopy(Link):
                     self.journal.keep_line(raised.line(line))
         elif part == "notices":
             for notice in value:
-                text = f"{self.replica}: {notice.text}" if self.replica else notice.text
+                text = f"{self.label}: {notice.text}" if self.label else notice.text
                 self.journal.keep_notice(structs.replace(notice, text=text))
         else:
             self._parts[part, key] = raised.part(part, value)

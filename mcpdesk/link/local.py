@@ -169,7 +169,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def __init__(self, host: Host, present: int = 1, *, shows_others: bool = True) -> None:
         """Create a link with `present` viewers. While there are viewers, servers can ask questions.
 
-        `shows_others=False` leaves out questions of other replicas. A desk that combines all replicas uses
+        `shows_others=False` leaves out questions of other cores. A desk that combines all cores uses
         this.
         """
         LocalServers.__init__(self, host)
@@ -286,7 +286,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def questions(self) -> tuple[Question, ...]:
         """Return waiting questions first, then ended ones."""
         every = self._host.inbox.questions()
-        return every if self._shows_others else tuple(each for each in every if not each.replica)
+        return every if self._shows_others else tuple(each for each in every if not each.core)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a waiting question."""
@@ -340,7 +340,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         calls = sum(desk.running for desk in self._desks.values())
         # A client over stdio is not interrupted: it continues with a core of its own.
         there = (each for each in self.client_views() if each.transport != "stdio")
-        own = (each for each in self._host.inbox.questions() if not each.replica)
+        own = (each for each in self._host.inbox.questions() if not each.core)
         counted = (
             ("running call", calls),
             ("running job", sum(1 for each in self.jobs() if not each.state.is_final)),

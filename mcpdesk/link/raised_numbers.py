@@ -26,43 +26,41 @@ AT: Final = "@"
 
 
 class Raised:
-    """Adds the offset of one core to its numbers, and sets the replica name of its items."""
+    """Adds the offset of one core to its numbers, and sets the core name of its items."""
 
-    def __init__(self, epoch: int, replica: str) -> None:
+    def __init__(self, epoch: int, core: str) -> None:
         self._epoch = epoch
         self._above = epoch << EPOCH
-        self._replica = replica
+        self._core = core
 
     def view(self, view: CoreView) -> CoreView:
         """Return a view with the offset added to its numbers."""
-        above, replica, work = self._above, self._replica, view.work
+        above, core, work = self._above, self._core, view.work
         return replace(
             view,
             servers=tuple(
                 replace(one, catalogue_version=one.catalogue_version + above) for one in view.servers
             ),
-            clients=tuple(
-                replace(one, connection=one.connection + above, replica=replica) for one in view.clients
-            ),
+            clients=tuple(replace(one, connection=one.connection + above, core=core) for one in view.clients),
             questions_version=view.questions_version + above,
             work=structs.replace(
                 work,
                 jobs_version=work.jobs_version + above,
                 callbacks_version=work.callbacks_version + above,
                 todo_version=work.todo_version + above,
-                plans=tuple(structs.replace(plan, replica=replica) for plan in work.plans),
+                plans=tuple(structs.replace(plan, core=core) for plan in work.plans),
             ),
         )
 
     def line(self, line: LogLine) -> LogLine:
         """Return a log line with the offset added to its numbers."""
         call = None if line.call is None else (line.call[0] + self._above, line.call[1])
-        return structs.replace(line, call=call, replica=self._replica)
+        return structs.replace(line, call=call, core=self._core)
 
     def part(self, part: str, value: Any) -> Any:
         """Return any other part with the offset added to its numbers."""
         if isinstance(value, FeaturePart):
-            return value.raised(self._above, self._replica)
+            return value.raised(self._above, self._core)
         raise_it = _RAISED.get(part)
         return value if raise_it is None else raise_it(self, value)
 
@@ -76,7 +74,7 @@ class Raised:
                 one,
                 id=one.id + above,
                 connection=one.connection and one.connection + above,
-                replica=one.replica or self._replica,
+                core=one.core or self._core,
             )
             for one in value
         )
@@ -86,8 +84,8 @@ class Raised:
         return tuple(
             structs.replace(
                 one,
-                id=f"{one.id}{AT}{self._epoch}" if one.kind is JobKind.PROGRAM and self._replica else one.id,
-                replica=self._replica,
+                id=f"{one.id}{AT}{self._epoch}" if one.kind is JobKind.PROGRAM and self._core else one.id,
+                core=self._core,
             )
             for one in value
         )
@@ -95,8 +93,8 @@ class Raised:
     def _numbered(
         self, value: tuple[CallbackView, ...] | tuple[TodoView, ...]
     ) -> tuple[CallbackView | TodoView, ...]:
-        above = self._above if self._replica else 0
-        return tuple(structs.replace(one, id=one.id + above, replica=self._replica) for one in value)
+        above = self._above if self._core else 0
+        return tuple(structs.replace(one, id=one.id + above, core=self._core) for one in value)
 
 
 _RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from mcpdesk.inbox.question import QuestionState
-from mcpdesk.link.values import JobState, Presence, ReplicaState
+from mcpdesk.link.values import JobState, Presence, ShownCoreState
 from mcpdesk.recorder.index.exchange import Status
 
 
@@ -85,12 +85,12 @@ PRESENCES: Mapping[Presence, Look] = {
     Presence.QUIET: Look("○", "quiet", Tone.WARN),
     Presence.LEFT: Look("✕", "left", Tone.MUTED),
 }
-REPLICAS: Mapping[ReplicaState, Look] = {
-    ReplicaState.LIVING: Look("●", ReplicaState.LIVING, Tone.GOOD),
-    ReplicaState.SILENT: Look("▲", ReplicaState.SILENT, Tone.WARN),
-    ReplicaState.ENDED: Look("○", ReplicaState.ENDED, Tone.MUTED),
-    ReplicaState.GONE: Look("✕", ReplicaState.GONE, Tone.BAD),
-    ReplicaState.UNREADABLE: Look("▲", ReplicaState.UNREADABLE, Tone.WARN),
+CORES: Mapping[ShownCoreState, Look] = {
+    ShownCoreState.LIVING: Look("●", ShownCoreState.LIVING, Tone.GOOD),
+    ShownCoreState.SILENT: Look("▲", ShownCoreState.SILENT, Tone.WARN),
+    ShownCoreState.ENDED: Look("○", ShownCoreState.ENDED, Tone.MUTED),
+    ShownCoreState.GONE: Look("✕", ShownCoreState.GONE, Tone.BAD),
+    ShownCoreState.UNREADABLE: Look("▲", ShownCoreState.UNREADABLE, Tone.WARN),
 }
 ALL: Mapping[str, Mapping[Any, Look]] = {
     "exchanges": EXCHANGES,
@@ -98,6 +98,6 @@ ALL: Mapping[str, Mapping[Any, Look]] = {
     "questions": QUESTIONS,
     "upstreams": UPSTREAMS,
     "presences": PRESENCES,
-    "replicas": REPLICAS,
+    "cores": CORES,
 }
 """The tables by name, for the dashboard."""

@@ -65,7 +65,7 @@ class TrafficCopy(Store):
         self._remarks_seen: dict[int, int] = {}
         """Number of marks and of remarks that each core has sent, by epoch."""
 
-    def add_batch(self, news: TrafficBatch, epoch: int, replica: str = "") -> int:
+    def add_batch(self, news: TrafficBatch, epoch: int, core: str = "") -> int:
         """Store a batch. Return the number of frames that are missing before it.
 
         Frames, marks and remarks that were received already are skipped.
@@ -73,7 +73,7 @@ class TrafficCopy(Store):
         above = epoch << EPOCH
         for info in news.connections:
             number = info.number + above
-            self.connections[number] = structs.replace(info, number=number, replica=replica)
+            self.connections[number] = structs.replace(info, number=number, core=core)
         self._forget_connections()
         for mark in _unseen(self._marks_seen, epoch, news.first_mark, news.marks):
             self.marks.append(structs.replace(mark, connection=mark.connection + above))

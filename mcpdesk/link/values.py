@@ -137,31 +137,31 @@ class UpstreamView:
     capabilities: dict[str, Any] = field(default_factory=dict)
 
 
-class ReplicaState(StrEnum):
-    """State of a replica."""
+class ShownCoreState(StrEnum):
+    """State of a core."""
 
     LIVING = "living"
     SILENT = "silent"
-    """The replica does not answer: it hangs or is suspended."""
+    """The core does not answer: it hangs or is suspended."""
     ENDED = "ended"
-    """The replica shut down normally. Its last data stay visible."""
+    """The core shut down normally. Its last data stay visible."""
     GONE = "gone"
-    """The connection to the replica was lost. Its last data stay visible."""
+    """The connection to the core was lost. Its last data stay visible."""
     UNREADABLE = "of another version"
-    """The replica runs another version of mcpdesk, so it cannot be shown."""
+    """The core runs another version of mcpdesk, so it cannot be shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaView:
+class ShownCore:
     """One of several processes or machines with the same servers."""
 
     name: str
-    state: ReplicaState
+    state: ShownCoreState
     servers: tuple[str, ...] = ()
     address: str = ""
-    """Address at which clients reach the replica."""
+    """Address at which clients reach the core."""
     reason: str = ""
-    """Reason for the state. Empty while the replica is alive."""
+    """Reason for the state. Empty while the core is alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +199,8 @@ class ServerView:
     """Lowest level of log messages that the desk requests. Empty if the server sends none."""
     completes: bool = True
     """True if the server supports argument completion."""
-    replicas: tuple[ReplicaView, ...] = ()
-    """Replicas with this server, if several replicas are shown."""
+    cores: tuple[ShownCore, ...] = ()
+    """Cores with this server, if several cores are shown."""
 
     @property
     def location(self) -> str:
@@ -322,8 +322,8 @@ class ClientView:
     """Unix time when the client left. None if it has not left."""
     running: int = 0
     """Number of requests that are being handled."""
-    replica: str = ""
-    """Replica that the client is connected to, if several replicas are shown."""
+    core: str = ""
+    """Core that the client is connected to, if several cores are shown."""
     connections: int = 1
     """Number of connections whose calls are counted, including the current one.
 
@@ -420,8 +420,8 @@ class JobView(Struct, frozen=True):
     """Reason why the output file is incomplete. Empty if it is complete."""
     made: tuple[MadeFile, ...] = ()
     """Files that a call produced. Empty until it has ended."""
-    replica: str = ""
-    """Replica that runs the job, if several replicas are shown."""
+    core: str = ""
+    """Core that runs the job, if several cores are shown."""
 
     @property
     def has_output(self) -> bool:
@@ -474,8 +474,8 @@ class CallbackView(Struct, frozen=True):
     """Peer that created the callback."""
     created: float
     last_fired: float | None
-    replica: str = ""
-    """Replica that stores the callback, if several replicas are shown."""
+    core: str = ""
+    """Core that stores the callback, if several cores are shown."""
 
     @property
     def own_id(self) -> int:
@@ -506,8 +506,8 @@ class TodoView(Struct, frozen=True):
     completed: float | None
     is_current: bool
     steps: tuple[StepView, ...]
-    replica: str = ""
-    """Replica that stores the task, if several replicas are shown."""
+    core: str = ""
+    """Core that stores the task, if several cores are shown."""
 
     @property
     def own_id(self) -> int:
@@ -528,8 +528,8 @@ class PlanView(Struct, frozen=True):
     file: str
     since: str
     is_active: bool
-    replica: str = ""
-    """Replica that stores the plan, if several replicas are shown."""
+    core: str = ""
+    """Core that stores the plan, if several cores are shown."""
     session: str = ""
     """Key of the session."""
     client: str = ""
@@ -586,8 +586,8 @@ class CoreView:
     """
     silent_s: int = 0
     """Seconds since a core in another process last answered. 0 while it answers."""
-    replicas: tuple[ReplicaView, ...] = ()
-    """Replicas in this view, by name. Empty if there is only one core."""
+    cores: tuple[ShownCore, ...] = ()
+    """Cores in this view, by name. Empty if there is only one core."""
 
 
 @dataclass(frozen=True, slots=True)

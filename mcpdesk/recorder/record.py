@@ -129,8 +129,8 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     closed: Moment | None = None
     principal: str = ""
     """Authenticated principal: `key`, or the subject of a token. Never a key or token itself."""
-    replica: str = ""
-    """Replica that has the connection, if the desk shows several."""
+    core: str = ""
+    """Core that has the connection, if the desk shows several."""
 
 
 class HttpNote(msgspec.Struct, gc=False, frozen=True):

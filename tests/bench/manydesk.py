@@ -19,7 +19,7 @@ import psutil
 
 from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas
-from mcpdesk.link.values import ReplicaState
+from mcpdesk.link.values import ShownCoreState
 from tests.bench.figure import Effort, Figure, Goal
 from tests.bench.replicas import used as engine_bytes
 from tests.support.engine import PROGRAM, EngineServer, engine_server
@@ -78,8 +78,8 @@ def _watched(
     link.attend(1)
     try:
         end = time.monotonic() + START_S
-        while sum(each.state is ReplicaState.LIVING for each in link.view().replicas) < REPLICAS:
-            assert time.monotonic() < end, link.view().replicas
+        while sum(each.state is ShownCoreState.LIVING for each in link.view().cores) < REPLICAS:
+            assert time.monotonic() < end, link.view().cores
             time.sleep(0.1)
         for each in sources:
             assert each.stdin is not None

@@ -6,7 +6,7 @@ import pytest
 
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.link import state_looks
-from mcpdesk.link.values import JobState, Presence, ReplicaState
+from mcpdesk.link.values import JobState, Presence, ShownCoreState
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.upstream.upstream import UpstreamState
 
@@ -16,7 +16,7 @@ STATES = {
     "questions": QuestionState,
     "upstreams": UpstreamState,
     "presences": Presence,
-    "replicas": ReplicaState,
+    "cores": ShownCoreState,
 }
 
 

@@ -253,7 +253,7 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
 
 def columns_in(width: int, caller: str = "", replica: str = "", connections: int = 1) -> list[str]:
     pane = ClientsPane(quiet_link())
-    about: dict[str, Any] = {"caller": caller, "replica": replica, "connections": connections}
+    about: dict[str, Any] = {"caller": caller, "core": replica, "connections": connections}
     pane.rows = [replace(one, **about) for one in sample_view(0.0).clients]
     pane.widths = [12 for _ in COLUMNS]
     return [column.name for _, column in pane.columns(width)]

@@ -238,9 +238,7 @@ async def test_lines_of_several_replicas_are_in_order_of_time_whenever_they_come
     """Replicas are joined one after the other, each with its past, and report a moment late."""
 
     def said(number: int, second: float, replica: str, level: str = "info") -> LogLine:
-        return LogLine(
-            number, 1_700_000_000 + second, level, "server", f"{replica}-{second:g}", replica=replica
-        )
+        return LogLine(number, 1_700_000_000 + second, level, "server", f"{replica}-{second:g}", core=replica)
 
     app = ListApp()
     async with driven(app, size=(80, 10)) as pilot:

@@ -109,7 +109,7 @@ def test_a_copied_approval_has_its_secrets_masked() -> None:
 
 def test_what_is_announced_is_one_line() -> None:
     assert announced(ASKED) == "client asks: Which?"
-    assert announced(replace(ASKED, replica="web-2")) == "client on web-2 asks: Which?"
+    assert announced(replace(ASKED, core="web-2")) == "client on web-2 asks: Which?"
     assert announced(APPROVED) == "May client call Bash? command: ls⏎-la"
 
 
@@ -123,7 +123,7 @@ def test_of_two_clients_of_one_name_the_one_that_asks_counts() -> None:
     quiet = dataclasses.replace(first, seen=NOON)
     assert absence(asked, (quiet, second), NOON + QUIET_S) == ""
     assert absence(asked, (quiet, second), NOON + 840) == "quiet 14 min"
-    assert absence(replace(asked, replica="web-2"), (first, second), NOON) == "", "its clients are not seen"
+    assert absence(replace(asked, core="web-2"), (first, second), NOON) == "", "its clients are not seen"
     assert absence(replace(asked, state=QuestionState.WITHDRAWN), (), NOON) == ""
 
 

@@ -45,8 +45,8 @@ def named(name: str) -> Exchange:
 
 
 @given(st.integers(10, 300), st.booleans(), st.booleans())
-def test_columns_fill_the_width_exactly(width: int, raw: bool, has_replicas: bool) -> None:
-    columns = columns_for(width, raw=raw, has_replicas=has_replicas)
+def test_columns_fill_the_width_exactly(width: int, raw: bool, has_cores: bool) -> None:
+    columns = columns_for(width, raw=raw, has_cores=has_cores)
     if width >= 24:
         assert sum(column.width for column in columns) + len(columns) - 1 == width
     assert cell_len(joined(heading(columns))) == sum(column.width + 1 for column in columns)
@@ -78,17 +78,17 @@ def test_no_two_steps_of_shrinking_have_the_same_position() -> None:
 
 
 def test_the_replica_has_a_column_or_stands_before_the_peer() -> None:
-    exchange = replace(named("user-profile"), replica="web-1")
+    exchange = replace(named("user-profile"), core="web-1")
     for width in (60, 78, 118, 160):
-        columns = columns_for(width, has_replicas=True)
-        assert ("replica" in [column.name for column in columns]) is (width > 100)
+        columns = columns_for(width, has_cores=True)
+        assert ("core" in [column.name for column in columns]) is (width > 100)
         line = joined(exchange_cells(exchange, columns, 0))
         assert "web-1" in line and ("web-1 desk" in line) is (width < 100)
         assert "✕ web-1" in joined(exchange_cells(exchange, columns, 0, former={"web-1"}))
     assert "web-1" not in joined(exchange_cells(exchange, columns_for(160), 0))
-    pod = replace(exchange, replica="mcpdesk-7d9f8b6c5-x2x4z")
-    assert " …6c5-x2x4z " in joined(exchange_cells(pod, columns_for(160, has_replicas=True), 0))
-    assert " …c5-x2x4z desk" in joined(exchange_cells(pod, columns_for(78, has_replicas=True), 0))
+    pod = replace(exchange, core="mcpdesk-7d9f8b6c5-x2x4z")
+    assert " …6c5-x2x4z " in joined(exchange_cells(pod, columns_for(160, has_cores=True), 0))
+    assert " …c5-x2x4z desk" in joined(exchange_cells(pod, columns_for(78, has_cores=True), 0))
 
 
 @pytest.mark.parametrize(

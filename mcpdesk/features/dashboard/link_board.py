@@ -86,7 +86,7 @@ Json = dict[str, Any]
 def row_json(index: Index, number: int) -> Mapping[str, Any]:
     """Return one line of the traffic. Names are masked, because a name may be a URL with a key."""
     exchange = index.exchange(number)
-    return _fields(exchange, "kind peer server replica method status size") | {
+    return _fields(exchange, "kind peer server core method status size") | {
         "n": number,
         "time": exchange.started,
         "out": bool(exchange.direction),
@@ -177,7 +177,7 @@ def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
     return {
         "mcpdesk": __version__,
         "protection": view.protection.value,
-        "replicas": [_fields(each, "name state reason") for each in view.replicas],
+        "replicas": [_fields(each, "name state reason") for each in view.cores],
         "key_header": view.api_key_header,
         "servers": [_server(*pair) for pair in zip(view.servers, catalogues, strict=True)],
     }
@@ -251,11 +251,11 @@ def _client(client: ClientView) -> Json:
     fields = _fields(
         client, "connection connections server name transport opened calls errors p50_s p95_s tools mode"
     )
-    return fields | _fields(client, "caller seen left replica") | {"revision": with_era(client.revision)}
+    return fields | _fields(client, "caller seen left core") | {"revision": with_era(client.revision)}
 
 
 def _job(job: JobView) -> Json:
-    return _fields(job, "id kind server replica peer state started ended number size problem has_output") | {
+    return _fields(job, "id kind server core peer state started ended number size problem has_output") | {
         "name": mask_text(job.name[:LONGEST]),
         "over": job.state.is_final,
         "message": mask_text(job.message[:LONGEST]),
@@ -266,7 +266,7 @@ def _job(job: JobView) -> Json:
 
 
 def _callback(callback: CallbackView) -> Json:
-    return _fields(callback, "server replica id peer delay_s fired due last_fired") | {
+    return _fields(callback, "server core id peer delay_s fired due last_fired") | {
         "number": callback.own_id,
         "message": callback.message[:LONGEST],
         "repeats": callback.repeat_count,
@@ -277,11 +277,11 @@ def _callback(callback: CallbackView) -> Json:
 def _line(line: LogLine) -> Json:
     text = mask_text(line.text[: 4 * LOGGED])  # masked before it is cut, so that no secret is cut in two
     cut = text if len(text) <= LOGGED else f"{text[:LOGGED]}…"
-    return _fields(line, "number time level source where server tool replica") | {"text": cut}
+    return _fields(line, "number time level source where server tool core") | {"text": cut}
 
 
 def _question(question: Question) -> Json:
-    fields = _fields(question, "id kind server replica asker tool asked deadline may_cancel")
+    fields = _fields(question, "id kind server core asker tool asked deadline may_cancel")
     return fields | {"pages": [_page(page) for page in question.pages]}
 
 
@@ -305,8 +305,8 @@ def _ended(question: Question) -> Json:
 
 
 def _fields(value: object, names: str) -> Json:
-    """Return the named attributes of an object."""
-    return {name: getattr(value, name) for name in names.split()}
+    """Return the named attributes of an object. The page calls a core a replica."""
+    return {"replica" if name == "core" else name: getattr(value, name) for name in names.split()}
 
 
 class NewestLines:
@@ -403,7 +403,7 @@ class LinkBoard:
         link, view = self._link, self._link.view()
         work = view.work
         jobs, here = self._all_jobs(view), connected(view.clients, time())
-        core = (view.servers, view.replicas, view.protection, view.api_key_header)
+        core = (view.servers, view.cores, view.protection, view.api_key_header)
         rates = tuple(map(int, link.traffic.rates(RATE_S)))
         return {
             "core": self._made("core", core, lambda: self._core(view)),

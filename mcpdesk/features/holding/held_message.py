@@ -53,8 +53,8 @@ class HeldMessage(Struct, frozen=True):
     """
     is_sent: bool = False
     """True if the server sent the message."""
-    replica: str = ""
-    """Replica that holds the message, if the desk shows several machines."""
+    core: str = ""
+    """Core that holds the message, if the desk shows several machines."""
 
 
 class CannedCall(Struct, frozen=True):
@@ -143,7 +143,7 @@ class HoldView(FeaturePart, frozen=True):
     def raised(self, above: int, core: str) -> Self:
         """Return the state with an offset added to its numbers, and with the name of its core."""
         messages = tuple(
-            replace(one, number=one.number + above, connection=one.connection + above, replica=core)
+            replace(one, number=one.number + above, connection=one.connection + above, core=core)
             for one in self.messages
         )
         return replace(self, messages=messages)

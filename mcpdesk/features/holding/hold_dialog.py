@@ -91,7 +91,7 @@ class HeldList(RowList[HeldMessage]):
         yield column(f"{one.method} {one.name}", max(10, width - (56 if is_wide else 45))), "lines--key"
         if is_wide:
             yield f" #{one_line(str(one.id), 8):8}", "lines--muted"
-        yield f" {column(f'{one.replica} {one.peer}'.lstrip(), 18)}", ""
+        yield f" {column(f'{one.core} {one.peer}'.lstrip(), 18)}", ""
         left = f" released in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
         yield left, "lines--warn"
 

@@ -158,7 +158,7 @@ def counted(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
 ) -> list[Figure]:
     """Return the metrics that are available without counting frames. Call it on the core's loop."""
-    own = (question for question in services.inbox.questions() if not question.replica)
+    own = (question for question in services.inbox.questions() if not question.core)
     waiting = sum(question.state is QuestionState.WAITING for question in own)
     single: list[tuple[str, str, float]] = [
         ("uptime_seconds", "Seconds since the start of the process.", uptime_s),

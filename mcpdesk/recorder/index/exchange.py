@@ -107,8 +107,8 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     """Number of requests that the server sent to its client during the call."""
     asked_at: float | None = None
     """Unix time in seconds at which the current wait for answers of the client began, or None."""
-    replica: str = ""
-    """Name of the replica that has the connection, if the desk shows several replicas."""
+    core: str = ""
+    """Name of the core that has the connection, if the desk shows several cores."""
 
     def elapsed(self, now: float) -> float:
         """Return the seconds from request to response. A pending request counts up to `now`."""

@@ -103,7 +103,9 @@ _STATES: dict[str, tuple[str, ...]] = {
 }
 """Allowed values of `is:`: decisions about messages at the desk, and parts of the negotiation."""
 _OPERATORS = frozenset({"not", "or", "and"})
-TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "replica", "rev")
+CORE_FIELD = "replica"
+"""Field with the core of a connection, if the desk shows several."""
+TEXT_FIELDS = ("method", "tool", "name", "peer", "server", CORE_FIELD, "rev")
 """Fields that match substrings."""
 FIXED_VALUES = {
     "status": tuple(_STATUSES),

@@ -97,14 +97,14 @@ class Index:
         self.statistics = CallStatistics(pairing, source, self.held_s)
         self.secret_headers: frozenset[str] = frozenset()
         """Names of headers whose values must be masked in addition to the usual ones."""
-        self.former_replicas: frozenset[str] = frozenset()
-        """Names of replicas that have ended."""
+        self.former_cores: frozenset[str] = frozenset()
+        """Names of cores that have ended."""
         self._ends_seen = 0
-        """Number of connections whose server and replica were noted."""
+        """Number of connections whose server and core were noted."""
         self._servers_seen: set[str] = set()
         """Servers of connections that were looked at, until two are known, because `has_servers` needs no
         more."""
-        self._has_replicas = False
+        self._has_cores = False
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of the exchanges with a message that is held now."""
         self.reveals_secrets = False
@@ -250,7 +250,7 @@ class Index:
             operation.waited if operation else 0.0,
             operation.questions if operation else 0,
             operation.since if operation and operation.asked else None,
-            info.replica if info else "",
+            info.core if info else "",
         )
 
     def is_slow(self, number: int) -> bool:
@@ -297,17 +297,17 @@ class Index:
         info = self.connections.get(table.connection[number])
         return table.revisions[table.revision[number]] or (info.revision if info else "")
 
-    def mark_former(self, replicas: frozenset[str]) -> None:
-        """Set the names of the replicas that have ended."""
-        if replicas != self.former_replicas:
-            self.former_replicas = replicas
+    def mark_former(self, cores: frozenset[str]) -> None:
+        """Set the names of the cores that have ended."""
+        if cores != self.former_cores:
+            self.former_cores = cores
             self.version += 1
 
     @property
-    def has_replicas(self) -> bool:
-        """True if the traffic comes from more than one replica."""
+    def has_cores(self) -> bool:
+        """True if the traffic comes from more than one core."""
         self._look_at_ends()
-        return self._has_replicas
+        return self._has_cores
 
     @property
     def has_servers(self) -> bool:
@@ -316,7 +316,7 @@ class Index:
         return len(self._servers_seen) > 1
 
     def _look_at_ends(self) -> None:
-        """Look for new servers and replicas in new connections.
+        """Look for new servers and cores in new connections.
 
         If connections were forgotten, look at all again.
         """
@@ -325,7 +325,7 @@ class Index:
         infos = list(self.connections.values())
         new = infos[self._ends_seen :] or infos
         self._ends_seen = len(infos)
-        self._has_replicas = self._has_replicas or any(info.replica for info in new)
+        self._has_cores = self._has_cores or any(info.core for info in new)
         if len(self._servers_seen) < 2:
             self._servers_seen.update(info.server for info in new if info.server)
 

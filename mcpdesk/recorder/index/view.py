@@ -16,7 +16,19 @@ from time import perf_counter, time
 
 from mcpdesk.protocol.methods import TOOL_CALLS
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Status
-from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Within, Word
+from mcpdesk.recorder.index.query import (
+    CORE_FIELD,
+    EVERYTHING,
+    All,
+    Either,
+    Field,
+    Limit,
+    Node,
+    Not,
+    Since,
+    Within,
+    Word,
+)
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues, RollingColumn
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
@@ -423,6 +435,8 @@ class Matcher:
 
     def _field(self, name: str, values: tuple[str, ...]) -> Keep:
         table, index = self._table, self._index
+        if name == CORE_FIELD:
+            return self._by_end("core", values)
         match name:
             case "method":
                 return self._by_label(lambda method, _: _has(method, values))
@@ -432,9 +446,8 @@ class Matcher:
                 return self._of_calls(
                     self._by_label(lambda method, name: method in TOOL_CALLS and _has(name, values))
                 )
-            case "peer" | "server" | "replica":
-                # Tested each time, because names of peers may become known late.
-                return _by_code(table.connection, lambda number: _has(self._end(number, name), values))
+            case "peer" | "server":
+                return self._by_end(name, values)
             case "kind":
                 return _by_code(table.kind, lambda kind: KINDS[kind].value in values)
             case "dir":
@@ -468,8 +481,12 @@ class Matcher:
         labels = self._table.labels
         return _by_code(self._table.label, lru_cache(_VERDICTS)(lambda label: fits(*labels[label])))
 
+    def _by_end(self, name: str, values: tuple[str, ...]) -> Keep:
+        # Tested each time, because names of peers may become known late.
+        return _by_code(self._table.connection, lambda number: _has(self._end(number, name), values))
+
     def _end(self, connection: int, name: str) -> str:
-        """Return the peer, server or replica of a connection. Empty if it is unknown."""
+        """Return the peer, server or core of a connection. Empty if it is unknown."""
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
 

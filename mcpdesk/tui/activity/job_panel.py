@@ -21,7 +21,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.state_looks import JOBS
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.activity.kept_panels import on_replica
+from mcpdesk.tui.activity.kept_panels import on_core
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
@@ -118,7 +118,7 @@ class JobPanel(Section[JobView]):
     def spans(self, row: JobView, width: int) -> Iterable[Span]:
         look = JOBS[row.state]
         figures = self._figures(row) if width >= TINY else ""
-        by = f"{row.replica} {row.peer}".lstrip()
+        by = f"{row.core} {row.peer}".lstrip()
         peer = column(by, PEER_CELLS) + "  " if width >= NARROW else ""
         state_cells = max(STATE_CELLS, 2 + len(row.state))
         room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(figures + peer)
@@ -142,7 +142,7 @@ class JobPanel(Section[JobView]):
         return f"{cpu:>{CPU_CELLS}} {memory:>{MEMORY_CELLS}}"
 
     def texts_of(self, row: JobView) -> Iterable[str]:
-        return row.name, row.peer, row.server, row.state, row.message, row.replica
+        return row.name, row.peer, row.server, row.state, row.message, row.core
 
     def detail_of(self, row: JobView) -> tuple[str, Content]:
         use = self._uses.get(row.id)
@@ -254,8 +254,7 @@ def _facts(job: JobView, processes: int, width: int) -> Content:
     room = max(0, width - 4)
     known = [
         f"{job.state}{': ' + job.message if job.message else ''}",
-        f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}"
-        f"{on_replica(job.replica)}",
+        f"{'job ' + str(job.number) if job.number else job.kind.value} of {job.server}{on_core(job.core)}",
         f"began {clock(job.started)[:8]} by {one_line(job.peer, 30)}",
     ]
     if job.ended is not None:

@@ -44,9 +44,9 @@ def state_of(callback: CallbackView) -> tuple[str, str, str]:
     return "✓", "fired", "lines--good"
 
 
-def on_replica(replica: str) -> str:
+def on_core(core: str) -> str:
     """Return text such as ` on web-1`. Empty if there is only one core."""
-    return f" on {one_line(replica, 30)}" if replica else ""
+    return f" on {one_line(core, 30)}" if core else ""
 
 
 def repeats(callback: CallbackView) -> str:
@@ -97,17 +97,17 @@ class CallbackPanel(Section[CallbackView]):
         yield f"{repeats(row):<{LEFT_CELLS}}  ", "lines--muted"
         room = width - STATE_CELLS - WHEN_CELLS - LEFT_CELLS - 8
         if width >= NARROW:
-            yield column(f"{row.replica} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
+            yield column(f"{row.core} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
             room -= PEER_CELLS + 2
         yield one_line(row.message, max(room, 1)), ""
 
     def texts_of(self, row: CallbackView) -> Iterable[str]:
-        return row.message, row.peer, row.server, row.replica
+        return row.message, row.peer, row.server, row.core
 
     def detail_of(self, row: CallbackView) -> tuple[str, Content]:
         message = Content.styled(clean(row.message), "bold")
         facts = Content.styled(_facts(row), "$text-muted")
-        title = f"callback {row.own_id} of {one_line(row.server, 30)}{on_replica(row.replica)}"
+        title = f"callback {row.own_id} of {one_line(row.server, 30)}{on_core(row.core)}"
         return title, Content("\n\n").join([message, facts])
 
     def copies_of(self, row: CallbackView) -> list[Choice]:
@@ -241,7 +241,7 @@ class TodoPanel(Section[TodoRow]):
 
     def detail_of(self, row: TodoRow) -> tuple[str, Content]:
         task, step = row
-        title = f"task {task.own_id} of {one_line(task.server, 30)}{on_replica(task.replica)}"
+        title = f"task {task.own_id} of {one_line(task.server, 30)}{on_core(task.core)}"
         text, done = task.name, task.completed
         if step is not None:
             title, text, done = f"{title}, step {step.id}", step.text, step.completed

@@ -42,11 +42,11 @@ def in_full(question: Question) -> Content:
 def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
     """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`.
 
-    Empty if the client is present, or if no client of the question's replica is visible here. A client
+    Empty if the client is present, or if no client of the question's core is visible here. A client
     without a lasting connection is identified by its name. `now` is Unix time.
     """
     clients = list(clients)
-    if question.replica and all(one.replica != question.replica for one in clients):
+    if question.core and all(one.core != question.core for one in clients):
         return ""
     if question.peer == DESK or question.state is not QuestionState.WAITING:
         return ""
@@ -70,11 +70,11 @@ def announced(question: Question) -> str:
 
 
 def asker(question: Question, longest: int = 40) -> str:
-    """Return the tool, client and replica that ask a question. For an approval, return the calling client.
+    """Return the tool, client and core that ask a question. For an approval, return the calling client.
 
     The built-in tool that only asks is left out.
     """
-    where = f" on {one_line(question.replica, 24)}" if question.replica else ""
+    where = f" on {one_line(question.core, 24)}" if question.core else ""
     is_shown = question.kind is QuestionKind.QUESTION and question.peer != DESK
     has_tool = is_shown and question.tool not in ("", _PLAIN_ASK)
     tool = f"{one_line(question.tool, 24)} for " if has_tool else ""

@@ -23,7 +23,7 @@ from mcpdesk.link.state_looks import QUESTIONS
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.job_panel import JobPanel
-from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, on_replica
+from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, on_core
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
 from mcpdesk.tui.render.amounts import since, since_lasts
@@ -84,7 +84,7 @@ class InboxPanel(Section[Question]):
         yield f" {look.glyph} {row.word:<{STATE_CELLS - 2}}  ", LINE_STYLES[look.tone]
         room = width - STATE_CELLS - 3
         if width >= NARROW:
-            yield column(f"{row.replica} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
+            yield column(f"{row.core} {row.peer}".lstrip(), PEER_CELLS) + "  ", "lines--key"
             room -= PEER_CELLS + 2
         age = f"  {self._age(row)} "
         room -= cell_len(age)
@@ -96,11 +96,11 @@ class InboxPanel(Section[Question]):
         yield age, "lines--muted"
 
     def texts_of(self, row: Question) -> Iterable[str]:
-        return plain(row), row.peer, row.tool, row.state, row.replica
+        return plain(row), row.peer, row.tool, row.state, row.core
 
     def detail_of(self, row: Question) -> tuple[str, Content]:
         peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
-        return f"{peer} through {tool} of {server}{on_replica(row.replica)}", in_full(row)
+        return f"{peer} through {tool} of {server}{on_core(row.core)}", in_full(row)
 
     def copies_of(self, row: Question) -> list[Choice]:
         text, end = plain(row), ended_line(row)

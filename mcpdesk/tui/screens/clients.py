@@ -123,8 +123,8 @@ def _client_facts(
 ) -> Iterator[tuple[str, list[str]]]:
     if client.left is not None:
         yield "left", [f"{since(now - client.left)} ago"]
-    if client.replica:
-        yield "replica", [client.replica]
+    if client.core:
+        yield "replica", [client.core]
     if client.caller:
         yield "known as", [client.caller]
     if client.mode:
@@ -212,7 +212,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 COLUMNS: tuple[Column[ClientView], ...] = (
     Column("name", lambda one, _: one_line(one.name, 60), lambda one: one.name, "lines--key", least=26),
-    Column("replica", lambda one, _: one_line(one.replica, 16), lambda one: one.replica, MUTED),
+    Column("replica", lambda one, _: one_line(one.core, 16), lambda one: one.core, MUTED),
     Column("last seen", seen_text, lambda one: -(one.seen or math.inf), falls=True),
     Column(
         "server",
@@ -322,7 +322,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         if column.name == "server":
             return not self._has_servers and len({(one.server, one.mode) for one in self.rows}) < 2
         if column.name == "replica":
-            return not any(client.replica for client in self.rows)
+            return not any(client.core for client in self.rows)
         if column.name == "conns":
             return not any(client.connections > 1 for client in self.rows)
         return column.name == "caller" and not any(client.caller for client in self.rows)

@@ -15,9 +15,9 @@ from mcpdesk.link.state_looks import UPSTREAMS, Tone
 from mcpdesk.link.values import (
     CoreView,
     Protection,
-    ReplicaState,
-    ReplicaView,
     ServerView,
+    ShownCore,
+    ShownCoreState,
     UpstreamView,
     WorkView,
     presences,
@@ -123,8 +123,8 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         status = f"▲ no answer for {view.silent_s} s"
         yield _part(status, "bold $text-error", SHOW_LOGS, tip, status, 100)
         return
-    if any(one.state in ALARMS for one in view.replicas):
-        yield replicas_part(view.replicas)
+    if any(one.state in ALARMS for one in view.cores):
+        yield cores_part(view.cores)
     if view.capture_failing:
         tip = one_line(view.capture_failing, 300)
         yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)
@@ -145,35 +145,35 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
     elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
         yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
-    if view.replicas and not any(one.state in ALARMS for one in view.replicas):
-        yield replicas_part(view.replicas)
+    if view.cores and not any(one.state in ALARMS for one in view.cores):
+        yield cores_part(view.cores)
     word, style, tip = PROTECTIONS[view.protection]
     if server is not None and server.wants_token and view.protection in GUARDED:
         word, style, tip = TOKENS.get(view.protection, TOKEN)
     yield _part(word, style, "screen.client_config", tip, word, 70)
 
 
-def replicas_part(replicas: Sequence[ReplicaView]) -> LinePart:
-    """Return the number of replicas, and the names of lost or unreadable ones. Ended replicas are not
+def cores_part(cores: Sequence[ShownCore]) -> LinePart:
+    """Return the number of cores, and the names of lost or unreadable ones. Ended cores are not
     counted.
     """
-    tip = "\n".join(one_line(f"{one.name}: {one.reason or one.address or 'lives'}", 200) for one in replicas)
-    count = sum(one.state is not ReplicaState.ENDED for one in replicas)
-    alarms = sorted({one.state for one in replicas if one.state in ALARMS}, key=list(ALARMS).index)
+    tip = "\n".join(one_line(f"{one.name}: {one.reason or one.address or 'lives'}", 200) for one in cores)
+    count = sum(one.state is not ShownCoreState.ENDED for one in cores)
+    alarms = sorted({one.state for one in cores if one.state in ALARMS}, key=list(ALARMS).index)
     if not alarms:
         return _part(_count(count, "replica"), "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", 45)
-    living = sum(one.state is ReplicaState.LIVING for one in replicas)
+    living = sum(one.state is ShownCoreState.LIVING for one in cores)
     status = f"✕ {living} of {count} replicas"
-    names = one_line(", ".join(one.name for one in replicas if one.state is alarms[0]), 30)
+    names = one_line(", ".join(one.name for one in cores if one.state is alarms[0]), 30)
     return _part(f"{status}: {names} {ALARMS[alarms[0]]}", "bold $text-error", ABOUT_SERVER, tip, status, 96)
 
 
 ALARMS: Final = {
-    ReplicaState.GONE: "lost",
-    ReplicaState.SILENT: "silent",
-    ReplicaState.UNREADABLE: "of another version",
+    ShownCoreState.GONE: "lost",
+    ShownCoreState.SILENT: "silent",
+    ShownCoreState.UNREADABLE: "of another version",
 }
-"""States of replicas that the header reports, the most severe first."""
+"""States of cores that the header reports, the most severe first."""
 
 
 def upstream_state(upstream: UpstreamView) -> tuple[str, str]:

@@ -72,7 +72,7 @@ class LogFilter:
             return False
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
             return False
-        searched = (line.text, line.source, line.where, line.server, line.trace, line.replica)
+        searched = (line.text, line.source, line.where, line.server, line.trace, line.core)
         return has_words(self.words, searched)
 
 
@@ -81,8 +81,8 @@ def rank(level: str) -> int:
     return LEVELS.index(level) if level in LEVELS else 1
 
 
-REPLICA_CELLS = 10
-"""Cells of the replica column, which exists only with several replicas."""
+CORE_CELLS = 10
+"""Cells of the core column, which exists only with several cores."""
 MOST_UNFOLDED = 30
 """At most this many rows are shown below one entry. The last of them is the last line of the entry. Enter
 shows the lines that are left out."""
@@ -114,8 +114,8 @@ class LogList(RowList[LogLine]):
         """Number of the newest line of each traceback -> count of equal lines."""
         self._parts: list[int] = []
         """Line number within the entry, for each row; 0 is the entry itself."""
-        self._has_replicas = False
-        """True if lines come from several replicas, whose names are shown in a column."""
+        self._has_cores = False
+        """True if lines come from several cores, whose names are shown in a column."""
         self._widest = NARROW
         """Cells of the longest source so far, within the limits."""
         self._folds: dict[int, bool] = {}
@@ -140,12 +140,12 @@ class LogList(RowList[LogLine]):
         return line if key is None else self._newest.get(key, line)
 
     def extend(self, lines: Sequence[LogLine]) -> None:
-        """Add newer lines. Lines of several replicas are sorted by time."""
+        """Add newer lines. Lines of several cores are sorted by time."""
         chosen = self.selected
-        self._has_replicas = self._has_replicas or any(line.replica for line in lines)
+        self._has_cores = self._has_cores or any(line.core for line in lines)
         self._widest = max([self._widest, *(min(len(line.source), BROAD) for line in lines)])
         later: list[LogLine] = []
-        if self._has_replicas:
+        if self._has_cores:
             later, lines = self._merged(lines)
         self.lines.extend(lines)
         is_full = len(self.lines) > BOUND
@@ -209,7 +209,7 @@ class LogList(RowList[LogLine]):
         self._counts[line.number] += self._counts.pop(before.number)
         if before.number in self._folds:
             self._folds[line.number] = self._folds.pop(before.number)
-        order = _time if self._has_replicas else _number
+        order = _time if self._has_cores else _number
         start = bisect_left(self.rows, order(before), key=order)
         while start < len(self.rows) and self.rows[start] is not before:
             start += 1
@@ -242,9 +242,9 @@ class LogList(RowList[LogLine]):
         is_wide = width >= 70
         yield f" {clock(line.time)[: 12 if is_wide else 8]} ", "lines--muted"
         yield f"{glyph} {column(line.level, 8)} ", style
-        if self._has_replicas:
-            yield column(line.replica, REPLICA_CELLS) + " ", "lines--muted"
-            width -= REPLICA_CELLS + 1
+        if self._has_cores:
+            yield column(line.core, CORE_CELLS) + " ", "lines--muted"
+            width -= CORE_CELLS + 1
         named = NARROW if width < ROOMY else self._widest
         yield column(line.source, named) + " ", "lines--key"
         where = f"  {ending(line.where, 40)} " if line.where and width >= 90 else ""
@@ -300,7 +300,7 @@ class LogList(RowList[LogLine]):
 
     def _is_from(self, row: LogLine, chosen: LogLine) -> bool:
         """Return True if a row shows the chosen line or a later line."""
-        if self._has_replicas:
+        if self._has_cores:
             return row is chosen or row.time > chosen.time
         return row.number >= chosen.number
 
@@ -317,14 +317,14 @@ class LogList(RowList[LogLine]):
 _time = attrgetter("time")
 _number = attrgetter("number")
 TracebackKey = tuple[str, str, str, str, str]
-"""Level, source, server, replica and text. Lines with equal keys share one entry."""
+"""Level, source, server, core and text. Lines with equal keys share one entry."""
 
 
 def _traceback_key(line: LogLine) -> TracebackKey | None:
     """Return the key of a multi-line error; None for any other line."""
     if rank(line.level) < rank("error") or "\n" not in line.text.rstrip():
         return None
-    return line.level, line.source, line.server, line.replica, line.text
+    return line.level, line.source, line.server, line.core, line.text
 
 
 def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
@@ -606,7 +606,7 @@ def _detail(line: LogLine | None) -> Content:
         return Content("")
     location = "  ".join(
         part
-        for part in (line.replica, line.server, line.source, line.where, line.trace and f"trace {line.trace}")
+        for part in (line.core, line.server, line.source, line.where, line.trace and f"trace {line.trace}")
         if part
     )
     head = Content.styled(f"{clock(line.time)}  {line.level}  {one_line(location)}", "$text-muted")
@@ -617,7 +617,7 @@ def _full_text(line: LogLine) -> str:
     parts = (
         clock(line.time),
         line.level,
-        line.replica,
+        line.core,
         line.server,
         line.source,
         line.where,

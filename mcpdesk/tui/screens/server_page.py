@@ -8,8 +8,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from mcpdesk.link.state_looks import REPLICAS
-from mcpdesk.link.values import ReplicaView, ServerView
+from mcpdesk.link.state_looks import CORES
+from mcpdesk.link.values import ServerView, ShownCore
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.screens.frame_lines import upstream_state
@@ -26,9 +26,9 @@ def server_text(server: ServerView) -> Content:
         )
     parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
     parts += [Content.styled(f"· {clean(helper)}", "$text-muted") for helper in server.helpers]
-    if server.replicas:
+    if server.cores:
         parts += [Content(""), Content.styled("Replicas", "bold $text-primary")]
-        parts += [_replica(each) for each in server.replicas]
+        parts += [_core(each) for each in server.cores]
     upstream = server.upstream
     if upstream is None:
         return Content("\n").join(parts)
@@ -67,11 +67,11 @@ def server_choice(server: ServerView) -> Choice:
     )
 
 
-def _replica(replica: ReplicaView) -> Content:
-    look = REPLICAS[replica.state]
-    state = clean(f"{look.text}{': ' + replica.reason if replica.reason else ''}")
+def _core(core: ShownCore) -> Content:
+    look = CORES[core.state]
+    state = clean(f"{look.text}{': ' + core.reason if core.reason else ''}")
     style = TEXT_STYLES[look.tone]
-    return Content.assemble(f"  {clean(replica.name)}  ", (state, style), f"  {clean(replica.address)}")
+    return Content.assemble(f"  {clean(core.name)}  ", (state, style), f"  {clean(core.address)}")
 
 
 def _where(server: ServerView) -> Iterator[Content]:

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from mcpdesk.plain_text import from_field
 from mcpdesk.protocol.methods import TOOL_CALLS
-from mcpdesk.recorder.index.query import FIXED_VALUES, TEXT_FIELDS, quoted
+from mcpdesk.recorder.index.query import CORE_FIELD, FIXED_VALUES, TEXT_FIELDS, quoted
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.render.safe_text import one_line
 
@@ -60,6 +60,8 @@ def _values(field: str, index: Index) -> Iterable[str]:
     if field in FIXED_VALUES:
         return FIXED_VALUES[field]
     labels, connections = list(index.table.labels.values()), list(index.connections.values())
+    if field == CORE_FIELD:
+        return (info.core for info in connections if info.core)
     match field:
         case "method":
             return (method for method, _ in labels if method)
@@ -71,8 +73,6 @@ def _values(field: str, index: Index) -> Iterable[str]:
             return (info.peer for info in reversed(connections) if info.peer)
         case "server":
             return (info.server for info in connections if info.server)
-        case "replica":
-            return (info.replica for info in connections if info.replica)
         case "rev":
             return (revision for revision in index.table.revisions if revision)
         case _:

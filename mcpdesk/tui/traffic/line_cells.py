@@ -50,7 +50,7 @@ class ExchangeLine(NamedTuple):
     zero: float | None
     """Unix time in seconds that times count from. None to show the time of day."""
     former: Collection[str]
-    """Replicas that have ended."""
+    """Cores that have ended."""
     is_held: bool
     """True if a message of the exchange is held at the desk."""
 
@@ -66,12 +66,12 @@ class FrameLine(NamedTuple):
     zero: float | None
     """Unix time in seconds that times count from. None to show the time of day."""
     former: Collection[str]
-    """Replicas that have ended."""
+    """Cores that have ended."""
 
     @property
-    def replica(self) -> str:
-        """Replica with the connection; empty if it has none."""
-        return self.connection.replica if self.connection else ""
+    def core(self) -> str:
+        """Core with the connection; empty if it has none."""
+        return self.connection.core if self.connection else ""
 
     @property
     def peer(self) -> str:
@@ -116,31 +116,31 @@ def time_cell(moment: float, zero: float | None) -> Cell:
     return (f"{'-' if moment < zero else '+'}{duration(abs(moment - zero))}", "traffic--clock")
 
 
-_REPLICA_BEFORE_PEER = 9
-"""Cells of the replica's name before the peer."""
+_CORE_BEFORE_PEER = 9
+"""Cells of the core's name before the peer."""
 
 
-def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
-    """Return the name of a replica, marked if the replica has ended."""
-    name = short_replica(replica, _REPLICA_BEFORE_PEER) if after else replica
-    if replica in former:
+def core_cell(core: str, former: Collection[str], after: str = "") -> Cell:
+    """Return the name of a core, marked if the core has ended."""
+    name = short_core(core, _CORE_BEFORE_PEER) if after else core
+    if core in former:
         return (f"✕ {name}{after}", "traffic--bad")
     return (f"{name}{after}", "traffic--muted")
 
 
-def short_replica(replica: str, width: int) -> str:
-    """Return the end of a long name, where replicas differ; a mark at the beginning stays."""
-    mark = "✕ " if replica.startswith("✕ ") else ""
+def short_core(core: str, width: int) -> str:
+    """Return the end of a long name, where cores differ; a mark at the beginning stays."""
+    mark = "✕ " if core.startswith("✕ ") else ""
     room = width - len(mark)
-    name = replica.removeprefix(mark)
+    name = core.removeprefix(mark)
     return mark + (name if len(name) <= room else f"…{name[len(name) - room + 1 :]}")
 
 
-def peer_cells(line: ExchangeLine | FrameLine, *, with_replica: bool) -> list[Cell]:
-    """Return the peer, after the name of its replica if that has no column of its own."""
+def peer_cells(line: ExchangeLine | FrameLine, *, with_core: bool) -> list[Cell]:
+    """Return the peer, after the name of its core if that has no column of its own."""
     who = line.exchange if isinstance(line, ExchangeLine) else line
     peer = (who.peer, "traffic--peer")
-    return [replica_cell(who.replica, line.former, " "), peer] if with_replica and who.replica else [peer]
+    return [core_cell(who.core, line.former, " "), peer] if with_core and who.core else [peer]
 
 
 _HELD: Cell = ("‖ held", "traffic--warn")

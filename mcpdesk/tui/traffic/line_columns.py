@@ -25,15 +25,15 @@ from mcpdesk.tui.traffic.line_cells import (
     Cell,
     ExchangeLine,
     FrameLine,
+    core_cell,
     id_cells,
     mark_cells,
     message_cells,
     muted,
     peer_cells,
     preview,
-    replica_cell,
+    short_core,
     short_peer,
-    short_replica,
     short_revision,
     size_cell,
     status_cells,
@@ -77,8 +77,8 @@ class LineColumn:
     """Order of lines that are sorted by this column. None if they cannot be."""
     narrower: tuple[Narrower, ...] = ()
     """Steps in which the column shrinks."""
-    has_replica: bool = False
-    """True if the cells begin with the name of the replica."""
+    has_core: bool = False
+    """True if the cells begin with the name of the core."""
 
     def cells(self, line: ExchangeLine | FrameLine) -> list[Cell]:
         """Return the cells of a line."""
@@ -105,16 +105,16 @@ COLUMNS = (
         narrower=(Narrower(10, 8), Narrower(90, 0)),
     ),
     LineColumn(
-        "replica", 10, "replica",
-        exchange=lambda line, _: [replica_cell(line.exchange.replica, line.former)],
-        frame=lambda line, _: [replica_cell(line.replica, line.former)],
-        shorten=short_replica,
+        "core", 10, "replica",
+        exchange=lambda line, _: [core_cell(line.exchange.core, line.former)],
+        frame=lambda line, _: [core_cell(line.core, line.former)],
+        shorten=short_core,
         narrower=(Narrower(40, 0),),
     ),
     LineColumn(
         "peer", 14, "peer",
-        exchange=lambda line, column: peer_cells(line, with_replica=column.has_replica),
-        frame=lambda line, column: peer_cells(line, with_replica=column.has_replica),
+        exchange=lambda line, column: peer_cells(line, with_core=column.has_core),
+        frame=lambda line, column: peer_cells(line, with_core=column.has_core),
         shorten=short_peer,
         sort=BY_PEER,
         narrower=(Narrower(50, 11), Narrower(100, 8), Narrower(110, 0, tolerated=4)),
@@ -180,10 +180,10 @@ COLUMNS = (
 _BY_NAME = {column.name: column for column in COLUMNS}
 SORT_KEYS = {column.name: column.sort for column in COLUMNS if column.sort is not None}
 """Columns that lines can be sorted by."""
-_KEEPS_REPLICA = 60
-"""Width of a line from which on a peer column with the replica is never hidden."""
-REPLICA_CELLS = 8
-"""Number of cells that the name of the replica adds to the peer column."""
+_KEEPS_CORE = 60
+"""Width of a line from which on a peer column with the core is never hidden."""
+CORE_CELLS = 8
+"""Number of cells that the name of the core adds to the peer column."""
 _ROOMY, _ROOMY_RAW = 52, 60
 """Cells that the message column must have; otherwise minor columns shrink. `_RAW`: bytes column."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
@@ -206,15 +206,15 @@ def columns_for(
     *,
     raw: bool = False,
     keeps_time: bool = False,
-    has_replicas: bool = False,
+    has_cores: bool = False,
     has_servers: bool = False,
 ) -> tuple[LineColumn, ...]:
     """Return the columns that fit into a line of `width` cells. The one of width 0 takes the remaining space.
 
     `width` is that of the list. On a terminal of 120 columns it is 72 if the details are beside the list. If
-    the replica column does not fit, the replica is shown in the peer column.
+    the core column does not fit, the core is shown in the peer column.
     """
-    left_out = {name for name, there in (("replica", has_replicas), ("server", has_servers)) if not there}
+    left_out = {name for name, there in (("core", has_cores), ("server", has_servers)) if not there}
     columns = [
         column
         for column in COLUMNS
@@ -229,17 +229,17 @@ def columns_for(
             continue
         at = next(at for at, column in enumerate(columns) if column.name == name)
         column = columns[at]
-        if column.has_replica and not step.width and width >= _KEEPS_REPLICA:
+        if column.has_core and not step.width and width >= _KEEPS_CORE:
             break
         if step.width:
-            narrowed = step.width + REPLICA_CELLS * column.has_replica
+            narrowed = step.width + CORE_CELLS * column.has_core
             title = column.title if step.title is None else step.title
             columns[at] = replace(column, width=narrowed, title=title)
         else:
             del columns[at]
-        if name == "replica":
+        if name == "core":
             at = next(at for at, column in enumerate(columns) if column.name == "peer")
-            columns[at] = replace(columns[at], width=columns[at].width + REPLICA_CELLS, has_replica=True)
+            columns[at] = replace(columns[at], width=columns[at].width + CORE_CELLS, has_core=True)
     left = max(1, _left(columns, width))
     return tuple(column if column.width else replace(column, width=left) for column in columns)
 

@@ -586,7 +586,7 @@ def _facts(exchange: Exchange, transport: str, now: float) -> Iterator[str]:
     arrow = "→" if exchange.direction is Direction.IN else "←"
     facts = [
         f"{exchange.peer} {arrow} {exchange.server or 'server'}"
-        + (f" on {exchange.replica}" if exchange.replica else ""),
+        + (f" on {exchange.core}" if exchange.core else ""),
         "" if exchange.id is None else f"#{exchange.id}",
         clock(exchange.started),
         size_text(exchange.size),

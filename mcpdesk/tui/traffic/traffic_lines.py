@@ -47,7 +47,7 @@ def exchange_cells(
 ) -> list[Cell]:
     """Return the line of an exchange; `now` is for the clock of a pending one, and times count from `zero`.
 
-    `former` are the replicas that have ended; `is_held` means that a message of it is held at the desk.
+    `former` are the cores that have ended; `is_held` means that a message of it is held at the desk.
     """
     line = ExchangeLine(exchange, now, marked, texts, fold, zero, former, is_held)
     cells = _joined(_fit(column.cells(line), column) for column in columns)
@@ -155,9 +155,9 @@ class TrafficStrips:
         """Lay the columns out for a widget of `width` cells."""
         widget, has_zero = self._widget, self.zero is not None
         bars, index = self._waterfall.is_on and not raw, self._index
-        has_replicas, has_servers = index.has_replicas, index.has_servers
+        has_cores, has_servers = index.has_cores, index.has_servers
         filters, background = tuple(widget.get_line_filters()), widget.background_colors[1]
-        fitted = (width, raw, bars, has_zero, has_replicas, has_servers, filters, background)
+        fitted = (width, raw, bars, has_zero, has_cores, has_servers, filters, background)
         if fitted != self._fitted:
             self._fitted, self._width, self._has_bars = fitted, width, bars
             self._filters, self._background = filters, background
@@ -168,7 +168,7 @@ class TrafficStrips:
                     width - 2,
                     raw=raw,
                     keeps_time=has_zero,
-                    has_replicas=has_replicas,
+                    has_cores=has_cores,
                     has_servers=has_servers,
                 )
             )
@@ -217,9 +217,9 @@ class TrafficStrips:
             texts = texts._replace(answered="")
         how = "" if marked else changed
         rule = self.rules.rule_of(exchange) if self.rules is not None else None
-        former = self._index.former_replicas
+        former = self._index.former_cores
         is_remarked = not marked and self._index.is_remarked(number)
-        is_former = exchange.replica in former
+        is_former = exchange.core in former
         look = (exchange, texts, cursor, marked, fold, how, is_remarked, rule, self.zero, is_former)
         cached = self._drawn.get(number)
         if cached is not None and cached[0] == look:
@@ -286,7 +286,7 @@ class TrafficStrips:
             revision,
             marked=marked,
             zero=self.zero,
-            former=self._index.former_replicas,
+            former=self._index.former_cores,
         )
         return self._strip(cells, "traffic--cursor" if cursor else "")
 

@@ -241,9 +241,7 @@ def test_jobs_and_callbacks_are_told_with_what_matters_first() -> None:
 
 
 def test_lines_of_the_log_come_newest_first_masked_and_cut() -> None:
-    first = LogLine(
-        1, 1.0, "warning", "print", "token=sesame-open-0123456789", server="shop", replica="web-1"
-    )
+    first = LogLine(1, 1.0, "warning", "print", "token=sesame-open-0123456789", server="shop", core="web-1")
     told = logs_json([first, replace(first, number=2, text="x" * 2_000)])["lines"]
     assert [each["number"] for each in told] == [2, 1]
     assert len(told[0]["text"]) == LOGGED + 1 and "sesame" not in told[1]["text"]

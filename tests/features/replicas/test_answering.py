@@ -223,9 +223,9 @@ async def test_a_question_of_a_replica_bears_its_name_and_nothing_of_it_stays_wh
         async with replica(shared_engine.url, name, "web-1") as here:
             here.inbox.ask(server="s", peer="desk", tool="t", pages=[COLOUR], timeout_s=60.0)
             shown = await there.sees()
-            assert (shown.replica, shown.peer) == ("web-1", "another desk")
+            assert (shown.core, shown.peer) == ("web-1", "another desk")
             async with replica(shared_engine.url, name, "web-3") as late:
-                assert (await late.sees()).replica == "web-1"
+                assert (await late.sees()).core == "web-1"
         assert (await there.sees(COLOUR.question, QuestionState.WITHDRAWN)).reason
     assert f"{{{name}}}:questions" not in shared_engine.ask("KEYS", f"{{{name}}}:*")
 
@@ -267,7 +267,7 @@ async def test_while_the_engine_is_away_questions_are_answered_where_they_were_a
             assert (await outcome(asked)).answers == tuple(RED)
             new = here.ask(Page("New?"))
             server.start()  # with nothing of what it had
-            assert (await there.sees("New?")).replica == "web-1"
+            assert (await there.sees("New?")).core == "web-1"
             await there.sees(COLOUR.question, QuestionState.ANSWERED, QuestionState.WITHDRAWN)
             assert there.with_text("Other?") == others
             prefix, me = f"{{{deployment(tmp_path)}}}", here.living.me.id

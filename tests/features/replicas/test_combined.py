@@ -17,7 +17,7 @@ from mcpdesk.features.replicas.desk.combined_link import CombinedLink
 from mcpdesk.features.replicas.desk.local_replicas import LocalReplicas
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import JobState, ReplicaState, ServerView, Severity
+from mcpdesk.link.values import JobState, ServerView, Severity, ShownCoreState
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.testing.sync_client import ServerUnderTest
@@ -77,8 +77,8 @@ def attach() -> Iterator[Attach]:
 
 def has_all(link: CombinedLink, count: int) -> bool:
     view = link.view()
-    states = [each.state for each in view.replicas]
-    return states == [ReplicaState.LIVING] * count and len(_far(link).replicas) == count
+    states = [each.state for each in view.cores]
+    return states == [ShownCoreState.LIVING] * count and len(_far(link).cores) == count
 
 
 def _far(link: CombinedLink) -> ServerView:
@@ -89,7 +89,7 @@ def _far(link: CombinedLink) -> ServerView:
 def replicas_of(link: CombinedLink, method: str) -> list[str]:
     while link.traffic.catch_up():
         pass
-    return sorted({one.replica for one in link.traffic.exchanges if one.method == method})
+    return sorted({one.core for one in link.traffic.exchanges if one.method == method})
 
 
 @pytest.mark.process
@@ -99,25 +99,23 @@ def test_three_replicas_are_one_server_with_the_traffic_of_all(start: Start, att
     link = attach(*names)
     wait_until(lambda: has_all(link, 3))
     assert [server.name for server in link.view().servers] == ["far"]
-    assert [each.name for each in link.view().replicas] == names
+    assert [each.name for each in link.view().cores] == names
     for each in replicas:
         assert each.call("add", a=1, b=2) == "3"
     wait_until(lambda: replicas_of(link, "tools/call") == names)
     numbers = [one.connection for one in link.traffic.exchanges]
-    assert len(set(numbers)) == len({(one.replica, one.connection) for one in link.traffic.exchanges}) >= 3
+    assert len(set(numbers)) == len({(one.core, one.connection) for one in link.traffic.exchanges}) >= 3
     view = View(link.traffic, parse(f"replica:{names[1]}", 0.0))
     view.advance(WITHIN_S)
-    assert {link.traffic.exchange(line).replica for line in view.lines} == {names[1]}
-    wait_until(lambda: {client.replica for client in link.view().clients} == set(names))
-    copy = link.room.copy_of(
-        next(n for n, info in link.traffic.connections.items() if info.replica == names[2])
-    )
-    assert copy is not None and copy.replica == names[2]
+    assert {link.traffic.exchange(line).core for line in view.lines} == {names[1]}
+    wait_until(lambda: {client.core for client in link.view().clients} == set(names))
+    copy = link.room.copy_of(next(n for n, info in link.traffic.connections.items() if info.core == names[2]))
+    assert copy is not None and copy.label == names[2]
     result_of(copy.request("far", "tools/call", {"name": "large", "arguments": {}}).outcome)
-    wait_until(lambda: any(line.text == "a stray print" and line.replica for line in link.logs()))
+    wait_until(lambda: any(line.text == "a stray print" and line.core for line in link.logs()))
     line = next(line for line in link.logs() if line.text == "a stray print")
-    assert line.replica == names[2]
-    assert line.call is not None and link.traffic.connections[line.call[0]].replica == line.replica
+    assert line.core == names[2]
+    assert line.call is not None and link.traffic.connections[line.call[0]].core == line.core
     while link.traffic.catch_up():
         pass
     frame = next(
@@ -143,7 +141,7 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
     first = link._copy_for("far")
     other = next(copy for copy in link._living("far") if copy is not first)
     calls.append(other.request("far", "tools/call", {"name": "choose", "arguments": {}}))
-    wait_until(lambda: len({one.replica for one in link.questions()}) == 2)
+    wait_until(lambda: len({one.core for one in link.questions()}) == 2)
     assert len({one.id for one in link.questions()}) == 2
     for question, colour in zip(link.questions(), ("red", "blue"), strict=True):
         assert result_of(link.answer(question.id, [Answer((colour,))]))
@@ -156,7 +154,7 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
     adding = other.request("far", "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}})
     wait_until(lambda: link.feature_part(HoldView).messages)
     (message,) = link.feature_part(HoldView).messages
-    assert message.replica == other.replica
+    assert message.core == other.label
     assert result_of(link.do(Release(message.number, Verdict.PASS)))
     assert result_of(adding.outcome).result is not None
     third = start()
@@ -171,7 +169,7 @@ def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, 
                 {"name": "BackgroundBash", "arguments": {"command": "echo here; sleep 600"}},
             ).outcome
         )
-    wait_until(lambda: {job.replica for job in link.jobs()} == {each.name for each in replicas})
+    wait_until(lambda: {job.core for job in link.jobs()} == {each.name for each in replicas})
     assert len({job.id for job in link.jobs()}) == 2, "each replica has a first program"
     for job in link.jobs():
         wait_until(partial(wrote, link, job.id))
@@ -195,7 +193,7 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
     wait_until(link.questions)
     copy = link._copy_for("far")
     assert copy is not None
-    lost = copy.replica
+    lost = copy.label
     result_of(
         copy.request(
             "far", "tools/call", {"name": "BackgroundBash", "arguments": {"command": "sleep 5"}}
@@ -203,19 +201,19 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
     )
     wait_until(link.jobs)
     replicas[lost].service.end(signal.SIGKILL)
-    wait_until(lambda: {each.name: each.state for each in link.view().replicas}[lost] is ReplicaState.GONE)
+    wait_until(lambda: {each.name: each.state for each in link.view().cores}[lost] is ShownCoreState.GONE)
     told = [each for each in link.notices() if each.severity is Severity.ERROR]
     assert [each.text for each in told] == [f"{lost} has ended: its traffic is kept"]
     error = result_of(asked.outcome).error
     assert error is not None and error["message"] == f"{lost} has ended"
     assert link.questions()[0].state is QuestionState.WITHDRAWN
     assert link.view().gone == ""
-    assert lost in {one.replica for one in link.view().clients if one.left is not None}
-    assert not any(one.replica == lost for one in link.view().clients if one.left is None)
-    assert [(job.replica, job.state) for job in link.jobs()] == [(lost, JobState.KILLED)]
+    assert lost in {one.core for one in link.view().clients if one.left is not None}
+    assert not any(one.core == lost for one in link.view().clients if one.left is None)
+    assert [(job.core, job.state) for job in link.jobs()] == [(lost, JobState.KILLED)]
     assert lost in replicas_of(link, "tools/call")
-    assert link.traffic.former_replicas == {lost}
-    gone = next(one for one in link.view().clients if one.replica == lost)
+    assert link.traffic.former_cores == {lost}
+    gone = next(one for one in link.view().clients if one.core == lost)
     detail = link.client(gone.connection)
     assert detail is not None and detail.has_left
     again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
@@ -237,10 +235,10 @@ def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach
     assert result_of(link.do(SetHold("tool:add", "requests")))
     second = start()
     wait_until(lambda: has_all(link, 2))
-    late = next(each.name for each in link.view().replicas if each.name.endswith(second.name))
+    late = next(each.name for each in link.view().cores if each.name.endswith(second.name))
     assert late == f"far:{second.name}"
     wait_until(lambda: any(each.text == f"{late} has appeared" for each in link.notices()))
-    copy = next(each for each in link._living("far") if each.replica == late)
+    copy = next(each for each in link._living("far") if each.label == late)
     wait_until(lambda: copy.feature_part(HoldView).rule == "tool:add")
     assert result_of(link.do(SetHold("", "requests")))
 

@@ -31,11 +31,11 @@ from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, Que
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
 from mcpdesk.link.core_copy import LOST, _of_core
 from mcpdesk.link.local import LocalLink
-from mcpdesk.link.values import ReplicaState, Severity
+from mcpdesk.link.values import Severity, ShownCoreState
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.testing.sync_client import ServerUnderTest
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
-from mcpdesk.tui.screens.frame_lines import replicas_part
+from mcpdesk.tui.screens.frame_lines import cores_part
 from mcpdesk.version import __version__
 from tests.features.replicas.test_combined import has_all, replicas_of
 from tests.link.test_remote import FILES, text
@@ -132,8 +132,8 @@ def desk_over(group: Group) -> Iterator[CombinedLink]:
         link.close()
 
 
-def states(link: CombinedLink) -> list[ReplicaState]:
-    return [each.state for each in link.view().replicas]
+def states(link: CombinedLink) -> list[ShownCoreState]:
+    return [each.state for each in link.view().cores]
 
 
 def test_replicas_have_short_names_that_differ() -> None:
@@ -165,7 +165,7 @@ def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group)
     group.add(2)
     with desk_over(group) as link:
         wait_until(lambda: has_all(link, 2))
-        names = [each.name for each in link.view().replicas]
+        names = [each.name for each in link.view().cores]
         assert sorted(map(group.of, names), key=lambda each: each.port) == sorted(
             group.replicas.values(), key=lambda each: each.port
         )
@@ -176,7 +176,7 @@ def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group)
         other = next(copy for copy in link._living("far") if copy is not link._copy_for("far"))
         theirs = other.request("far", "tools/call", {"name": "choose", "arguments": {}})
         wait_until(lambda: len(link.questions()) == 2)
-        assert {one.replica for one in link.questions()} == set(names)
+        assert {one.core for one in link.questions()} == set(names)
         for question in link.questions():
             assert result_of(link.answer(question.id, [Answer(("blue",))]))
         for each in (asked, theirs):
@@ -202,14 +202,14 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
         wait_until(lambda: has_all(link, 2))
         for port in group.replicas:
             group.call(port, "add", a=1, b=2)
-        names = [each.name for each in link.view().replicas]
+        names = [each.name for each in link.view().cores]
         wait_until(lambda: replicas_of(link, "tools/call") == names)
         copy = link._copy_for("far")
         assert copy is not None
-        lost = copy.replica
+        lost = copy.label
         group.of(lost).send(signal.SIGKILL)
-        wait_until(lambda: ReplicaState.GONE in states(link))
-        assert [each.name for each in link.view().replicas if each.state is ReplicaState.GONE] == [lost]
+        wait_until(lambda: ShownCoreState.GONE in states(link))
+        assert [each.name for each in link.view().cores if each.state is ShownCoreState.GONE] == [lost]
         told = next(each for each in link.notices() if each.text.startswith(f"{lost} is lost"))
         assert told.text == f"{lost} is lost: it no longer sends anything: its traffic is kept"
         assert told.severity is Severity.ERROR
@@ -217,23 +217,23 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
         again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
         assert text(result_of(again.outcome)) == "5"
         group.add(1)
-        wait_until(lambda: states(link).count(ReplicaState.LIVING) == 2)
+        wait_until(lambda: states(link).count(ShownCoreState.LIVING) == 2)
         wait_until(lambda: any(each.text.endswith("has appeared") for each in link.notices()))
         monkeypatch.setattr(member, "ALARM_S", 0.0)
-        assert sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING, ReplicaState.LIVING]
+        assert sorted(states(link)) == [ShownCoreState.ENDED, ShownCoreState.LIVING, ShownCoreState.LIVING]
 
 
 def test_a_replica_that_was_asked_to_end_is_no_loss(group: Group) -> None:
     group.add(2)
     with desk_over(group) as link:
         wait_until(lambda: has_all(link, 2))
-        name = link.view().replicas[0].name
+        name = link.view().cores[0].name
         assert group.of(name).end() == 0
-        wait_until(lambda: sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING])
+        wait_until(lambda: sorted(states(link)) == [ShownCoreState.ENDED, ShownCoreState.LIVING])
         told = next(each for each in link.notices() if each.text.startswith(name))
         assert told.text == f"{name} has ended: its traffic is kept"
         assert told.severity is Severity.INFO
-        header = replicas_part(link.view().replicas)
+        header = cores_part(link.view().cores)
         assert header.text.plain.strip() == "1 replica"
 
 
@@ -253,15 +253,15 @@ def test_an_engine_that_goes_away_is_one_line_and_all_goes_on_when_it_is_back(
             assert len([each for each in told if each.startswith(f"{link.source.title} cannot")]) == 1
             engine.start()
             wait_until(lambda: link.view().gone == "")
-            wait_until(lambda: states(link).count(ReplicaState.LIVING) == 2)
+            wait_until(lambda: states(link).count(ShownCoreState.LIVING) == 2)
             for port in group.replicas:
                 assert group.call(port, "add", a=3, b=4) == "7"
             wait_until(lambda: len(replicas_of(link, "tools/call")) == 2)
             call = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
             assert text(result_of(call.outcome)) == "5"
             assert lost.outcome.done() or result_of(lost.outcome) is not None
-            lines = [(each.replica, each.time, each.text) for each in link.logs() if each.replica]
-            assert {replica for replica, _, _ in lines} == {each.name for each in link.view().replicas}
+            lines = [(each.core, each.time, each.text) for each in link.logs() if each.core]
+            assert {replica for replica, _, _ in lines} == {each.name for each in link.view().cores}
             assert [line for line, count in Counter(lines).items() if count > 1] == []
 
 
@@ -487,13 +487,13 @@ async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group)
     await old.update(name="old:1", url="http://127.0.0.1:1", version="0.0.9", folders={"far": "x"})
     link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))
     try:
-        await until(lambda: ReplicaState.UNREADABLE in states(link))
-        (named,) = (each for each in link.view().replicas if each.state is ReplicaState.UNREADABLE)
+        await until(lambda: ShownCoreState.UNREADABLE in states(link))
+        (named,) = (each for each in link.view().cores if each.state is ShownCoreState.UNREADABLE)
         assert named.name == "old" and "is of mcpdesk 0.0.9" in named.reason
         assert [each.name for each in link.view().servers] == ["far"]
         assert len([each for each in link.notices() if "0.0.9" in each.text]) == 1
         await old.close()
-        await until(lambda: ReplicaState.UNREADABLE not in states(link))
+        await until(lambda: ShownCoreState.UNREADABLE not in states(link))
     finally:
         await asyncio.to_thread(link.close)
         await engine.close()

@@ -7,9 +7,9 @@ from msgspec import structs
 from mcpdesk.features.replicas.desk.question_numbers import QuestionNumbers
 from mcpdesk.inbox.question import Page, Question
 
-OWN = Question(11, "far", "tester", "choose", (Page("Which?"),), 1.0, 2.0, replica="a", origin="a/1")
+OWN = Question(11, "far", "tester", "choose", (Page("Which?"),), 1.0, 2.0, core="a", origin="a/1")
 COPY = structs.replace(OWN, id=22)
-OTHER = structs.replace(OWN, id=33, asked=3.0, origin="b/1", replica="b")
+OTHER = structs.replace(OWN, id=33, asked=3.0, origin="b/1", core="b")
 
 
 def test_a_question_keeps_the_number_of_the_copy_that_came_first() -> None:

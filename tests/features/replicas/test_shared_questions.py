@@ -104,7 +104,7 @@ async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
         call = asyncio.create_task(called(url_of(two), "paint"))
         await until(lambda: waiting(one))
         (shown,) = waiting(one)
-        assert shown.replica.endswith(url_of(two).rpartition(":")[2])
+        assert shown.core.endswith(url_of(two).rpartition(":")[2])
         # A desk over all replicas asks each for its own questions only.
         assert LocalLink(one.host, 0, shows_others=False).questions() == ()
         assert [each.state for each in LocalLink(two.host, 0, shows_others=False).questions()] == [
@@ -183,7 +183,7 @@ async def test_the_dialog_says_when_an_answer_cannot_be_sent(tmp_path: Path) -> 
             await screen.until(lambda: dialog.takes_keys)
             await screen.pilot.press("1", "enter")
             await screen.until(lambda: "Not answered" in str(dialog.query_one(".note").render()))
-            (own,) = (each for each in waiting(two) if not each.replica)
+            (own,) = (each for each in waiting(two) if not each.core)
             assert await asyncio.wrap_future(two.answer(own.id, RED))
             assert await call == "answered: red"
 
@@ -227,7 +227,7 @@ async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
                 call = await asks(two.url, link)
                 told = await events.event("questions", lambda told: told["waiting"])
                 (shown,), (question,) = told["waiting"], waiting(link)
-                assert question.replica.endswith(f":{two.port}")
+                assert question.core.endswith(f":{two.port}")
                 if answers_at == "screen":
                     assert await asyncio.wrap_future(link.answer(question.id, RED))
                 else:

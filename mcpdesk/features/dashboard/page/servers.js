@@ -50,7 +50,7 @@ export function showCore(told) {
 }
 
 function replica({ name, state, reason }) {
-  const [glyph, tone] = LOOKS.replicas[state] ?? ["?", "bad"];
+  const [glyph, tone] = LOOKS.cores[state] ?? ["?", "bad"];
   return el("li", {}, span(tone, `${glyph} `), oneLine(name), reason && span("muted", ` ${oneLine(reason)}`));
 }
 

@@ -49,11 +49,11 @@ from mcpdesk.link.values import (
     LogLine,
     Notice,
     Policy,
-    ReplicaState,
-    ReplicaView,
     SchemaFailure,
     ServerView,
     Severity,
+    ShownCore,
+    ShownCoreState,
     TodoView,
     UntrustedFile,
 )
@@ -90,7 +90,7 @@ class CombinedLink(Link):
         self.traffic = self.room.traffic
         self._members: tuple[Member, ...] = ()
         """Living replicas in the order of their names, followed by ended ones."""
-        self._unreadable: dict[str, ReplicaView] = {}
+        self._unreadable: dict[str, ShownCore] = {}
         """Replicas that run another version of mcpdesk, by key."""
         self._lenient_until = 0.0
         """Monotonic time until which no missing replica counts as ended."""
@@ -149,7 +149,7 @@ class CombinedLink(Link):
         cached = self._cached_view
         if cached is not None and cached[0] == key:
             return cached[1]
-        living = [(member.copy.replica, view) for member, view in views if not view.gone]
+        living = [(member.copy.label, view) for member, view in views if not view.gone]
         former = [replace(view, clients=member.copy.former) for member, view in views if view.gone]
         replicas = self._replicas(views)
         works = [view.work for _, view in views]
@@ -196,7 +196,7 @@ class CombinedLink(Link):
         return count
 
     def _servers(
-        self, views: Sequence[tuple[Member, CoreView]], replicas: Sequence[ReplicaView]
+        self, views: Sequence[tuple[Member, CoreView]], replicas: Sequence[ShownCore]
     ) -> Iterator[ServerView]:
         for name in dict.fromkeys(server.name for _, view in views for server in view.servers):
             copy = self._copy_for(name)
@@ -207,15 +207,15 @@ class CombinedLink(Link):
             problem = self._comparison.problem(name)
             problems = (problem, *server.problems) if problem else server.problems
             having = tuple(each for each in replicas if name in each.servers)
-            yield replace(server, problems=problems, replicas=having)
+            yield replace(server, problems=problems, cores=having)
 
-    def _replicas(self, views: Sequence[tuple[Member, CoreView]]) -> tuple[ReplicaView, ...]:
-        replicas = dict[str, ReplicaView]()
+    def _replicas(self, views: Sequence[tuple[Member, CoreView]]) -> tuple[ShownCore, ...]:
+        replicas = dict[str, ShownCore]()
         for member, view in views:
             reason = view.gone or (f"no answer for {view.silent_s} s" if view.silent_s else "")
             names = tuple(server.name for server in view.servers)
-            name, address = member.copy.replica, member.copy.core.address
-            replicas.setdefault(name, ReplicaView(name, member.state, names, address, reason))
+            name, address = member.copy.label, member.copy.core.address
+            replicas.setdefault(name, ShownCore(name, member.state, names, address, reason))
         return tuple(sorted((*replicas.values(), *self._unreadable.values()), key=lambda each: each.name))
 
     # Choice of a replica
@@ -373,7 +373,7 @@ class CombinedLink(Link):
         own, seen = list[Question](), list[Question]()
         for member in self._members:
             for one in member.copy.questions():
-                (own if one.replica == member.copy.replica else seen).append(one)
+                (own if one.core == member.copy.label else seen).append(one)
         return self._question_numbers.merged(own, seen)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
@@ -593,8 +593,8 @@ class CombinedLink(Link):
         if replica.core.mcpdesk != __version__:
             if replica.key not in self._unreadable:
                 self.journal.notify(f"{replica.name}: {other_version(replica.core)}", Severity.WARNING)
-            state, core = ReplicaState.UNREADABLE, replica.core
-            self._unreadable[replica.key] = ReplicaView(
+            state, core = ShownCoreState.UNREADABLE, replica.core
+            self._unreadable[replica.key] = ShownCore(
                 replica.name, state, core.names, core.address, other_version(core)
             )
             return
@@ -640,13 +640,13 @@ class CombinedLink(Link):
         every = list(members)
         living = [member for member in every if not member.is_over]
         former = [member for member in every if member.is_over][-MOST_FORMER:]
-        living.sort(key=lambda member: member.copy.replica)
+        living.sort(key=lambda member: member.copy.label)
         before, self._members = self._members, (*living, *former)
         for member in set(before) - set(self._members):
             self.room.leave(member.copy)
-        names = {member.copy.replica for member in living}
+        names = {member.copy.label for member in living}
         self.traffic.mark_former(
-            frozenset(name for member in former if (name := member.copy.replica) not in names)
+            frozenset(name for member in former if (name := member.copy.label) not in names)
         )
 
     def _compare(self) -> None:
@@ -657,5 +657,5 @@ class CombinedLink(Link):
             for server in copy.view().servers if not member.is_over else ():
                 folder = member.replica.folders.get(server.name, "")
                 offer = Offer(server.version, copy.catalogue(server.name), folder)
-                offers.setdefault(server.name, {})[copy.replica] = offer
+                offers.setdefault(server.name, {})[copy.label] = offer
         self._comparison.compare(offers)

@@ -21,9 +21,9 @@ from mcpdesk.link.values import (
     JobView,
     PlanView,
     Protection,
-    ReplicaView,
     ServerView,
     Severity,
+    ShownCore,
     TodoView,
     WorkView,
 )
@@ -48,7 +48,7 @@ at different times, so short differences are normal.
 def merged_view(
     living: Sequence[tuple[str, CoreView]],
     former: Sequence[CoreView],
-    replicas: tuple[ReplicaView, ...],
+    replicas: tuple[ShownCore, ...],
     servers: Iterable[ServerView],
     work: WorkView,
     questions_version: int,
@@ -73,7 +73,7 @@ def merged_view(
         work=work,
         gone=gone,
         silent_s=min(view.silent_s for view in views) if is_silent else 0,
-        replicas=replicas,
+        cores=replicas,
     )
 
 
@@ -195,7 +195,7 @@ class OfferComparison:
 def _ended_job(job: JobView) -> JobView:
     if job.state.is_final:
         return job
-    return structs.replace(job, state=JobState.KILLED, message=f"{job.replica} has ended")
+    return structs.replace(job, state=JobState.KILLED, message=f"{job.core} has ended")
 
 
 def _plan(plan: PlanView) -> Hashable:

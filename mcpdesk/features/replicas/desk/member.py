@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpdesk.features.replicas.desk.replica_source import FoundReplica
 from mcpdesk.link.core_copy import CoreCopy
-from mcpdesk.link.values import ReplicaState
+from mcpdesk.link.values import ShownCoreState
 
 ALARM_S: Final = 600.0
 """Seconds for which a replica is shown as lost. After that it is shown as ended."""
@@ -37,13 +37,13 @@ class Member:
         return bool(self.copy.view().gone)
 
     @property
-    def state(self) -> ReplicaState:
+    def state(self) -> ShownCoreState:
         """State that is shown for the replica."""
         view = self.copy.view()
         if view.gone:
             is_alarm = not self.has_left and time.monotonic() - self.ended < ALARM_S
-            return ReplicaState.GONE if is_alarm else ReplicaState.ENDED
-        return ReplicaState.SILENT if view.silent_s else ReplicaState.LIVING
+            return ShownCoreState.GONE if is_alarm else ShownCoreState.ENDED
+        return ShownCoreState.SILENT if view.silent_s else ShownCoreState.LIVING
 
     def has(self, server: str) -> bool:
         """Return True if the replica has a server of that name."""

@@ -108,7 +108,7 @@ class EngineQuestions:
         arguments = [number, token, who, replica, encoded, OUTCOME_TTL_S, *event]
         result = await self._engine.script(END, keys, arguments)
         if result < 0:
-            raise StorageError(f"{ended.replica}, which asks, does not respond at this moment")
+            raise StorageError(f"{ended.core}, which asks, does not respond at this moment")
         return bool(result)
 
     async def ended(self, replica: str, number: int) -> Question | None:

@@ -180,7 +180,7 @@ class SharedInbox:
 
     def _on_question(self, question: Question) -> None:
         number = question.id
-        if question.replica or number in self._origins:
+        if question.core or number in self._origins:
             return
         is_waiting = question.state is QuestionState.WAITING
         if number in self._decided:
@@ -222,7 +222,7 @@ class SharedInbox:
         """Return a question as other replicas may see it."""
         # A connection number is valid only at its own replica.
         peer = OTHER_DESK if question.peer == "desk" else question.peer
-        shown = replace(question, replica=self._living.me.name, connection=0, peer=peer)
+        shown = replace(question, core=self._living.me.name, connection=0, peer=peer)
         if not self._masks:
             return shown
         return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
@@ -271,9 +271,7 @@ class SharedInbox:
         shown = self._numbers.setdefault((replica, number), OVER)
         known = next((each for each in self._inbox.questions() if each.id == shown), None)
         if known is not None:
-            ended_question = replace(
-                ended, id=shown, pages=known.pages, replica=known.replica, origin=known.origin
-            )
+            ended_question = replace(ended, id=shown, pages=known.pages, core=known.core, origin=known.origin)
             self._inbox.show(ended_question)
 
     def _forget_ended(self) -> None:
@@ -322,7 +320,7 @@ class SharedInbox:
     def _begin_again(self) -> None:
         """Write the waiting questions again when the engine is back, and read those of other replicas."""
         for question in self._inbox.questions():
-            if question.state is QuestionState.WAITING and not question.replica:
+            if question.state is QuestionState.WAITING and not question.core:
                 self._do(self._end_as_decided(question.id))
                 self._on_question(question)
         self._known_replicas = frozenset()
