@@ -26,7 +26,7 @@ AT: Final = "@"
 
 
 class Raised:
-    """Adds the offset of one core to its numbers, and sets the core name of its items."""
+    """Adds the offset of one core to its numbers, and its name to its items."""
 
     def __init__(self, epoch: int, core: str) -> None:
         self._epoch = epoch
