@@ -37,8 +37,7 @@ _STATUS = re.compile(r"HTTP\S* (\d{3})")
 _REFUSED = frozenset({"401", "403", "407", "421", "429"})
 """HTTP statuses with which a server refuses any request, independently of the method."""
 _NO_ANSWERS = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
-"""Kinds of messages that may be the body of an HTTP response, although they do not name the answered request.
-"""
+"""Kinds of messages that may be an HTTP response, although they do not name the answered request."""
 _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests during which the server may send requests to the client."""
@@ -55,10 +54,7 @@ _MOST_NOTIFICATIONS = 10_000
 PARTS: Final = 1_000
 """Maximum number of parts of one operation. Further exchanges become separate lines."""
 REMEMBERED: Final = 20_000
-"""Maximum number of values of `requestState` and of task ids that are remembered to find later exchanges.
-
-The oldest are forgotten first.
-"""
+"""Maximum number of values of `requestState` and of task ids that are kept to find later exchanges."""
 
 Key = tuple[str, str]
 
@@ -133,10 +129,7 @@ class Operations:
         self.lines.append(row)
 
     def join(self, row: int, to: int) -> LinkedExchanges | None:
-        """Make a new row part of the operation that contains row `to`.
-
-        Return None if the operation has too many parts already.
-        """
+        """Make a new row part of the operation that contains row `to`. None if it has too many parts."""
         operation = self.start(to)
         if len(operation.rows) >= PARTS:
             self.lines.append(row)
@@ -153,10 +146,7 @@ class Operations:
             del self._awaited[next(iter(self._awaited))]
 
     def expected(self, key: Key) -> int | None:
-        """Return the row that a new exchange with this key belongs to.
-
-        None if no row is known or it was dropped.
-        """
+        """Return the row that a new exchange with this key belongs to. None if it is unknown or dropped."""
         row = self._awaited.get(key)
         return row if row is not None and row >= self._base else None
 
@@ -512,10 +502,7 @@ class Pairing:
             operations.expect(task_key(self._server(frame.connection), head.task), row)
 
     def _stop(self, row: int, time: float, status: Status) -> None:
-        """End a request without a response.
-
-        If the request is a round or a question, update its operation as well.
-        """
+        """End a request without a response, and update the operation that it is a round or question of."""
         table, operation = self.table, self.operations.operation_of.get(row)
         if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
@@ -595,9 +582,11 @@ class Pairing:
         return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
     def _refused_probe(self, head: Head, frame: Frame) -> int | None:
-        """Return the request that the server refused with this HTTP body, although the body does not name its
-        id. // A server that requires a session refuses a request without one before it reads the request. The
-        body is then plain text, or an error with another id. This does not apply to the steps of a login."""
+        """Return the request that the server refused with this HTTP body, which does not name its id.
+
+        A server that requires a session refuses a request without one before it reads the request. The body
+        is then plain text, or an error with another id. This does not apply to the steps of a login.
+        """
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None or flow.malformed != NO_FRAME or (row := _only(flow)) is None:
             return None
