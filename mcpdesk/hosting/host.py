@@ -139,9 +139,7 @@ class Host:
         self.read_targets: Callable[[str, Collection[str], Settings, str], HostTargets] | None = None
         """Function that parses a text with servers to add. None if this core cannot add servers."""
         self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
-        """Function that returns the file that is named in a text for `read_targets`, if a person must first
-        approve the content of the file.
-        """
+        """Function that returns the file in a text for `read_targets` whose content a person must approve."""
         pipes = PipeOpener(self.endpoint, self.folders, self.hidden_variables, self.journal, settings)
         self.open_pipe = pipes.open
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
@@ -150,9 +148,7 @@ class Host:
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._names = NamedLocks()
-        """Locks by server name. The lock of a name is held while a server of that name is added or
-        removed.
-        """
+        """Locks by server name, held while a server of that name is added or removed."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._parts: list[HostPart] = []
         """Parts that features added, in the order of their start."""
@@ -624,9 +620,7 @@ class Host:
 
     @property
     def chosen_state(self) -> str:
-        """State folder if the user chose one, else empty. Only cores with the same state folder find each
-        other.
-        """
+        """State folder if the user chose one, else empty. Cores with the same folder find each other."""
         is_default = self.plan.origins.get("state_dir", "default") == "default"
         return "" if is_default else str(self.settings.state_dir)
 
