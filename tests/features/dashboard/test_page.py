@@ -533,6 +533,17 @@ async def test_heads_stand_over_their_columns_and_narrow_layouts_have_fewer(show
         assert phone == {"time", "peer", "way", "what", "status", "took", "size"}
 
 
+async def test_a_large_size_has_the_colour_of_a_warning(shown: Dashboard) -> None:
+    await shown.called("echo", text="x" * (2 << 20))
+    await shown.called("echo", text="small")
+    async with surfing(shown, width=1900) as surfer:
+        large = surfer.page.locator("#traffic-list .size", has_text="▲")
+        await large.wait_for()
+        small = surfer.page.locator("#traffic-list .size").filter(has_not_text="▲").first
+        colours = [await each.evaluate("cell => getComputedStyle(cell).color") for each in (large, small)]
+        assert colours[0] != colours[1]
+
+
 @pytest.mark.parametrize("width", [360, 768, 1200, 1280])
 async def test_the_page_is_never_wider_than_its_window(shown: Dashboard, width: int) -> None:
     async with surfing(shown, width=width, height=740, has_touch=width < 800) as surfer:
