@@ -139,6 +139,10 @@ class PendingReplies:
         self, message: JSONObject, frame: bytes, remarks: tuple[Remark, ...], receive: Receive
     ) -> None:
         if is_answer(message):
+            if "method" in message:
+                text = 'a response has the member "method", which was ignored'
+                remarks = (*remarks, Remark(RemarkKind.JSONRPC, text))
+                message = {key: value for key, value in message.items() if key != "method"}
             self.arrived(message, frame, remarks, receive)
         elif "method" in message:
             with suppress(CallError):

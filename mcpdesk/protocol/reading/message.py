@@ -82,10 +82,12 @@ def read_strictly(data: bytes, *, is_line: bool = False) -> ReadFrame | None:
 
 
 def is_answer(message: Any) -> bool:
-    """Return True if a decoded message is a response, even a malformed one."""
-    return (
-        isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
-    )
+    """Return True if a decoded message is a response, even a malformed one, such as one with a method."""
+    if not isinstance(message, dict):
+        return False
+    if isinstance(message.get("method"), str):
+        return "id" in message and message.get("result") is not None
+    return "result" in message or "error" in message
 
 
 def same_id(given: Any, identifier: Id) -> bool:
