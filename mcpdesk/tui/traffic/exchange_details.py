@@ -1,6 +1,7 @@
 """Contents of the details of an exchange: messages in order, steps, HTTP headers, failure.
 
-This module depends on no widget.
+An operation is an exchange together with its parts: the other exchanges that belong to it. Each of these
+exchanges is a step. This module depends on no widget.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 
 _MESSAGE_KEYS = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
-"""Most informative members; they are shown before the other members of their object."""
+"""Most informative members of a message. They are shown before the other members of the same object."""
 _ENVELOPE = ("jsonrpc", "id", "method")
 ENVELOPE = "envelope"
-"""Name under which the members around parameters and result are shown."""
+"""Name under which the members `jsonrpc`, `id` and `method` are shown."""
 FOLDED = ("_meta", ENVELOPE)
 
 
 def telling_first(value: Any) -> Any:
-    """Return a message with parameters, result or error first, and its other members last, as `envelope`.
+    """Return a message with parameters, result or error first.
 
-    Within parameters and result, arguments and content are first.
+    The members `jsonrpc`, `id` and `method` are last, inside an additional member `envelope`. Within
+    parameters and result, arguments and content are first.
     """
     if not isinstance(value, dict):
         return value
@@ -54,7 +56,7 @@ def _ordered(value: Any) -> Any:
 
 
 def failure_text(response: Any) -> str:
-    """Return the error message of a response; empty if it did not fail."""
+    """Return the error message of a response. Empty if the request did not fail."""
     if not isinstance(response, dict):
         return ""
     error, result = response.get("error"), response.get("result")
@@ -104,7 +106,7 @@ def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
 
 
 MAX_PARTS = 50
-"""Maximum exchanges of an operation that are shown; the newest."""
+"""Maximum number of parts of an operation that are shown. These are the newest parts."""
 _VERDICT_STYLES = {
     HeaderVerdict.GOOD: "$text-success",
     HeaderVerdict.BAD: "$text-error",
@@ -113,7 +115,9 @@ _VERDICT_STYLES = {
 
 
 def http_text(index: Index, operation: Exchange, schema: Any = None) -> Content:
-    """Return the HTTP requests and responses of an exchange and its parts; a note without HTTP."""
+    """Return the HTTP requests and responses of an exchange and its parts. Return a note if there are
+    none.
+    """
     ones = [operation, *(index.exchange(row) for row in operation.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
     for one in ones:
@@ -170,7 +174,7 @@ def _order_of(header: Checked) -> int:
 MESSAGES = "messages"
 """Member of a step that contains its request and response."""
 MAX_STEPS = 100
-"""Maximum steps that are shown; the newest."""
+"""Maximum number of steps that are shown. These are the newest steps."""
 
 
 def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, Any]:
@@ -200,7 +204,9 @@ def _titled(index: Index, operation: Exchange) -> list[tuple[Exchange, str]]:
 
 
 def _ended(index: Index, one: Exchange) -> float:
-    """Return when this step alone ended; infinity while it is running."""
+    """Return the Unix time when this step ended, without its later rounds. Infinity while the step is
+    running.
+    """
     stored_frame = None if one.response is None else index.frame(one.response)
     ended = stored_frame.time if stored_frame else one.ended
     return inf if ended is None else ended

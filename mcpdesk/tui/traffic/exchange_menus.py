@@ -55,9 +55,10 @@ def _formats() -> list[tuple[str, MenuLine]]:
 
 
 def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
-    """Return a menu whose value is a function that creates a text of an exchange, and the name of the text.
+    """Return a menu of texts to copy.
 
-    `frame` is the selected raw frame of it, which then is the first choice.
+    Its value is a pair: a function that creates the chosen text of the exchange, and the name of this text.
+    If a raw frame is selected, `frame` is its number, and it is the first choice.
     """
     index = link.traffic
     text = (partial(as_text, index, number, logs_of(link)), "text")
@@ -76,7 +77,10 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
 
 
 def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None = None) -> Menu:
-    """Return a menu whose value is exchanges and a format; capital letters are for marked exchanges."""
+    """Return a menu whose value is a pair: the numbers of exchanges, and the name of a format.
+
+    Capital letters choose the marked exchanges.
+    """
     formats = _formats()
     choices = [
         Choice(f"{len(shown):,} shown, {line.title}", (shown, name), line.use, line.key)
@@ -151,7 +155,9 @@ def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
 
 
 def logged_by(link: Link, exchange: Exchange) -> Sequence[LogLine]:
-    """Return the log of one call; if it is empty, the stderr of its server's program during the call."""
+    """Return the log of a call. If it is empty, return the stderr output of the server's program during the
+    call.
+    """
     key, lines = (exchange.connection, exchange.id), link.logs()
     own = logs_by_call(line for line in lines if line.call == key)(exchange)
     return own or [_with_location(line) for line in lines if _is_meanwhile(line, exchange)]
@@ -172,7 +178,7 @@ def _with_location(line: LogLine) -> LogLine:
 def comparison(index: Index, first: int, second: int) -> CompareScreen:
     """Return a dialog that compares two exchanges.
 
-    Of an operation, its first request and its last response are compared.
+    If an exchange has several rounds, its first request and its last response are compared.
     """
     ones = (index.exchange(first), index.exchange(second))
     lines = []
@@ -262,7 +268,10 @@ class SavedFilters:
 
 
 def filters_menu(saved: SavedFilters, current: str) -> Menu:
-    """Return a menu whose value is an action (`use`, `keep`, `drop`) and the filter it applies to."""
+    """Return a menu whose value is a pair: an action and the filter to which it applies.
+
+    The action is `use`, `keep` (save the filter) or `drop` (delete it).
+    """
     current = " ".join(current.split())
     filters = saved.all()
     choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in filters]

@@ -95,7 +95,7 @@ class CompletionLine(Static):
         self._chosen = 0
 
     def show_for(self, text: str) -> None:
-        """Show the completions of a filter, given as its field shows it up to the cursor."""
+        """Show the completions of a filter. `text` is the filter up to the cursor, as its field shows it."""
         self._completions, self._chosen = completions(from_field(text), self._index), 0
         self._draw()
 

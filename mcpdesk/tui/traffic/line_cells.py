@@ -23,14 +23,14 @@ Cell = tuple[str, str]
 """Text, and the component class that styles it (empty: the line's own style)."""
 
 OVERSIZED = 1 << 20
-"""Minimum bytes of a size that is marked."""
+"""A size of at least this many bytes is marked as large."""
 _PREVIEW = 400
 
 
 class Fold(Enum):
     """Relation of a line to the lines that can be unfolded below it.
 
-    The value is drawn before their number.
+    The value is drawn before the number of these lines.
     """
 
     CLOSED = "▸"
@@ -85,7 +85,7 @@ class FrameLine(NamedTuple):
 
 
 def fitted(cells: list[Cell], width: int) -> tuple[list[Cell], int]:
-    """Cut cells to a width. Return them, and how much of the width remains."""
+    """Cut cells to a width. Return the cut cells, and the part of the width that remains."""
     kept: list[Cell] = []
     left = width
     for text, style in cells:
@@ -117,7 +117,7 @@ def time_cell(moment: float, zero: float | None) -> Cell:
 
 
 _CORE_BEFORE_PEER = 9
-"""Cells of the core's name before the peer."""
+"""Maximum width in cells of a core's name that is shown before the peer."""
 
 
 def core_cell(core: str, former: Collection[str], after: str = "") -> Cell:
@@ -129,7 +129,11 @@ def core_cell(core: str, former: Collection[str], after: str = "") -> Cell:
 
 
 def short_core(core: str, width: int) -> str:
-    """Return the end of a long name, where cores differ; a mark at the beginning stays."""
+    """Return the name of a core. A long name is cut at the beginning, because names usually differ at the
+    end.
+
+    A mark before the name is kept.
+    """
     mark = "✕ " if core.startswith("✕ ") else ""
     room = width - len(mark)
     name = core.removeprefix(mark)
@@ -137,7 +141,7 @@ def short_core(core: str, width: int) -> str:
 
 
 def peer_cells(line: ExchangeLine | FrameLine, *, with_core: bool) -> list[Cell]:
-    """Return the peer, after the name of its core if that has no column of its own."""
+    """Return the peer. With `with_core`, the name of its core is before it."""
     who = line.exchange if isinstance(line, ExchangeLine) else line
     peer = (who.peer, "traffic--peer")
     return [core_cell(who.core, line.former, " "), peer] if with_core and who.core else [peer]
@@ -188,7 +192,7 @@ def short_peer(peer: str, width: int) -> str:
 
 
 def short_revision(revision: str, width: int) -> str:
-    """Return a revision, without its era, or as `26-07`, if it does not fit."""
+    """Return a revision. If it does not fit, return its date, or the short form `26-07`."""
     date = revision.partition(" ")[0]
     return revision if len(revision) <= width else date if len(date) <= width else date[2:7]
 
@@ -197,9 +201,9 @@ _DIRECTION_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
 
 
 def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
-    """Return method, name and operation, and in the remaining space the arguments and the result.
+    """Return method, name and operation such as `3 rounds`. Arguments and result follow if there is space.
 
-    The name is cut for the operation, down to a few cells.
+    If space is short, the name is cut rather than the operation.
     """
     exchange, texts, fold = line.exchange, line.texts, line.fold
     cells = _method_cells(exchange)
@@ -222,17 +226,17 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
 
 
 _LEAST_SAID = 8
-"""Minimum cells of arguments and result; below, they are left out."""
+"""Arguments and result are left out unless they have more cells than this."""
 _ARROW = " → "
 _ROOM_FOR_BOTH = 20
 """Minimum cells for showing the arguments with the result."""
 
 
 def _summary_cells(texts: Summary, width: int) -> list[Cell]:
-    """Return `arguments → result`; the arguments get at most half of the space if both are long.
+    """Return `arguments → result`. If both are long, the arguments get at most half of the space.
 
     In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
-    so its end is cut, and it gets three quarters unless the arguments are short.
+    so its end is cut. It gets three quarters of the space unless the arguments are short.
     """
     asked, answered, values = one_line(texts.asked), one_line(texts.answered), one_line(texts.values)
     if not answered:

@@ -48,15 +48,14 @@ class Narrower:
     """Step in which a column shrinks because the message or bytes column lacks space."""
 
     order: int
-    """Position among the steps of all columns. Steps before `_URGENT` are taken as soon as the message
-    column is not roomy.
-    """
+    """Position among the steps of all columns. Steps below `_URGENT` are already taken if the message column
+    has less than its roomy width."""
     width: int
     """New width. 0 hides the column."""
     title: str | None = None
     """New title, or None if it stays the same."""
     tolerated: int = 0
-    """Number of cells that the message column may lack before this step."""
+    """Number of cells below the minimum that the message column may have before this step is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +69,11 @@ class LineColumn:
     exchange: Callable[[ExchangeLine, LineColumn], list[Cell]] | None = None
     """Returns the cells of an exchange. None if only raw frames have the column."""
     frame: Callable[[FrameLine, LineColumn], list[Cell]] | None = None
-    """Returns the cells of a raw frame. None if raw frames lack the column."""
+    """Returns the cells of a raw frame. None if only exchanges have the column."""
     shorten: Callable[[str, int], str] | None = None
     """Shortens a text to a number of cells, before it is cut."""
     sort: SortKey | None = None
-    """Order of lines that are sorted by this column. None if they cannot be."""
+    """Order of lines that are sorted by this column. None if lines cannot be sorted by it."""
     narrower: tuple[Narrower, ...] = ()
     """Steps in which the column shrinks."""
     has_core: bool = False
@@ -90,7 +89,7 @@ class LineColumn:
 _SHORT_STATUS = 9
 """Cells of the status column with room for short words."""
 _URGENT = 10
-"""First step that is only taken when the message column does not have enough space."""
+"""This step and later ones are taken only if the message column has less than its minimum width."""
 COLUMNS = (
     LineColumn(
         "mark", 1, "",
@@ -179,19 +178,23 @@ COLUMNS = (
 """All columns, from the left. Exchanges have those with `exchange`, raw frames those with `frame`."""
 _BY_NAME = {column.name: column for column in COLUMNS}
 SORT_KEYS = {column.name: column.sort for column in COLUMNS if column.sort is not None}
-"""Columns that lines can be sorted by."""
+"""Name of a column -> its order. Only columns that lines can be sorted by are included."""
 _KEEPS_CORE = 60
-"""Width of a line from which on a peer column with the core is never hidden."""
+"""In a line of at least this width in cells, a peer column that shows the core is never hidden."""
 CORE_CELLS = 8
 """Number of cells that the name of the core adds to the peer column."""
 _ROOMY, _ROOMY_RAW = 52, 60
-"""Cells that the message column must have; otherwise minor columns shrink. `_RAW`: bytes column."""
+"""Roomy width in cells of the message column (`_RAW`: of the bytes column). Below it, minor columns
+shrink."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
-"""Cells that the message or bytes column must have; otherwise other columns shrink in their order."""
+"""Minimum width in cells of the message or bytes column. Below it, the other columns shrink, too."""
 
 
 def sorted_by(column: str, view: View, index: Index, is_falling: bool | None = None) -> SortedLines:
-    """Return the lines of a view sorted by a column. If `is_falling` is None, in the usual direction."""
+    """Return the lines of a view sorted by a column.
+
+    If `is_falling` is None, the usual direction of the column is used.
+    """
     key = SORT_KEYS[column]
     return SortedLines(view, index, column, key, key.largest_first if is_falling is None else is_falling)
 
@@ -209,10 +212,11 @@ def columns_for(
     has_cores: bool = False,
     has_servers: bool = False,
 ) -> tuple[LineColumn, ...]:
-    """Return the columns that fit into a line of `width` cells. The one of width 0 takes the remaining space.
+    """Return the columns that fit into a line of `width` cells. A column of width 0 takes the remaining
+    space.
 
-    `width` is that of the list. On a terminal of 120 columns it is 72 if the details are beside the list. If
-    the core column does not fit, the core is shown in the peer column.
+    `width` is the width of the list. On a terminal of 120 columns, it is 72 if the details are beside the
+    list. If the core column does not fit, the core is shown in the peer column.
     """
     left_out = {name for name, there in (("core", has_cores), ("server", has_servers)) if not there}
     columns = [

@@ -70,17 +70,17 @@ TALL = 24
 WIDE = 100
 """Minimum width in cells for showing request and response side by side, at any height."""
 LOOK_S = 0.5
-"""Seconds after which the awaited line of an exchange is looked up again."""
+"""Seconds after which the code line at which an exchange is waiting is looked up again."""
 LATE_S = 2.0
-"""Seconds after its end for which the log of a failed call is updated."""
+"""After a failed call has ended, its log is updated for this many seconds."""
 _REMARKS = 5
-"""Maximum remarks on an exchange that are shown; the first."""
+"""Maximum number of remarks on an exchange that are shown. These are the first remarks."""
 _EVENTS = 500
-"""Maximum notifications of a call that are shown; the newest."""
+"""Maximum number of notifications of a call that are shown. These are the newest notifications."""
 
 
 MOST_FETCHED = 32 << 20
-"""Maximum bytes of large frames that the details wait for."""
+"""Maximum total size in bytes of the large frames that the details wait for."""
 
 
 class FramePage(VerticalScroll):
@@ -103,7 +103,10 @@ class FramePage(VerticalScroll):
 
 
 class TrafficDetail(KnowsFirstSize, Vertical):
-    """Details of an exchange, or how to choose one. `schema_of` returns the input schema of a called tool."""
+    """Details of an exchange. If none is shown, a text says how to choose one.
+
+    `schema_of` returns the input schema of a called tool.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic_detail")
     ALLOW_MAXIMIZE = True  # as a whole, because a single part is not useful
@@ -160,7 +163,8 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     ) -> None:
         """Create the details.
 
-        `awaited_by` returns the code line that a pending exchange awaits, `logged_by` the log of a call.
+        `awaited_by` returns the code line at which a pending exchange is waiting. `logged_by` returns the log
+        of a call.
         """
         super().__init__(classes="-empty")
         self.index = index
@@ -172,9 +176,10 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         """Log line that names the location of the failure."""
         self._heading = Content("")
         self._awaited = (0.0, -1, "")
-        """Time of the last lookup of the awaited line, number of the exchange, and that line."""
+        """Unix time of the last lookup of a code line, number of the exchange, and the code line at which it
+        was waiting."""
         self._remarked: tuple[object, list[str]] = (None, [])
-        """Key of the exchange whose remarks were read last, and their sentences."""
+        """Key of the exchange whose remarks were read last, and the texts of these remarks."""
         self._rules = rules
         self._tab = "messages"
         self.frame: int | None = None
@@ -231,14 +236,16 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @on(JsonTree.CopyRequested)
     def path_copied(self, event: JsonTree.CopyRequested) -> None:
-        """Correct a copied path: the members in `envelope` belong to the message itself."""
+        """Correct a copied path: on the screen the members are inside `envelope`, but in the message they are
+        not.
+        """
         if event.what == "path":
             event.text = event.text.removeprefix(f"{ENVELOPE}.")
 
     def show(self, number: int | None, frame: int | None = None) -> None:
         """Show another exchange, or none. A part of an exchange is shown as one of its steps.
 
-        `frame` is the selected raw frame of it, which is shown first.
+        If a raw frame of the exchange is selected, `frame` is its number, and the frame is shown first.
         """
         if frame != self.frame:
             self._tab = "frame" if self.frame is None else self._tab
@@ -296,7 +303,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @property
     def is_ageing(self) -> bool:
-        """True if the shown exchange is not over."""
+        """True if the shown exchange has a running clock."""
         return self.shown is not None and (self.shown.ended is None or self.shown.asked_at is not None)
 
     def action_show_tab(self, by: int) -> None:
@@ -376,7 +383,10 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self._absent = self._absent_frames(exchange)
 
     def _absent_frames(self, exchange: Exchange) -> list[int]:
-        """Return the frames being fetched, limited so that none is evicted for another."""
+        """Return the frames of the exchange that are still to be fetched.
+
+        Their total size is limited, because fetching too many would remove others from memory.
+        """
         if self.index.fetched_until is None:
             return []
         absent, size = list[int](), 0
@@ -408,7 +418,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
                 self._fill_side(one, side, frame, changed, ended)
 
     def _show_failure(self, exchange: Exchange) -> None:
-        """Show why a call failed: the answered error, the code line, and the log."""
+        """Show why a call failed: the error in the response, the code line, and the log."""
         last = last_round(self.index, exchange)
         failure = ""
         if last.status in FAILED and last.response is not None:
@@ -458,16 +468,18 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         failed = next((each for each in blocks if line is not None and each.shows(line)), None)
         if failed is not None and line is not None:
             region, height = failed.virtual_region, log.scrollable_content_region.height
-            row = region.y + 1 + failed_code(line)[0]  # below the level
+            row = region.y + 1 + failed_code(line)[0]  # the level is in the first row
             end = region.bottom - height
             log.scroll_to(0, end if row >= end else row - height // 2, animate=False, immediate=True)
         else:
             log.scroll_home(animate=False, immediate=True)
 
     def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any, ended: str) -> None:
-        """Show a message; for a request that a person changed, the forwarded one.
+        """Show a message.
 
-        `ended` describes how it ended at the desk, if it did.
+        `changed` is the request that a person wrote in place of this one; it is shown instead. None if the
+        request was not changed. `ended` describes how the desk ended the request. Empty if the server
+        received it.
         """
         box = self.query_one(f".{side}", Vertical)
         value, problem = "no response" if ended else _missing_text(exchange, side), ""
@@ -534,7 +546,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         strip.current = self._tabs.index(self._tab)
 
     def _remarks_on(self, exchange: Exchange) -> list[str]:
-        """Return the remarks on its messages, read again after new messages."""
+        """Return the remarks on the messages of an exchange. After new messages, the remarks are read
+        again.
+        """
         key = (exchange.number, exchange.response, len(self.index.remarks), self.index.reveals_secrets)
         if self._remarked[0] != key:
             texts = [each.text for each in remarks(self.index, exchange)]
@@ -550,7 +564,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self.border_title = heading
 
     def _awaited_line(self, exchange: Exchange) -> str:
-        """Return the code line that an exchange awaits, looked up at most twice a second."""
+        """Return the code line at which an exchange is waiting. It is looked up at most twice a second."""
         when, number, line = self._awaited
         if number != exchange.number or time() - when > LOOK_S:
             line = self._awaited_by(exchange)

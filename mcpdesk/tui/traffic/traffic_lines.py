@@ -25,7 +25,7 @@ from mcpdesk.tui.traffic.waterfall import Waterfall
 
 EMPTY_SUMMARY = Summary()
 _MOST_SUMMARIES = 1_000
-"""Maximum exchanges whose summaries are cached: about some screens."""
+"""Maximum number of exchanges whose summaries are cached. This is enough for several screens of lines."""
 
 
 def heading(columns: tuple[LineColumn, ...]) -> list[Cell]:
@@ -45,9 +45,10 @@ def exchange_cells(
     former: Collection[str] = (),
     is_held: bool = False,
 ) -> list[Cell]:
-    """Return the line of an exchange; `now` is for the clock of a pending one, and times count from `zero`.
+    """Return the line of an exchange.
 
-    `former` are the cores that have ended; `is_held` means that a message of it is held at the desk.
+    `now` is the time for the clock of a pending exchange. Times are relative to `zero`, if given. `former`
+    are the cores that have ended. `is_held` means that a message of the exchange is held at the desk.
     """
     line = ExchangeLine(exchange, now, marked, texts, fold, zero, former, is_held)
     cells = _joined(_fit(column.cells(line), column) for column in columns)
@@ -59,7 +60,8 @@ def exchange_cells(
 _BY_HAND: Cell = ("✎", "traffic--warn")
 _BY_RULE: Cell = ("↯", "traffic--warn")
 _BY_MOCK: Cell = ("M", "traffic--warn")
-"""First cell of an exchange with a message that was changed or answered at the desk."""
+"""First cells of exchanges with a message that was changed or answered at the desk: by hand, by a rule, or by
+a mock."""
 _REMARKED: Cell = ("!", "traffic--warn")
 """First cell of an exchange with a remark about a fault of a message."""
 
@@ -78,7 +80,10 @@ def frame_cells(
     zero: float | None = None,
     former: Collection[str] = (),
 ) -> list[Cell]:
-    """Return the line of a raw frame; None is a deleted frame. `revision` is that of its exchange."""
+    """Return the line of a raw frame, or a note if the frame is None, because it was deleted.
+
+    `revision` is the revision of its exchange.
+    """
     if frame is None:
         return [("  this frame is no longer in memory, nor in a file", "traffic--muted")]
     line = FrameLine(frame, connection, revision, marked, zero, former)
@@ -128,7 +133,8 @@ class TrafficStrips:
         self._waterfall = waterfall
         self._has_bars = False
         self.order = ("", False)
-        """Column that the lines are sorted by, if any, and True if the largest value comes first."""
+        """Column that the lines are sorted by, and True if the largest value comes first. The name is empty
+        for arrival order."""
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of exchanges with a message that is held at the desk."""
         self.zero: float | None = None

@@ -42,14 +42,14 @@ _CLOCK_S = 0.1
 """Seconds between two updates of the clocks of pending lines."""
 _SLICE_S = 0.005
 _AT_ONCE_S = 0.02
-"""Seconds of sorting before the key press returns; a worker sorts the rest."""
+"""Maximum seconds of sorting in the handler of a key. If this is not enough, a worker continues to sort."""
 _PROGRESS_S = 0.1
 """Seconds between two displays of the progress of a search or sort."""
 _REST_S = 0.02
 """Seconds to wait for another typed letter before the lines are searched."""
 _MANY = 100_000
 _LONG_REST_S = 0.1
-"""The same for at least `_MANY` frames, which take longer."""
+"""Used instead of `_REST_S` for more than `_MANY` frames, because their search takes longer."""
 _WHEEL = 3
 _SORTING = "traffic-sort"
 _FAILED = frozenset(map(STATUSES.index, FAILED))
@@ -133,7 +133,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         """Exchange whose notifications and parts are shown below its line."""
         self._below: Sequence[int] = ()
         self._below_as_of = (-1, -1)
-        """Exchange and version of the index for which those lines were found."""
+        """Exchange and version of the index for which `_below` was read."""
         self.following = True
         self.paused = False
         self.marks: set[int] = set()
@@ -238,7 +238,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._rebuild(self.view.raw, rest_s if is_typed and node != EVERYTHING else 0.0)
 
     def select(self, exchange: int) -> None:
-        """Select an exchange, or the one it is a part of, and stop following."""
+        """Select an exchange, or the exchange that it is a part of, and stop following."""
         line = self._line_of(exchange)
         if not self.view.raw and line != exchange and self._unfolded == line:
             line = exchange
@@ -401,7 +401,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.sort_by(self.sorted.column, not self.sorted.is_falling)
 
     def action_zero(self) -> None:
-        """Show times relative to the selected exchange; repeated, the time of day."""
+        """Show times relative to the selected exchange. If this is repeated, show the time of day."""
         if (chosen := self.selected) is not None:
             started = self.index.table.started[chosen]
             self._strips.zero = None if self._strips.zero == started else started
@@ -672,7 +672,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.refresh()
 
     def _show_position(self, count: int) -> None:
-        """Move the scroll bar if its appearance changes, in eighths of cells."""
+        """Update the scroll bar, unless it would look the same. It is drawn in eighths of cells."""
         rows, height = self.rows_visible, self.size.height
         grip = max(1.0, rows * height / max(rows, count, 1))
         above = (height - grip) * self._offset / max(1, count - rows)

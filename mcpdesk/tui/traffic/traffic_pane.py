@@ -160,12 +160,16 @@ class TrafficPane(FilterPane, Pane):
         self._show_status()
 
     def tick_s(self) -> float | None:
-        """Return a second while a pending exchange is shown; otherwise the period of the colour rules."""
+        """Return a second while a clock is running. Otherwise return the seconds until the colour rules are
+        read again.
+        """
         is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
         return TICK_S if is_ageing else RULES_S
 
     def position(self) -> tuple[str, int | None]:
-        """Return the filter, and the selected exchange unless the newest one is followed."""
+        """Return the filter and the selected exchange. The exchange is None while the list follows the newest
+        line.
+        """
         return self.filter_field.true_text, None if self.listing.following else self.listing.selected
 
     def return_to(self, position: tuple[str, int | None]) -> None:
@@ -393,7 +397,7 @@ class TrafficPane(FilterPane, Pane):
         """Show changes of following, pausing or the waterfall immediately."""
         if self.detail.frame is not None and not self.listing.view.raw:
             self.detail.show(self.listing.selected)
-        # Not a class of the pane, because a class would recompute all styles in it.
+        # The legend is hidden by itself. A class of the pane would recompute all styles in it.
         self.query_one(".legend").display = self.listing.waterfall.is_on and not self.listing.view.raw
         self._show_status()
 
@@ -516,7 +520,7 @@ with_feature_actions(TrafficPane, "traffic")
 
 
 def pointing_at(before: int, message: str, width: int) -> str:
-    """Return a message below the error position at `before` cells, on lines of at most `width`."""
+    """Return an error message with an arrow below the cell `before`, on lines of at most `width` cells."""
     size = cell_len(message)
     if before + 2 + size > width and size < before:
         return f"{' ' * (before - size - 1)}{message} ↑"
