@@ -26,7 +26,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, R
 HEAD: Final = 4
 """Size in bytes of the length prefix."""
 GREET_ME: Final = bytes(HEAD)
-"""Empty message, which asks only for a `Welcome`."""
+"""Empty message. With it, a visitor asks only for a `Welcome`."""
 LONGEST: Final = 256 << 20
 """Maximum size of a message in bytes."""
 
@@ -38,7 +38,7 @@ class Join(Struct, frozen=True, tag=True):
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """Call of a method in `METHODS`. The arguments are in the order of its parameters."""
+    """Call of a method in `METHODS`. The arguments are in the order of the method's parameters."""
 
     id: int
     method: str
@@ -55,7 +55,7 @@ class Reply(Struct, frozen=True, tag=True):
 
 
 class CallNews(Struct, frozen=True, tag=True):
-    """Change of a call that the screen made. The last change has an outcome."""
+    """Change of a call that the screen made. The last change of a call has an outcome."""
 
     id: int
     connection: int
@@ -75,7 +75,7 @@ class State(Struct, frozen=True, tag=True):
 
 
 class TrafficBatch(Struct, frozen=True, tag=True):
-    """New or changed connections, and the frames after those in the previous batch."""
+    """New or changed connections, and the frames that follow the previous batch."""
 
     connections: tuple[ConnectionInfo, ...]
     frames: tuple[Frame, ...] = ()
@@ -86,12 +86,13 @@ class TrafficBatch(Struct, frozen=True, tag=True):
     why: str = ""
     marks: tuple[HeldMark, ...] = ()
     first_mark: int = 0
-    """Position of the first of `marks` among all marks of the core. After a reconnection, all are
-    sent again.
+    """Position of the first element of `marks` among all marks of the core.
+
+    After a reconnection, all marks are sent again.
     """
     remarks: tuple[RecordedRemark, ...] = ()
     first_remark: int = 0
-    """Position of the first of `remarks` among all remarks of the core."""
+    """Position of the first element of `remarks` among all remarks of the core."""
     remarks_left_out: int = 0
     """Total number of remarks that the core did not keep."""
 
@@ -106,7 +107,7 @@ SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo")
 FEATURE_PARTS: Final[dict[str, type[FeaturePart]]] = {
     kind.part_name: kind for feature in offering("link_parts") for kind in feature.link_parts()
 }
-"""Kinds of state of features, by name of the part."""
+"""Classes of the states of features, by name of the part."""
 PARTS: Final[dict[str, Any]] = {
     "view": _RESULTS["view"]["return"],
     "catalogue": Catalogue,

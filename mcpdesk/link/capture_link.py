@@ -16,24 +16,27 @@ from mcpdesk.recorder.record import CallLog, ConnectionInfo
 FOLLOW_S = 0.2
 """Seconds between two reads of a capture that another process still writes."""
 FIRST_S = 0.05
-"""Seconds that the capture is read before it is shown. A thread reads the remaining part."""
+"""Seconds for which the capture is read before it is shown. A thread reads the rest later."""
 _SLICE_S = 0.02
 _FIRST_S = 1.5
-"""Seconds after the first view during which reading pauses for longer, so that the screen can be drawn."""
+"""For this many seconds after the first view, reading pauses for longer, so that the screen can be drawn."""
 _FIRST_REST_S = 0.04
 _REST_S = 0.002
-"""Seconds between two slices of reading, during which the screen can be drawn."""
+"""Seconds of the pause between two slices of reading. The screen can be drawn during the pause."""
 
 
 class CaptureLink(Link):
-    """Link to an archive. It has the traffic, and notices about parts that cannot be read.
+    """Link to an archive. It gives access to the traffic, and has notices about parts that cannot be read.
 
     A thread reads the archive and pairs requests with responses. If another process still writes the capture,
     the thread reads new frames until that process ends.
     """
 
     def __init__(self, archive: Archive, message: str = "") -> None:
-        """Create a link. `message` is the text of the first notice. Empty for none."""
+        """Create a link.
+
+        `message` is the text of the first notice. If it is empty, no such notice is shown.
+        """
         self.path: Path = archive.path
         self.traffic = archive.index
         self._archive = archive

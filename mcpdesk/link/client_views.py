@@ -32,8 +32,8 @@ class PassedRow(NamedTuple):
 def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> list[ClientView]:
     """Return the rows of a hosted server, for connected clients and those that left recently.
 
-    `seen` has the last activity of clients whose session remains without a connection: Unix time in seconds,
-    or None while connected.
+    `seen` has the last activity of each client whose session remains without a connection: a Unix time in
+    seconds, or None while the client is connected.
     """
 
     def tools(client: ClientSummary) -> ToolsSeen:
@@ -75,7 +75,7 @@ class _FormerRows:
     """Creates the rows of one server.
 
     The totals of earlier connections are added to the first open connection of the same client. If the client
-    has no open connection, its totals form a row of their own.
+    has no open connection, these totals form a separate row.
     """
 
     def __init__(
@@ -95,9 +95,8 @@ class _FormerRows:
         return self._view(client.after(earlier), seen, running)
 
     def rest(self) -> list[ClientView]:
-        """Return the rows of clients that left, and one row for those that are no longer remembered
-        separately.
-        """
+        """Return the rows of clients that left, and one row for all clients that are no longer remembered
+        separately."""
         since = time.time() - REMEMBERED_S
         left = [each for each in self._former.values() if (each.closed or 0.0) > since]
         if self._dropped is not None:

@@ -1,8 +1,8 @@
-"""Local copy of a core that runs in another process.
+"""Local copy of a core that runs in another process. Messages of the core update the copy.
 
-Messages of the core update the copy. A front end reads the copy, and can therefore show a core that is stuck
-or has ended. A `Wire` transports the messages. The copies of several cores share a `CopyRoom` with one
-thread, one list of traffic and one log. In it, numbers of different cores never collide.
+A front end reads the copy, so it can show even a core that is stuck or has ended. A `Wire` transports the
+messages. The copies of several cores share a `CopyRoom` with one thread, one list of traffic and one log. The
+numbers of different cores are made unique there.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ LOOK_S = 2.0
 REPORT_INTERVAL_S = 2.0
 """Minimum number of seconds between two log lines about missing frames."""
 PAIR_S, PAIR_REST_S = 0.003, 0.001
-"""Seconds of one slice of pairing, and seconds of the pause before each slice."""
+"""Seconds of one slice of pairing, and seconds of the pause before a slice."""
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
-"""Maximum size in bytes of requests that wait for a core that does not read."""
+"""Maximum size in bytes of requests that wait because the core does not read them."""
 _OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect"})
 """Methods whose first argument is the number of a question or a connection."""
 _OF_A_CALLBACK: Final = frozenset({"fire_callback", "cancel_callback"})
@@ -94,7 +94,7 @@ _parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
 
 
 LOST: Final = b""
-"""Stands for messages that were deleted before they could be read."""
+"""Value that `Wire.receive` returns instead of messages that were deleted before they could be read."""
 
 
 class Wire(Protocol):
@@ -128,13 +128,13 @@ class CopyRoom:
         self.traffic.fetched_until = self.frames.fetched_until
         self.loop = asyncio.new_event_loop()
         self.is_over = False
-        """True when the room is closed. From then on, the end of a core is not reported."""
+        """True when the room is closed. After that, the end of a core is not reported."""
         self.is_quiet = False
         """True to report neither new cores nor cores that end."""
         self.is_cut_off = False
         """True while no core can be reached. Silent cores are then not reported."""
         self._copies: dict[int, CoreCopy] = {}
-        """Copies by epoch. Each core gets its own epoch, the upper bits of its numbers."""
+        """Copies by epoch. Each core gets its own epoch, which forms the upper bits of all its numbers."""
         self._epochs = 0
         self._pairing: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
@@ -164,7 +164,8 @@ class CopyRoom:
             self.frames.forget(epoch)
 
     def copy_of(self, number: int) -> CoreCopy | None:
-        """Return the copy that the number of a connection, a question or an item of a feature belongs to."""
+        """Return the copy whose core has a connection, a question or an item of a feature with
+        this number."""
         return self._copies.get(number >> EPOCH)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -234,9 +235,12 @@ class CoreCopy(Link):
     is_elsewhere = True
 
     def __init__(self, core: Welcome, room: CopyRoom, label: str = "") -> None:
-        """Create an empty copy. `follow` fills it. `label` is the name of the core that all its items get."""
+        """Create an empty copy, which `follow` then fills.
+
+        `replica` is the replica name of all items in the copy.
+        """
         self.core = core
-        """Metadata of the core that the copy is or was last attached to."""
+        """Metadata of the core to which the copy is attached, or was attached last."""
         self.room = room
         self.journal = room.journal
         self.traffic = room.traffic
@@ -262,7 +266,7 @@ class CoreCopy(Link):
         self._last_line = -1
         """Number of the core's newest log line that is in the journal."""
         self._missing, self._reported_missing = 0, float("-inf")
-        """Number of missing frames that are not reported yet, and monotonic time of the last report."""
+        """Number of missing frames that are not reported yet, and the monotonic time of the last report."""
 
     @property
     def title(self) -> str:
@@ -272,7 +276,7 @@ class CoreCopy(Link):
     def view(self) -> CoreView:
         """Return the latest known view.
 
-        `gone` is set after the core has ended, `silent_s` while it does not answer.
+        `gone` is set after the core has ended, and `silent_s` while the core does not answer.
         """
         silent_s = time.monotonic() - self._last_message
         is_silent = silent_s >= SILENT_S and not self._view.gone
@@ -341,7 +345,10 @@ class CoreCopy(Link):
         return call
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of `WAITED` without waiting. The future may fail with ValueError or DeskUserError."""
+        """Call a method without waiting for its result.
+
+        The future may fail with ValueError or DeskUserError.
+        """
         return self._ask(method, self._own_numbers(method, arguments))
 
     def feature_part(self, kind: type[Part]) -> Part:
@@ -381,7 +388,7 @@ class CoreCopy(Link):
         return done
 
     def _own_numbers(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Convert numbers and ids in the arguments to those that the core itself uses."""
+        """Convert numbers and ids in the arguments to the numbers and ids that the core itself uses."""
         match arguments:
             case (Intent(item=int(number)) as intent,):
                 return (intent.with_item(number & OWN),)
@@ -393,7 +400,7 @@ class CoreCopy(Link):
                 return (job.partition(AT)[0], *others)
         return arguments
 
-    # On the thread of the room
+    # The following methods run on the thread of the room
 
     def _send(self, id: int, data: bytes) -> None:
         wire = self._wire
@@ -426,7 +433,10 @@ class CoreCopy(Link):
         self.journal.notify(text, severity)
 
     async def follow(self, wire: Wire) -> None:
-        """Update the copy until the core ends. Raises: EOFError or OSError then; ValueError."""
+        """Update the copy until the core ends.
+
+        Raises: EOFError or OSError when it ends; ValueError for an invalid message.
+        """
         watching = asyncio.create_task(self._watch_silence())
         try:
             self._wire = wire
@@ -451,7 +461,7 @@ class CoreCopy(Link):
             await asyncio.sleep(BEAT_S)
             last, beat = beat, time.monotonic()
             if beat - last > BEAT_S + SILENT_S / 2:
-                self._last_message = beat  # this process was suspended
+                self._last_message = beat  # this process was suspended, so the core may not be silent
             is_silent = beat - self._last_message >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
                 self.notify(f"{self.title} does not answer: it hangs or is stopped", Severity.WARNING)
@@ -526,8 +536,8 @@ class CoreCopy(Link):
                 self.notify(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:
-                # A core sends past lines again at every connection; skip those. Lines with the number -1 come
-                # from the sender itself.
+                # A core sends past lines again at every connection; skip those. Lines that do not come from
+                # the core itself have the number -1.
                 if line.number < 0 or line.number > self._last_line:
                     self._last_line = max(self._last_line, line.number)
                     self.journal.keep_line(raised.line(line))

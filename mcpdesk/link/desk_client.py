@@ -29,7 +29,7 @@ from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
 LEVEL = "debug"
-"""Lowest log level that the desk requests. It includes all messages."""
+"""Log level that the desk requests. The lowest level includes all messages."""
 KEPT_LOGS = 500
 _LOG = logging.getLogger(__name__)
 
@@ -83,14 +83,17 @@ class DeskCall(CallObserver):
             self._logs.append(text)
 
     def finish(self, message: JSONObject | None, frame: bytes = b"") -> None:
-        """End the call with a response, or with None if it was cancelled. Later calls are ignored."""
+        """End the call with a response, or with None if the call was cancelled.
+
+        After the end, this has no effect.
+        """
         elapsed_s = time.perf_counter() - self._began
         if message is None:
             error = {"code": 0, "message": "the desk stopped waiting"}
             outcome = CallOutcome(None, error, frame, elapsed_s, cancelled=True)
         else:
             outcome = CallOutcome(message.get("result"), message.get("error"), frame, elapsed_s)
-        with suppress(InvalidStateError):  # cancelled and answered at the same time
+        with suppress(InvalidStateError):  # the call was cancelled and answered at the same time
             self.outcome.set_result(outcome)
 
 
@@ -203,7 +206,10 @@ class HostedDesk(DeskClient):
         self.token.apply()
 
     def _is_required_task(self, name: str) -> bool:
-        """True for tools that require a task. Others are called without one, to show progress and logs."""
+        """True for tools that can only be called as a task.
+
+        Other tools are called without a task, which shows progress and logs.
+        """
         tool = self.endpoint.server.tools.get(name)
         return tool is not None and tool.task == "required"
 

@@ -1,4 +1,4 @@
-"""Base classes of the state that a feature adds to a link, and of the requests about it."""
+"""Base classes of the state that a feature adds to a link, and of requests about this state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ class Intent(Struct, frozen=True, tag=True):
 
     @property
     def item(self) -> int | None:
-        """Number of the item that it is about. None if it sets something for the whole core."""
+        """Number of the item that the request is about.
+
+        None if the request sets something for the whole core.
+        """
         return None
 
     def with_item(self, number: int) -> Self:
@@ -22,24 +25,34 @@ class Intent(Struct, frozen=True, tag=True):
 
     @property
     def key(self) -> object:
-        """Identifies what it sets for the whole core. A later request with this key replaces it."""
+        """Identifies what the request sets for the whole core.
+
+        A later request with the same key replaces this one.
+        """
         return type(self)
 
 
 class FeaturePart(Struct, frozen=True):
-    """State of a feature of a core. Without arguments, it is the state of a core without the feature."""
+    """State of a feature of a core.
+
+    Created without arguments, it is the state of a core without the feature.
+    """
 
     part_name: ClassVar[str]
-    """Name in messages between a core and a screen."""
+    """Name of the state in messages between a core and a screen."""
     intents: ClassVar[Sequence[type[Intent]]] = ()
-    """Kinds of requests about it."""
+    """Kinds of requests about this state."""
 
     def raised(self, above: int, core: str) -> Self:
-        """Return the state with an offset added to its numbers, and with the name of its core."""
+        """Return the state with the offset `above` added to its numbers, and with the name of the core's
+        replica."""
         return self
 
     def as_masked(self, masked: Self) -> Self:
-        """Return the state to show instead of this one, of which `masked` is a copy without secrets."""
+        """Return the state to show instead of this state.
+
+        `masked` is a copy of this state without secrets.
+        """
         return masked
 
     @classmethod

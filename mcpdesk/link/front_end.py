@@ -10,8 +10,11 @@ if TYPE_CHECKING:
 
 
 class FrontEnd(NamedTuple):
-    """Link to the core, and the function that counts the viewers."""
+    """Link to the core, and a function that counts the viewers."""
 
     link: Link
     attend: Callable[[int], None]
-    """Changes the number of viewers, who could answer questions. May be called on any thread."""
+    """Function that changes the number of viewers.
+
+    Viewers are people who can answer questions. May be called on any thread.
+    """

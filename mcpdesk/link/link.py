@@ -95,7 +95,10 @@ class ServerFacet:
         """Reconnect to an upstream server with a revision. Empty selects the newest common one."""
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
-        """Return the file that the person must trust before `add_server` can use this text, or None."""
+        """Return the file that the person must trust before `add_server` can use this text.
+
+        None if no trust is needed.
+        """
         return finished(None)
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
@@ -138,21 +141,20 @@ class CallFacet:
         raise DeskUserError("Requests cannot be sent to a capture.", "Open the desk on the server's folder.")
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Use a token for the calls to a server until it expires. The server's rules check it now.
-
-        The result has the scopes in `needs` that the token lacks; if it lacks any, it is not used. For an
-        invalid token the future fails with ValueError and the reason, as a clause after `it`. Raises:
-        DeskUserError if no server is hosted.
-        """
+        """Use a token for the calls to a server until the token expires. The token is checked by the server's
+        rules now. // The result has the scopes in `needs` that the token lacks. If scopes are missing, the
+        token is not used. For an invalid token the future fails with ValueError and the reason, as a clause
+        after `it`. Raises: DeskUserError if no server is hosted."""
         raise DeskUserError("Tools of a capture cannot be called.", "Open the desk on the server's folder.")
 
     def drop_token(self, server: str) -> None:
         """Stop using the token of a server."""
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
-        """Ask a server for log messages of this level and above. The result is False if it cannot be asked.
+        """Ask a server for log messages of this level and above.
 
-        The future fails with ValueError if the server has no log messages or refuses.
+        The result is False if the server cannot be asked. The future fails with ValueError if the server has
+        no log messages or refuses.
         """
         return _not_done()
 
@@ -196,7 +198,7 @@ class QuestionFacet:
         return _not_done()
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
-        """End a question without an answer. The result is False if this is impossible."""
+        """End a question without an answer. The result is False if the question cannot be ended."""
         return _not_done()
 
 
@@ -218,7 +220,7 @@ class OperatorFacet:
     """Browsers in which the operator has signed in."""
 
     def sign_in_link(self) -> Future[str]:
-        """Return a URL of the dashboard with a one-time word that signs in one browser.
+        """Return a URL of the dashboard. A one-time word in the URL signs in one browser.
 
         The future fails with ValueError if the core does not listen on TCP.
         """
@@ -239,11 +241,14 @@ class WorkFacet:
         return ()
 
     def usage(self) -> Mapping[str, JobUse]:
-        """Return resource usage of running programs, by job id. Takes milliseconds; not for the UI thread."""
+        """Return resource usage of running programs, by job id.
+
+        Takes milliseconds, so do not call it on the UI thread.
+        """
         return {}
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """Return output of a job from byte `after` on. Reads a file; not for the UI thread.
+        """Return output of a job from byte `after` on. Reads a file, so do not call it on the UI thread.
 
         If `after` is -1 or too old, return the last part. None if the job has no output.
         """
@@ -267,7 +272,10 @@ class WorkFacet:
         return ()
 
     def plan_text(self, server: str, session: str) -> str | None:
-        """Return a session's plan as Markdown, or None without one. Reads a file; not for the UI thread."""
+        """Return a session's plan as Markdown. None if the session has no plan.
+
+        Reads a file, so do not call it on the UI thread.
+        """
         return None
 
     def end_plan(self, server: str, session: str) -> None:
@@ -289,14 +297,12 @@ class FeatureFacet:
     """State that features add to a core, and requests about it."""
 
     def feature_part(self, kind: type[Part]) -> Part:
-        """Return the state of one kind. The default state if the core lacks its feature."""
+        """Return the state of one kind. If the core lacks its feature, return the default state."""
         return kind()
 
     def do(self, intent: Intent) -> Future[bool]:
-        """Carry out a request. The result is False if it has no effect, because its item no longer exists.
-
-        The future fails with ValueError for an invalid request.
-        """
+        """Carry out a request. The result is False if the request has no effect, because its item no longer
+        exists. // The future fails with ValueError for an invalid request."""
         return _not_done()
 
 
@@ -329,7 +335,7 @@ class Link(
     traffic: Index
     """All recorded frames, paired into exchanges. Read only, because the core uses the same object."""
     is_elsewhere: ClassVar[bool] = False
-    """True if the core is in another process. Work in this process then does not delay its clients."""
+    """True if the core is in another process. Work in this process then does not delay the core's clients."""
 
     @abstractmethod
     def view(self) -> CoreView:
@@ -341,14 +347,14 @@ class Link(
         return False
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Call `listener` when the core may have changed. Return a function that ends this.
+        """Call `listener` when the core may have changed. Return a function that stops these calls.
 
         The listener is called often and on any thread. It must return at once.
         """
         return _do_nothing
 
     def busy(self) -> tuple[str, ...]:
-        """Return what quitting would interrupt, as phrases such as `2 running calls`."""
+        """Return the work that quitting would interrupt, as phrases such as `2 running calls`."""
         return ()
 
 

@@ -49,15 +49,16 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.version import __version__
 
 JOIN_S = 10.0
-"""Seconds that a visitor has to send `Join`."""
+"""A visitor must send `Join` within this many seconds."""
 LOOK_S = 0.04
-"""Minimum number of seconds between two reads of the core. A request of the screen causes a read at once."""
+"""Minimum number of seconds between two reads of the core, but a request of the screen causes a
+read at once."""
 POLL_S = 0.2
 """Seconds between two reads of a core that is stuck, or that does not report its changes."""
 SLOW_S = 0.5
 """Minimum number of seconds between two reads of values that have no version."""
 LOOKED_AT_S = 5.0
-"""Seconds for which a screen receives details of a client after it asked for them."""
+"""Seconds for which a screen receives details of a client after the screen asked for them."""
 PAST = 20_000
 """Number of past frames that a screen receives when it attaches, or after it fell behind."""
 BEHIND = 50_000
@@ -65,11 +66,11 @@ BEHIND = 50_000
 SLICE = 64
 BATCH_BYTES = 1 << 20
 BATCHES = 8
-"""Maximum number of batches of frames before other state is read again."""
+"""Maximum number of batches of frames that are sent before other state is read again."""
 LINES = 1_000
 """Maximum number of log lines in one message."""
 MOST_ASKS = 1_000
-"""Maximum number of unanswered requests. Above it, no more requests are read."""
+"""Maximum number of unanswered requests. If there are more, no further requests are read."""
 _log = logging.getLogger(__name__)
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
@@ -110,7 +111,7 @@ class AttachedScreen:
         self._wake = threading.Event()
         """Set when the core has changed or a request has arrived."""
         self._asked = threading.Event()
-        """Set when a message is due for which the screen waits."""
+        """Set when a message for which the screen waits must be sent."""
         self._room = threading.Semaphore(MOST_ASKS)
         self._visit = ScreenVisit(link, self._hurry)
         self._news = CoreNews(link, self._send, past=PAST)
@@ -167,10 +168,13 @@ class AttachedScreen:
         finally:
             self._over = True
             with suppress(OSError):
-                self._connection.shutdown(SHUT_RDWR)  # makes the reading thread end
+                self._connection.shutdown(SHUT_RDWR)  # the reading thread then ends as well
 
     def _rest_s(self) -> float | None:
-        """Return the seconds until the core must be read even without a change. None if it need not be."""
+        """Return the seconds until the core must be read even without a change.
+
+        None if only changes cause a read.
+        """
         if self._news.is_behind:
             return 0.0
         if self._news.is_stuck or not self._link.reports_changes:
@@ -198,9 +202,9 @@ class ScreenVisit:
     """Requests of one screen, and the messages that only this screen needs."""
 
     def __init__(self, link: LocalLink, wake: Callable[[], object]) -> None:
-        """Create it with a link that only this screen uses and that `end` closes.
+        """`link` is used only by this screen, and `end` closes it.
 
-        `wake` is called when a message is due.
+        `wake` is called when a message must be sent.
         """
         self._link = link
         self._wake = wake
@@ -208,7 +212,8 @@ class ScreenVisit:
         self._calls: dict[int, _SentCall] = {}
         self._watching: set[str] = set()
         self._looked_at = (0, 0.0)
-        """Connection of the client whose details are sent, and monotonic time at which this ends."""
+        """Connection of the client whose details are sent, and the monotonic time at which sending them
+        stops."""
         self._client = _SlowLook()
         self._sent = SentParts()
 
@@ -320,7 +325,7 @@ class _SlowLook:
         self._earliest = 0.0
 
     def is_due(self) -> bool:
-        """Return True if a read is allowed now. Otherwise it is postponed."""
+        """Return True if a read is allowed now. Otherwise set `due`, so that the read is made later."""
         now = time.monotonic()
         if now < self._earliest:
             self.due = self._earliest
@@ -334,7 +339,7 @@ class _SlowLook:
 
 
 class SentParts:
-    """Last version of each part that was sent. For a part without a version, its last value."""
+    """Version of each part that was sent last. For a part without a version, the last value is remembered."""
 
     def __init__(self) -> None:
         self._sent: dict[tuple[str, str], object] = {}
@@ -342,7 +347,7 @@ class SentParts:
     def changed(
         self, part: str, version: object, make: Callable[[], object], key: str = ""
     ) -> Iterator[State]:
-        """Yield the part, unless this version was already sent."""
+        """Yield the part, unless this version of it was already sent."""
         if (part, key) not in self._sent or self._sent[part, key] != version:
             self._sent[part, key] = version
             yield State(part, key, pack(make()))
@@ -367,7 +372,7 @@ class CoreNews:
     """Messages that every screen of a core needs: traffic, log, and changes of state."""
 
     def __init__(self, link: LocalLink, send: Callable[[Struct], object], past: int) -> None:
-        """Create it. The first traffic sent are the last `past` frames."""
+        """`past` is the number of past frames that are sent first."""
         self._link = link
         self._send = send
         self._sent = SentParts()
@@ -384,7 +389,7 @@ class CoreNews:
         self._next_notice = notices[-1].number if notices else -1
 
     def begin_again(self) -> None:
-        """Send the complete state again, because a new screen has none of it."""
+        """Send the complete state again, because a new screen has not received any state."""
         self._sent.clear()
         self._slow.hasten()
 
@@ -446,12 +451,12 @@ class CoreNews:
             self._send_connections(list(self._link.traffic.connections.values()))
 
     def _send_changed(self, part: str, version: object, make: Callable[[], object], key: str = "") -> None:
-        """Send a part, unless the screen has this version."""
+        """Send a part, unless this version of it was already sent."""
         for state in self._sent.changed(part, version, make, key):
             self._send(state)
 
     def _send_value(self, part: str, value: object, key: str = "") -> None:
-        """Send a part that has no version, unless the screen has this value."""
+        """Send a part that has no version, unless this value was already sent."""
         self._send_changed(part, value, lambda: value, key)
 
     def send_lines(self) -> None:
@@ -461,7 +466,7 @@ class CoreNews:
             message = f"{missed:,} lines are left out: an attached screen read too slowly"
             lines.insert(
                 0, LogLine(-1, lines[0].time, "warning", "server", message)
-            )  # not from the core, so its number is -1
+            )  # the line does not come from the core, so its number is -1
         for start in range(0, len(lines), LINES):
             self._send(State("logs", "", pack(lines[start : start + LINES])))
         if lines:
@@ -546,7 +551,7 @@ class CoreNews:
 
 
 class _SentCall:
-    """Call of the screen, and the state of it that the screen knows."""
+    """Call of the screen, and the latest state of the call that was sent to the screen."""
 
     def __init__(self, id: int, call: LinkCall) -> None:
         self.call = call
@@ -555,7 +560,7 @@ class _SentCall:
         self._logs = 0
 
     def news(self) -> CallNews | None:
-        """Return the state of the call. None if the screen knows it."""
+        """Return the state of the call. None if this state was already sent."""
         call = self.call
         outcome: CallOutcome | None = call.outcome.result() if call.outcome.done() else None
         logs = tuple(call.logs)

@@ -41,9 +41,9 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
 
 MANY = 50
-"""Number of clients from which on their views are cached for `REST_S` seconds."""
+"""If a core has at least this many clients, their views are cached for `REST_S` seconds."""
 MOST_LINES = 20
-"""Maximum number of running calls of one client for which the awaited source line is looked up."""
+"""Maximum number of running calls of one client whose awaited source line is looked up."""
 REST_S = 1.0
 
 Result = TypeVar("Result")
@@ -58,7 +58,10 @@ class LocalClients(ClientFacet):
         self._looked = float("-inf")
 
     def client_views(self) -> tuple[ClientView, ...]:
-        """Return one view per client, by connection. With `MANY` clients, it may be `REST_S` seconds old."""
+        """Return one view per client, by connection.
+
+        If the core has `MANY` clients, views may be `REST_S` seconds old.
+        """
         now = time.monotonic()
         if len(self._clients) < MANY or now - self._looked > REST_S:
             http = self._host.http
@@ -106,7 +109,7 @@ class LocalClients(ClientFacet):
 
         conversation = dialogue.conversation
         running, session = conversation.running, conversation.session
-        # An operation over several requests runs its handler in a separate task.
+        # If an operation needs several requests, its handler runs in a separate task.
         tasks = {one.capture_key: one.task for one in self._host.services.deadlines}
         return ClientDetail(
             capabilities=conversation.terms.capabilities,
@@ -167,10 +170,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     """Link to a `Host`. Snapshots read the host directly and never wait for the core."""
 
     def __init__(self, host: Host, present: int = 1, *, shows_others: bool = True) -> None:
-        """Create a link with `present` viewers. While there are viewers, servers can ask questions.
+        """Create a link with `present` viewers. While a core has viewers, its servers can ask questions.
 
-        `shows_others=False` leaves out questions of other cores. A desk that combines all cores uses
-        this.
+        `shows_others=False` leaves out questions of other replicas. It is used by a desk that combines the
+        links of all replicas.
         """
         LocalServers.__init__(self, host)
         LocalWork.__init__(self, host)
@@ -336,7 +339,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._host.journal.notices(after)
 
     def busy(self) -> tuple[str, ...]:
-        """Return what quitting would interrupt, as phrases."""
+        """Return the work that quitting would interrupt, as phrases."""
         calls = sum(desk.running for desk in self._desks.values())
         # A client over stdio is not interrupted: it continues with a core of its own.
         there = (each for each in self.client_views() if each.transport != "stdio")
@@ -367,7 +370,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.call_soon(self._leave)
 
     def _desk(self, server: str) -> DeskClient:
-        """Return the desk's connection to a server. It is opened on first use.
+        """Return the desk's connection to a server. The connection is opened on first use.
 
         Raises: DeskUserError for an unknown server.
         """
@@ -415,7 +418,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _server_views(self) -> Iterator[ServerView]:
         for name in [*self._host.by_name, *self._host.upstreams]:
             desk = self._open_desk(name)
-            with suppress(KeyError):  # removed at this moment
+            with suppress(KeyError):  # the server was removed at this moment
                 token = desk.token.view() if isinstance(desk, HostedDesk) else None
                 yield self.server_view(name, token, LEVEL if desk is None else desk.server.log_level)
 

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 LOOK_S = 1.0
 """Seconds between two checks whether a state file exists."""
 WINDOW = 1 << 16
-"""Maximum size in bytes of output returned at once. A reader that is further behind skips the older part."""
+"""Maximum size in bytes of output returned at once.
+
+A reader that asks for older output gets only the last part.
+"""
 PLAN_BYTES = 200_000
 """Maximum size in bytes of a plan that is shown."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -67,10 +70,11 @@ class LocalWork(WorkFacet):
         """Time of the last check whether a state file exists, by server."""
         self._counted = (-1, 0)
         self._measured: dict[str, tuple[float, float]] = {}
-        """Time of the last measurement of each running program, and its processor seconds at that time."""
+        """For each running program: time of the last measurement, and the processor seconds
+        used until then."""
 
     def work_view(self) -> WorkView:
-        """Return versions and small values. Reload task lists that another process has changed."""
+        """Return versions and small values. Task lists that another process has changed are reloaded."""
         todo = 0
         for name, state in self._states():
             if state.has_made("todo"):
@@ -97,7 +101,10 @@ class LocalWork(WorkFacet):
         return tuple(sorted(views, key=lambda job: job.started))
 
     def usage(self) -> dict[str, JobUse]:
-        """Return resource usage of running programs. Takes milliseconds; not for the UI thread."""
+        """Return resource usage of running programs.
+
+        Takes milliseconds, so do not call it on the UI thread.
+        """
         now, usages, measured = time.monotonic(), {}, {}
         for name, state in self._states("programs"):
             for number, used in state.programs.usage().items():
@@ -110,10 +117,8 @@ class LocalWork(WorkFacet):
         return usages
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """Return output of a job from byte `after` on, or its last part.
-
-        None if the job has no readable output. Reads a file; not for the UI thread.
-        """
+        """Return output of a job from byte `after` on, or the last part of it. None if the job has no
+        readable output. // Reads a file, so do not call it on the UI thread."""
         program = self._program(job)
         if program is None:
             return self._call_output(job, after)
@@ -165,7 +170,7 @@ class LocalWork(WorkFacet):
         )
 
     def plan_text(self, server: str, session: str) -> str | None:
-        """Return a plan's text. None without one. Reads a file."""
+        """Return the text of a session's plan. None if the session has no plan. Reads a file."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
         plan = None if state is None else dict(state.shown_plans).get(session)
         text = None if plan is None else written(plan, PLAN_BYTES)
@@ -176,10 +181,8 @@ class LocalWork(WorkFacet):
         self._start(lambda: end_plan(self._state(server), session))
 
     def _states(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
-        """Yield names and states of servers: those that have created the store `made`, or all.
-
-        Folders may still be loading.
-        """
+        """Yield names and states of the servers that have created the store `made`. If it is empty, of all
+        servers. // Folders may still be loading."""
         for name, hosted in list(self._host.folders.items()):
             state = hosted.server.hosted
             if state is not None and (not made or state.has_made(made)):
@@ -217,7 +220,7 @@ class LocalWork(WorkFacet):
                 yield _callback(name, each)
 
     def _refresh(self, name: str, state: ServerState) -> None:
-        """Schedule a reload of a server's task lists on the core's loop. Only one runs at a time."""
+        """Schedule a reload of a server's task lists on the core's loop. Only one reload runs at a time."""
         is_stale = not state.has_made("todo") or state.todo.is_stale
         if not is_stale or name in self._refreshing:
             return
@@ -228,7 +231,7 @@ class LocalWork(WorkFacet):
             self._looks.submit(self._look, name, state)
 
     def _look(self, name: str, state: ServerState) -> None:
-        """Check whether a state file exists, and reload the lists only then.
+        """Reload the task lists if a state file exists.
 
         Scheduling work on the loop counts as a change, so it is done only if necessary.
         """

@@ -80,7 +80,10 @@ class Raised:
         )
 
     def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
-        """Add the epoch to the ids of programs, which each core numbers itself. Other job ids are unique."""
+        """Add the epoch to the ids of programs, because each core counts its programs itself.
+
+        Other job ids are unique.
+        """
         return tuple(
             structs.replace(
                 one,

@@ -21,9 +21,9 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 GREET_S = 2.0
-"""Seconds that a core has to send its `Welcome`."""
+"""A core must send its `Welcome` within this many seconds."""
 FIRST_S = 10.0
-"""Seconds that a core has to send its first state."""
+"""A core must send its first state within this many seconds."""
 SEARCH_S = 0.5
 """Seconds between two searches for another core after the previous one has ended."""
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class RunningCore(Struct, frozen=True):
 def running_cores(state: str | None = None) -> list[RunningCore]:
     """Return the cores that a screen can attach to, oldest first.
 
-    `state` has the meaning it has in `rendezvous.meeting_point`. Raises: UntrustedFolder; OSError.
+    `state` has the same meaning as in `rendezvous.meeting_point`. Raises: UntrustedFolder; OSError.
     """
     cores = list[RunningCore]()
     for path in rendezvous.attach_points(state):
@@ -95,12 +95,12 @@ async def join(path: str) -> tuple[Welcome, UnixWire]:
 
 
 class RemoteLink(CoreCopy):
-    """Copy of one core. When it has ended, copy of the next core with the same servers."""
+    """Copy of one core. When this core has ended, the link copies the next core with the same servers."""
 
     def __init__(self, core: RunningCore, state: str | None = None) -> None:
         """Attach to a core and wait for its first state.
 
-        `state` has the meaning it has in `running_cores`. Raises: DeskUserError if the core runs another
+        `state` has the same meaning as in `running_cores`. Raises: DeskUserError if the core runs another
         version or sends no state.
         """
         refuse_other_version(core.welcome)

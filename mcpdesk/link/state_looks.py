@@ -1,4 +1,4 @@
-"""Glyph, word and tone of each state, the same on the terminal and on the dashboard."""
+"""Glyph, word and tone of each state. The terminal and the dashboard use the same ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Look(NamedTuple):
         return f"{self.glyph} {self.word}".strip()
 
     def fitted(self, cells: int) -> str:
-        """Return glyph and word, glyph and short word, or the glyph: the first that fits."""
+        """Return the first text that fits: glyph and word, glyph and short word, or only the glyph."""
         texts = (self.text, f"{self.glyph} {self.short or self.word}".strip())
         return next((text for text in texts if len(text) <= cells), self.glyph)
 

@@ -1,4 +1,4 @@
-"""Frames of cores in other processes. They get new numbers in their order of arrival."""
+"""Frames of cores in other processes. The frames get new numbers in their order of arrival."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, add_gap
 HELD_BYTES = 64 << 20
 """Maximum size in bytes of the frames in memory."""
 FETCHED_BYTES = 64 << 20
-"""Maximum size in bytes of fetched large frames in memory. The newest one is always kept."""
+"""Maximum size in bytes of fetched large frames in memory. The newest frame is always kept."""
 AHEAD_BYTES = 8 << 20
 """Size in bytes of the large frames that a search requests at a time."""
 EPOCH: Final = OWN_BITS
@@ -45,9 +45,10 @@ class TrafficCopy(Store):
         self.gaps: list[Gap] = []
         self._fetch = fetch
         self._cut: dict[int, tuple[int, int]] = {}
-        """Frames that are incomplete in memory, with epoch and the frame number at the core."""
+        """For each frame that is incomplete in memory: the epoch, and the number that the frame has at its
+        core."""
         self._fetched: OrderedDict[int, bytes] = OrderedDict()
-        """Complete frames that were fetched. The one used last is at the end."""
+        """Complete frames that were fetched. The frame that was used last is at the end."""
         self._fetched_bytes = 0
         self._pending: dict[int, Future[bytes]] = {}
         """Requests for complete frames, without an answer so far."""
@@ -58,9 +59,9 @@ class TrafficCopy(Store):
         self._left_out: dict[int, int] = {}
         """Number of remarks that each core did not keep, by epoch."""
         self._remarks_over = 0
-        """Total number of remarks that are no longer kept here."""
+        """Total number of remarks that this copy does not keep."""
         self._next: dict[int, int] = {}
-        """Frame number, at the core, that is expected next, by epoch."""
+        """By epoch: the number, at the core, of the frame that is expected next."""
         self._marks_seen: dict[int, int] = {}
         self._remarks_seen: dict[int, int] = {}
         """Number of marks and of remarks that each core has sent, by epoch."""
@@ -212,8 +213,8 @@ class TrafficCopy(Store):
 def _unseen(seen: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
     """Return the values that a core sent for the first time, and count them.
 
-    If values are missing before them, they are ignored. The screen then joins again, and the core sends all
-    values.
+    If values before `first` are missing, return no values. The screen then joins again, and the core sends
+    all values.
     """
     due = seen.get(epoch, 0)
     if first > due:

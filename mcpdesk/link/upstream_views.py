@@ -91,7 +91,8 @@ class UpstreamViews:
         return [] if schema is None else self._checks.failures((name, tool), schema, arguments)
 
     def address(self, name: str) -> ServerAddress:
-        """Return how clients reach the server: through this core, by its URL, or by its command."""
+        """Return the address at which clients reach the server: this core, the server's URL, or
+        its command."""
         if name in self._host.passed and (url := self._host.url(name)):
             rules = self._host.rules
             return ServerAddress(name, "", url, rules.api_key, rules.api_key_header)

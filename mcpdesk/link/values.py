@@ -1,4 +1,4 @@
-"""Immutable values that a front end reads from a core. Any thread may use them."""
+"""Immutable values that a front end reads from a core. Any thread may use these values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CatalogueItem:
     stale: bool = False
     """True if the previous version is still served because the newest file has the `problem`."""
     is_fit: bool = False
-    """True if the item is valid and `problem` is a missing requirement."""
+    """True if the item itself is valid, and `problem` reports a missing requirement."""
     changed: bool = False
     """True if the last reload added or changed the item."""
     policy: Policy = Policy.ALLOW
@@ -179,12 +179,12 @@ class ServerView:
     """
     catalogue_version: int
     problems: tuple[str, ...] = ()
-    """Problems that concern no single item, such as an invalid manifest or context.py."""
+    """Problems that do not concern a particular item, such as an invalid manifest or context.py."""
     helpers: tuple[str, ...] = ()
     """Functions that are not offered because another file imports them."""
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
-    """Mode that all clients and the desk use. Empty if it offers all tools."""
+    """Mode that all clients and the desk use. Empty if all tools are offered."""
     wants_token: bool = False
     """True if every request needs a bearer token."""
     token_scopes: tuple[str, ...] = ()
@@ -243,7 +243,7 @@ class SessionView:
     streams: int
     """Number of connections that carry a stream of the session at present."""
     has_standing: bool
-    """True if one of these streams is for messages that belong to no request."""
+    """True if one of the session's streams is for messages that belong to no request."""
     kept_events: int
     kept_bytes: int
 
@@ -325,10 +325,10 @@ class ClientView:
     core: str = ""
     """Core that the client is connected to, if several cores are shown."""
     connections: int = 1
-    """Number of connections whose calls are counted, including the current one.
+    """Number of connections whose calls are counted, including the current connection.
 
     A client that connects again keeps its view. If a client has several connections at once, each has a view,
-    and the first one counts the ended connections.
+    and the first view counts the ended connections as well.
     """
 
     def presence(self, now: float) -> Presence:
@@ -339,7 +339,7 @@ class ClientView:
         return Presence.QUIET if is_quiet else Presence.CONNECTED
 
     def falls_quiet(self, now: float) -> bool:
-        """Return True if the client becomes quiet later, unless it sends a message. `now` is Unix time."""
+        """Return True if the client will become quiet unless it sends a message. `now` is Unix time."""
         return self.seen is not None and self.presence(now) is Presence.CONNECTED
 
 
@@ -437,7 +437,7 @@ class JobUse(Struct, frozen=True):
     """Present resource usage of a program and its descendants."""
 
     cpu: float | None
-    """Average number of busy processors since the previous measurement. None at the first one."""
+    """Average number of busy processors since the previous measurement. None at the first measurement."""
     memory: int
     """Resident memory in bytes."""
     processes: int
@@ -581,8 +581,9 @@ class CoreView:
     work: WorkView = field(default_factory=WorkView)
     """State of background work: jobs, callbacks, task lists and plans."""
     gone: str = ""
-    """Reason why a core in another process cannot be reached; this view is its last state. Empty if
-    it can.
+    """Reason why a core in another process cannot be reached. Empty if it can be reached.
+
+    If it cannot be reached, this view has the last known state.
     """
     silent_s: int = 0
     """Seconds since a core in another process last answered. 0 while it answers."""

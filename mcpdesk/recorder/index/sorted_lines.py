@@ -25,7 +25,7 @@ _MOST_BOUNDS = 256
 _SAMPLES = 4
 """Number of sampled keys for each bound between two pieces."""
 _GOLDEN = 0.6180339887
-"""Golden ratio. Its multiples, modulo 1, are spread evenly and have no pattern."""
+"""Golden ratio minus 1. Its multiples, modulo 1, are spread evenly and have no pattern."""
 _GROWTH = 4
 """New bounds are chosen when the number of lines is this many times the expected number."""
 _CLOCK_S = 1.0
@@ -44,11 +44,14 @@ class SortKey:
     """Value by which lines are sorted."""
 
     of: Callable[[Index], Key]
-    """Returns a function that returns the value of a line."""
+    """Function that makes, for an index, the function that returns the value of a line."""
     largest_first: bool = False
     """True if the largest value comes first, unless the order is reversed."""
     connection_field: str = ""
-    """Field of the connection with the value, which may become known late. Empty if it has none."""
+    """Field of the connection that has the value.
+
+    The value may become known late. Empty if it has another source.
+    """
     grows: bool = False
     """True if the values of pending requests grow with time."""
 
