@@ -7,7 +7,7 @@ from typing import Any
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 LARGE = 64 << 10
-"""Size in bytes from which on an answer must be reserved in the budget of unread answers."""
+"""An answer of at least this many bytes must be reserved in the budget of unread answers."""
 _DEPTH = 6
 """Maximum number of nesting levels examined. Texts of results are at most five deep."""
 
@@ -15,8 +15,8 @@ _DEPTH = 6
 def estimated_size(result: JSONObject) -> int:
     """Return the number of characters in the texts of a result, which is close to its encoded size in bytes.
 
-    Values other than texts, and texts below `_DEPTH`, are not counted. The answer is measured exactly when it
-    is encoded.
+    Values other than texts, and texts nested deeper than `_DEPTH`, are not counted. The answer is measured
+    exactly when it is encoded.
     """
     content = result.get("content")
     if type(content) is list and len(content) == 1 and "structuredContent" not in result:

@@ -27,7 +27,10 @@ class Terms(Struct, frozen=True):
     log_level: int | None = None
     """Index into `LOG_LEVELS` of the lowest requested level, or None for no log messages."""
     unknown_level: Any = None
-    """Invalid log level of the request. It is rejected once the method is known to exist."""
+    """Invalid log level of the request.
+
+    The request is rejected for it after the check that the method exists.
+    """
 
 
 def display_name(implementation: object) -> str:
@@ -44,10 +47,10 @@ SAMPLING: JSONObject = {"sampling": {}}
 SAMPLING_TOOLS: JSONObject = {"sampling": {"tools": {}}}
 SAMPLING_CONTEXT: JSONObject = {"sampling": {"context": {}}}
 ROOTS: JSONObject = {"roots": {}}
-"""Capability that each question needs, as `requiredCapabilities` names it."""
+"""Capabilities that the questions need (`FORM` to `ROOTS`), in the form of `requiredCapabilities`."""
 
 TASKS = "io.modelcontextprotocol/tasks"
-"""The extension of 2026-07-28."""
+"""Name of the tasks extension of 2026-07-28."""
 ASKABLE = frozenset({"elicitation", "sampling", "roots"})
 _MODES = frozenset({"form", "url"})
 _NO_BACK_CHANNEL = re.compile(
@@ -58,7 +61,7 @@ _NO_BACK_CHANNEL = re.compile(
 
 
 def wants_older_revision(text: str) -> bool:
-    """Return True if a server's message says that it cannot ask its client questions in this revision."""
+    """Return True if a message says that the server cannot ask its client questions in this revision."""
     return _NO_BACK_CHANNEL.search(text[:4_000]) is not None
 
 
@@ -74,7 +77,8 @@ def declares_tasks(terms: Terms) -> bool:
 
 
 def declares(terms: Terms, needed: JSONObject) -> bool:
-    """Return True if the client declared the capability `needed` by a question, and the revision has it."""
+    """Return True if the client declared the capability `needed` by a question, and the
+    revision supports it."""
     return all(_declares(terms, name, frozenset(parts)) for name, parts in needed.items())
 
 
@@ -111,7 +115,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "multipleOf": lambda step: f"Must be a multiple of {step}.",
     "uniqueItems": lambda _: "Must have no item twice.",
 }
-"""Keywords that forms lack, as sentences for the description of a field."""
+"""Functions that write a keyword which forms lack as a sentence for the description of a field."""
 _NUMERIC = frozenset({"exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _HIDDEN: dict[str, tuple[frozenset[str], Callable[[Any], bool]]] = {
     "string": (frozenset({"pattern"}), lambda value: isinstance(value, str)),
@@ -124,10 +128,8 @@ _INCLUSIVE: dict[str, tuple[str, Callable[[float], int], Callable[[list[float]],
     "exclusiveMinimum": ("minimum", lambda bound: math.floor(bound) + 1, max),
     "exclusiveMaximum": ("maximum", lambda bound: math.ceil(bound) - 1, min),
 }
-"""Replacement of each exclusive bound of an integer.
-
-The inclusive keyword, the function that converts the bound, and the function that returns the stricter bound.
-"""
+"""For each exclusive bound of an integer: the inclusive keyword that replaces it, the function that converts
+the bound, and the function that returns the stricter of several bounds."""
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 _WORD = re.compile(r"(?<=[a-z])([A-Z])")
 _SECRET = re.compile(
@@ -137,12 +139,11 @@ _SECRET = re.compile(
 
 
 def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
-    """Return the schema of a form as a revision expresses it. References into `$defs` are replaced.
+    """Return the schema of a form as a revision expresses it.
 
-    Constraints that forms cannot express are added to the descriptions of the fields. See `strict_schema`.
-
-    Raises: ValueError that names the field that is not a primitive, asks for a secret, or cannot be expressed
-    in the revision.
+    References into `$defs` are replaced. Constraints that forms cannot express are added to the descriptions
+    of the fields; `strict_schema` returns them as a schema. Raises: ValueError with the name of a field that
+    is not a primitive, asks for a secret, or cannot be expressed in the revision.
     """
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
@@ -155,7 +156,8 @@ def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
 
 
 def strict_schema(flat: JSONObject, schema: Mapping[str, Any]) -> JSONObject:
-    """Return the schema `flat` of a form with the constraints of `schema` that forms cannot express."""
+    """Return the schema `flat` of a form, with the constraints of `schema` that forms cannot express added
+    again."""
     definitions = schema.get("$defs") or {}
     wires = schema["properties"]
     fields = {
@@ -284,8 +286,8 @@ ACTIONS = ("accept", "decline", "cancel")
 def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozenset[str]) -> Any:
     """Return the action and the content of a client's answer. Fields that were not requested are left out.
 
-    `unfit` returns the reason why the content does not match the schema, or an empty string. It is None if no
-    content is expected. Raises: ValueError for an invalid answer.
+    `unfit` is a function that returns the reason why the content does not match the schema, or an empty
+    string. `unfit` is None if no content is expected. Raises: ValueError for an invalid answer.
     """
     if not isinstance(result, dict) or result.get("action") not in ACTIONS:
         raise ValueError(f"an answer needs an action: {', '.join(ACTIONS)}")
@@ -301,7 +303,7 @@ def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozens
 
 
 def check_turns(messages: Sequence[JSONObject]) -> None:
-    """Check that the message after each tool use contains its result, and nothing else.
+    """Check that after each message with tool uses, the next message contains their results and nothing else.
 
     Raises: ValueError with the number of the message, counted from 1.
     """

@@ -14,8 +14,9 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid
 def decode(data: bytes | memoryview) -> Any:
     """Parse one frame.
 
-    Raises: RemoteProtocolError (-32700) if it is not UTF-8 JSON of at most 1,024 levels, or (-32600) if an
-    object repeats a key, because another program that reads the frame may use the other value.
+    Raises: RemoteProtocolError (-32700) if the frame is not JSON in UTF-8 or has more than 1,024 levels;
+    (-32600) if an object repeats a key. Another program that reads the frame may use the other value of such
+    a key.
     """
     try:
         message = orjson.loads(data)
@@ -23,7 +24,7 @@ def decode(data: bytes | memoryview) -> Any:
         raise RemoteProtocolError(ErrorCode.PARSE_ERROR, f"Parse error: {error}") from None
     try:
         plain = orjson.dumps(message)
-    except TypeError:  # nested more deeply than the encoder allows
+    except TypeError:  # the value is nested more deeply than the encoder allows
         plain = None
     # Most clients write JSON as our encoder does. An equal encoding cannot contain a repeated key.
     if plain != data and _may_repeat_keys(data, message, plain):
@@ -43,8 +44,8 @@ def repeats_key(data: bytes) -> bool:
 def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None) -> bool:
     """Return False if a frame certainly repeats no key.
 
-    If no key is repeated, the number of colons in the frame is the number of keys plus the number of colons
-    in texts. `plain`, our own encoding of the message, has the same number.
+    A frame without repeated keys has as many colons as there are keys plus colons in texts. Our own encoding
+    `plain` of the message always has this number of colons.
     """
     raw = bytes(data)
     colons = _count_colons(message) if plain is None else plain.count(b":")
@@ -93,17 +94,15 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
 def encode(message: Any) -> bytes:
     """Serialise one message compactly, without newlines.
 
-    The result is copied, because the encoder's result keeps its whole growth buffer in memory. Raises:
-    LocalProtocolError (-32603) for values that JSON cannot represent.
+    The encoder's result is copied, because it would keep the complete growth buffer of the encoder in memory.
+    Raises: LocalProtocolError (-32603) for values that JSON cannot represent.
     """
     return bytes(memoryview(encode_part(message)))
 
 
 def encode_part(value: Any) -> bytes:
-    """Serialise a value without the copy that `encode` makes. The caller must insert it into a frame at once.
-
-    Raises: LocalProtocolError (-32603) for values that JSON cannot represent.
-    """
+    """Serialise a value without the copy that `encode` makes. The caller must insert the result into a frame
+    at once. // Raises: LocalProtocolError (-32603) for values that JSON cannot represent."""
     try:
         return dumps(value)
     except TypeError as error:
@@ -111,7 +110,10 @@ def encode_part(value: Any) -> bytes:
 
 
 def dumps(value: Any, option: int = 0, default: Callable[[Any], Any] | None = None) -> bytes:
-    """`orjson.dumps` for integers of any size. Raises: TypeError for values that JSON cannot represent."""
+    """Like `orjson.dumps`, but integers may have any size.
+
+    Raises: TypeError for values that JSON cannot represent.
+    """
     try:
         return orjson.dumps(value, default, option)
     except TypeError as error:
@@ -155,7 +157,7 @@ def response(identifier: Id, result: JSONObject) -> bytes:
 def error_object(error: ProtocolError) -> JSONObject:
     """Return an error as a JSON object.
 
-    Data that JSON cannot represent is omitted, so that the error is sent.
+    Data that JSON cannot represent is omitted, because the error must be sent anyway.
     """
     body: JSONObject = {"code": int(error.code), "message": sendable(error.message)}
     if error.data is not None:

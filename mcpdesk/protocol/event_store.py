@@ -1,10 +1,9 @@
 """Resumable streams: numbered events that are kept for a time and sent again after a reconnect.
 
-An event id is `<stream>:<number>`. Streams are numbered within their session. If several processes serve
-a session, an id has a third part, the mark, with which any of them can continue the stream. If the stream
-answers a call, the mark names the call: `<stream>:<number>:<call>`. Otherwise it is the client's position on
-the event bus.
-Source: MCP basic/transports of 2025-11-25.
+An event id is `<stream>:<number>`. Streams are numbered within their session. If several processes serve a
+session, an id has a third part, the mark. With the mark, each of these processes can continue the stream. If
+the stream answers a call, the mark is the encoded request id of the call. Otherwise it is the client's
+position on the event bus. Source: MCP basic/transports of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -20,13 +19,16 @@ from mcpdesk.protocol.jsonrpc import Id
 
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
-"""Maximum bytes of events kept per session for clients that reconnect. The oldest are dropped first."""
+"""Maximum bytes of events kept per session for clients that reconnect.
+
+The oldest events are dropped first.
+"""
 SHARES = 64
 """Maximum bytes of the events of all sessions together, as a multiple of `KEPT_BYTES`."""
 PRIMED = "2025-11-25"
 """Revision whose clients understand an event that has only an id."""
 LONGEST_MARK = 200
-"""Maximum length of a call's mark. A call with a longer mark has none."""
+"""Maximum length of a call's mark. If the mark would be longer, the call has no mark."""
 POSITION_MARK = "h"
 """First character of a mark with a position on the event bus. Marks of calls begin with other characters."""
 _POSITION = re.compile(rf"{POSITION_MARK}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
@@ -65,7 +67,7 @@ class BusPosition(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """The position as written in event ids."""
+        """Position in the form that event ids contain."""
         return f"{POSITION_MARK}{self.last}-{self.sent}-{self.process}"
 
 
@@ -133,7 +135,7 @@ class Resumable(Protocol[T]):
         """
 
     def detach(self, live: T) -> None:
-        """Handle the end of a connection. Do nothing if another one has already replaced it."""
+        """Handle the end of a connection. Do nothing if another connection has already replaced it."""
 
 
 class ResumableStream(Generic[C]):
@@ -167,7 +169,7 @@ class ResumableStream(Generic[C]):
         self.events: list[tuple[int, bytes]] = []
         self._store = store
         self._disconnect: Callable[[], object] | None = None
-        """Ends the connection that carries the stream. None if no connection does."""
+        """Function that ends the connection that carries the stream. None if no connection carries it."""
         self._mark = mark
         self._sent = 0
 
@@ -178,7 +180,10 @@ class ResumableStream(Generic[C]):
 
     @property
     def was_named(self) -> bool:
-        """True if a client has received the id of an event, with which it can resume the stream."""
+        """True if a client has received the id of an event.
+
+        With this id, the client can resume the stream.
+        """
         return self._store.primes or self._sent > 0
 
     def put(self, message: bytes) -> None:
@@ -197,11 +202,9 @@ class ResumableStream(Generic[C]):
     def attach(
         self, live: C, disconnect: Callable[[], object] = lambda: None, after: int | None = None
     ) -> None:
-        """Send events on this connection, beginning after event `after`, or with those that were never sent.
-
-        `disconnect` is called when the connection should end, because the stream is complete, closed for now,
-        or carried by another connection.
-        """
+        """Send events on this connection, beginning after event `after`. If `after` is None, begin with
+        events never sent. // `disconnect` is called when the connection should end, because the stream is
+        complete, closed for now, or carried by another connection."""
         self.release()
         start = self._sent if after is None else after
         if self._store.primes:
@@ -222,7 +225,7 @@ class ResumableStream(Generic[C]):
         return numbered(self.number, number, mark, message)
 
     def detach(self, live: C) -> None:
-        """Handle the end of a connection. Do nothing if another one has already replaced it."""
+        """Handle the end of a connection. Do nothing if another connection has already replaced it."""
         if self.live is live:
             self.live = self._disconnect = None
             self.archive()
@@ -256,7 +259,10 @@ class SharedEventBudget:
         self._stores: OrderedDict[EventStore[Any], None] = OrderedDict()
 
     def put(self, store: EventStore[Any], size: int) -> None:
-        """Count another event of a store. The newest event of this store is kept whatever its size."""
+        """Count another event of a store, and trim stores if necessary.
+
+        The newest event of this store is always kept.
+        """
         self.size += size
         self._stores[store] = None
         self._stores.move_to_end(store)
@@ -276,8 +282,8 @@ class SharedEventBudget:
 class EventStore(Generic[C]):
     """Events of one session that a client may request again, limited in bytes and number.
 
-    The newest event is kept whatever its size, unless the budget of all sessions drops it. If `primes` is
-    true, clients receive an id before the first event.
+    The newest event is kept even if it is larger than the limit, unless the budget of all sessions drops it.
+    If `primes` is true, clients receive an id before the first event.
     """
 
     def __init__(
@@ -286,10 +292,12 @@ class EventStore(Generic[C]):
         """`first` is the number of the first stream. Lower numbers belong to processes that have ended."""
         self.primes = False
         self.archive: Callable[[ResumableStream[C]], object] | None = None
-        """Schedules a write of a stream's events for other processes, or None if no other process serves
-        the session."""
+        """Function that schedules a write of a stream's events for other processes.
+
+        None if no other process serves the session.
+        """
         self.bus_position: Callable[[], BusPosition | None] = lambda: None
-        """Returns the client's position on the event bus, or None if unknown.
+        """Function that returns the client's position on the event bus, or None if unknown.
 
         The position is the mark of streams that answer no call.
         """

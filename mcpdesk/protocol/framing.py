@@ -24,9 +24,9 @@ class LineFramer:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes and return the frames they complete, without their newlines.
+        """Add bytes and return the frames that they complete, without newlines.
 
-        An oversized line yields an empty frame, so that the caller can answer it.
+        For an oversized line, an empty frame is returned, so that the caller can answer it.
         """
         end = data.find(b"\n")
         if end < 0:
@@ -105,7 +105,7 @@ class EventFramer:
         self.last_id = ""
         """Id of the last event, with which the stream can be resumed. Empty if no event had an id."""
         self.retry_ms: int | None = None
-        """Time to wait before resuming, or None if the stream did not set it."""
+        """Time to wait before the stream is resumed, or None if the stream did not set it."""
         self._pieces: list[bytes] = []
         """Pieces of an unfinished line."""
         self._data: list[bytes] = []
@@ -121,9 +121,10 @@ class EventFramer:
         return not (self._pieces or self._data or self._name) and self._id is None
 
     def feed(self, data: bytes) -> list[Event]:
-        """Add bytes and return the events they complete.
+        """Add bytes and return the events that they complete.
 
-        Raises: ValueError for an event of more than `limit` bytes. The stream cannot be parsed after that.
+        Raises: ValueError for an event of more than `limit` bytes. The stream cannot be parsed after this
+        error.
         """
         if not data:
             return []
@@ -142,7 +143,7 @@ class EventFramer:
         if rest:
             self._pieces.append(rest)
             self._line_size += len(rest)
-            # For a data line, the field name does not count.
+            # The field name of a data line does not count.
             self._check(self._data_size + self._line_size - len(_DATA))
         return events
 
@@ -163,7 +164,7 @@ class EventFramer:
         if field == b"data":
             self._data.append(value)
             self._data_size += len(value) + 1
-            self._check(self._data_size - 1)  # every line but the last also has a newline
+            self._check(self._data_size - 1)  # each line except the last also has a newline
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:

@@ -37,11 +37,11 @@ class SessionState(Struct, frozen=True, omit_defaults=True):
     """Log level that the client requested."""
     subscriptions: tuple[str, ...] = ()
     mark: str = ""
-    """Key under which the storage has state of the session, such as its plan."""
+    """Key with which the storage finds state of the session, such as its plan."""
 
 
 def joined(base: SessionState, mine: SessionState, theirs: SessionState) -> SessionState:
-    """Merge the changes that two processes made to a session since it was `base`."""
+    """Merge the changes that two processes made to a session. `base` is the state before both changes."""
     added = set(mine.subscriptions) - set(base.subscriptions)
     removed = set(base.subscriptions) - set(mine.subscriptions)
     return SessionState(
@@ -58,7 +58,7 @@ _SESSIONLESS = Terms(SESSIONLESS_DEFAULT, log_level=DEFAULT_LOG_LEVEL)
 
 
 class Session:
-    """One conversation of the handshake era. A second handshake is an error."""
+    """One conversation of the handshake era. A second handshake in it is an error."""
 
     def __init__(self) -> None:
         self.phase = Phase.NEW
@@ -131,7 +131,10 @@ class Session:
             self.initialized()
 
     def assume_revision(self, revision: Revision, client: str = "") -> None:
-        """Serve a client without a handshake, as HTTP allows. The revision is that of the version header."""
+        """Serve a client without a handshake, as HTTP allows.
+
+        `revision` is the revision in the version header.
+        """
         self.terms = Terms(revision, client=client, log_level=DEFAULT_LOG_LEVEL)
 
     def set_level(self, level: str) -> None:

@@ -27,7 +27,7 @@ ROUTING_HEADERS = ("mcp-protocol-version", "mcp-method", "mcp-name")
 
 
 def encode_value(value: str) -> str:
-    """Encode a header value. A plain value is unchanged. Any other becomes Base64 between sentinels."""
+    """Encode a header value. A plain value is unchanged. Any other value becomes Base64 between sentinels."""
     plain = all(" " <= char <= "~" for char in value)
     padded = value != value.strip(" \t")
     lookalike = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
@@ -37,9 +37,9 @@ def encode_value(value: str) -> str:
 
 
 def decode_value(value: str) -> str:
-    """Decode a value of `encode_value`.
+    """Decode a value that `encode_value` encoded.
 
-    Raises: ValueError for characters that are invalid in headers, and for sentinels around anything but
+    Raises: ValueError for characters that are invalid in headers, and for sentinels around text that is not
     canonical Base64 of UTF-8.
     """
     if not all(" " <= char <= "~" or char == "\t" for char in value):
@@ -80,7 +80,7 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
 
 
 def routed(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
-    """Return `headers`, with lower-case names, adapted to a request whose method or name was changed."""
+    """Return `headers` (names in lower case), adapted to a request whose method or name was changed."""
     fitting = {name.lower(): value for name, value in headers.items()}
     if "mcp-method" in fitting:
         fitting["mcp-method"] = message["method"]
@@ -122,7 +122,7 @@ _NUMBER = r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
 _VALUES = frozenset({"enum", "const", "default", "examples"})
 """Keywords that contain values, not schemas."""
 _NAMED = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
-"""Keywords that contain schemas by name, but whose schemas cannot be mirrored by headers."""
+"""Keywords that contain schemas by name. Headers cannot mirror these schemas."""
 
 
 class Mirrored(Struct, frozen=True):

@@ -11,7 +11,7 @@ from mcpdesk.protocol.task_shapes import TaskStatus
 
 EXECUTION_FAILED = -32000
 MESSAGE_LENGTH = 500
-"""Maximum characters of an error message. The error's data has the full text."""
+"""Maximum number of characters of an error message. The error's data has the full text."""
 
 _STATES = {
     TaskStatus.WORKING: "running",
@@ -30,8 +30,8 @@ def state(status: TaskStatus, has_begun: bool) -> str:
 def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
     """Return standard output, standard error and exit code of a result.
 
-    If the tool is not a program, its text is returned as standard output with the exit code 0. If such a tool
-    failed, its text is returned as standard error with the exit code None.
+    If the tool is not a program, return its text as standard output with the exit code 0. If such a tool
+    failed, return its text as standard error with the exit code None.
     """
     if is_program(structured):
         return _text(structured.get("stdout")), _text(structured.get("stderr")), structured["exit_code"]
@@ -40,7 +40,7 @@ def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
 
 
 def is_program(structured: Any) -> bool:
-    """Return True if a structured result is that of a program."""
+    """Return True if a structured result comes from a program."""
     return isinstance(structured, dict) and type(structured.get("exit_code")) is int
 
 

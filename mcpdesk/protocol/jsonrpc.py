@@ -24,7 +24,7 @@ class ErrorCode(IntEnum):
     UNAUTHORIZED = -32001
     """Our own code: a token is missing or invalid."""
     FORBIDDEN = -32003
-    """Our own code: a valid token does not permit this."""
+    """Our own code: the token is valid but does not permit the request."""
     HEADER_MISMATCH = -32020
     MISSING_CAPABILITY = -32021
     UNSUPPORTED_VERSION = -32022

@@ -1,4 +1,4 @@
-"""Unguessable ids that contain the mark of the process that holds the object.
+"""Unguessable ids of objects such as jobs. An id contains the mark of the process that holds the object.
 
 The mark is in the middle, so that ids differ at both ends. Some objects have numbers instead of ids. The
 first digits of such a number are a hash of the mark.
@@ -10,7 +10,10 @@ from zlib import crc32
 
 MARK_LENGTH = 8
 NUMBERS = 100_000
-"""Number of numbers reserved for one process. Any further number looks like that of another process."""
+"""Number of numbers reserved for one process.
+
+If a process assigns more, they look like numbers of another process.
+"""
 BLOCKS = 900_000
 
 
@@ -21,7 +24,7 @@ def marked(token: str, mark: str) -> str:
 
 
 def mark_of(identifier: str) -> str:
-    """Return the mark of an id. For an id without a mark, the result matches no process."""
+    """Return the mark in an id. For an id without a mark, return a text that no process has as its mark."""
     start = (len(identifier) - MARK_LENGTH) // 2
     return identifier[start : start + MARK_LENGTH] if start > 0 else ""
 

@@ -99,9 +99,10 @@ _CALLED = TOOL_CALLS | CALLS | {dotted for dotted, name in _DOTTED.items() if na
 
 
 def is_call(message: Mapping[str, Any]) -> bool:
-    """Return True if a request counts as a call: it has one of the methods in `CALLS`, and is no later round.
+    """Return True if a request counts as a call.
 
-    A later round has `inputResponses` or a `requestState`.
+    A call has one of the methods in `CALLS`, and is not a later round. A later round has `inputResponses` or
+    a `requestState`.
     """
     if message["method"] not in _CALLED:
         return False
@@ -112,7 +113,7 @@ def is_call(message: Mapping[str, Any]) -> bool:
 def canonical(name: str) -> str:
     """Return the specification's spelling of a method: `tools/list` for `tools.list`.
 
-    Other spellings are accepted in the handshake era only.
+    Other spellings are accepted only in the handshake era.
     """
     return _ALIASES.get(name, name)
 

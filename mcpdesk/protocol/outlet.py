@@ -10,7 +10,7 @@ from mcpdesk.protocol.phases import Phases
 Reply: TypeAlias = tuple[int, bytes | None, Phases | None]
 """HTTP status (ignored on pipes), body (None for no answer), and durations of the phases, if known."""
 Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
-"""An immediate reply, or a coroutine that returns it."""
+"""An immediate reply, or a coroutine that returns the reply."""
 
 ACCEPTED: Reply = (202, None, None)
 

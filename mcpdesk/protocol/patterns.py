@@ -28,7 +28,10 @@ MAX_PATTERN_BYTES = 4 << 20
 MOST_COMPILED = 64
 """Maximum number of compiled patterns in memory."""
 MAX_COST = 1_200_000
-"""Maximum cost of all texts of one value. One unit is about a microsecond, for the worst pattern and text."""
+"""Maximum total cost of the texts of one value.
+
+One unit is about a microsecond for the worst pattern and text.
+"""
 TEXT_COST = 2
 """Cost of each text in addition to the cost of its characters."""
 
@@ -41,7 +44,7 @@ class Tier(NamedTuple):
     longest: int
     """Maximum characters of a text."""
     cost: Callable[[int], int]
-    """Return the cost of a text by its number of characters."""
+    """Function that returns the cost of a text from its number of characters."""
 
 
 TINY = Tier(1_344, 1 << 62, lambda length: 0)
@@ -81,7 +84,8 @@ class Pattern(Struct, frozen=True):
             return PatternMatch.TOO_LONG
         if self.validator.is_valid(text):
             return PatternMatch.MATCHES
-        # `is_valid` is also False if the step limit was reached. The kind of the error tells the two apart.
+        # `is_valid` is also False if the step limit was reached. The kind of the error shows which case it
+        # is.
         facts = (
             [] if self.tier is TINY else [each.kind.as_dict() for each in self.validator.iter_errors(text)]
         )

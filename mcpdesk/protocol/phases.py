@@ -23,7 +23,7 @@ class Phases(Struct, gc=False, frozen=True, array_like=True):
     ready: Annotated[float, Meta(ge=0, lt=1e11)]
     """Unix time in seconds at which the answer was ready."""
     handler: Microseconds = 0
-    """Time in hosted code, without the time that this code waited for others."""
+    """Time in hosted code, without the time for which this code waited for the client or a person."""
     client: Microseconds = 0
     """Time waiting for an answer of the client."""
     person: Microseconds = 0

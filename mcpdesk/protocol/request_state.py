@@ -26,7 +26,7 @@ class RequestState(Struct, frozen=True):
     """Content of one token."""
 
     round: str
-    """Id of the parked (suspended) handler that waits for the token. The handler may have ended."""
+    """Id of the parked (suspended) handler that waits for the token. The handler may have ended already."""
     binding: str
     """Digest of the operation, and of the principal that the token belongs to."""
     expires: float
@@ -39,7 +39,7 @@ class RequestState(Struct, frozen=True):
 
 def digest(value: Any) -> str:
     """Return a short fingerprint of a JSON value. The order of keys does not matter."""
-    import hashlib  # takes 0.3 ms, and most servers never need it
+    import hashlib  # the import takes 0.3 ms, and most servers never need it
 
     return hashlib.sha256(orjson.dumps(value, option=_SORTED)).hexdigest()[:32]
 
@@ -59,8 +59,8 @@ def seal(state: RequestState, secret: bytes) -> str:
 def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> RequestState:
     """Return the state in a token.
 
-    The token must have been sealed with one of the secrets for the operation `bound`, and not have expired at
-    `now`. Raises: RemoteProtocolError (-32602) with the same message for every fault.
+    The token must have been sealed with one of the secrets and for the operation `bound`, and must not have
+    expired at the time `now`. Raises: RemoteProtocolError (-32602) with the same message for every fault.
     """
     import hmac
 
@@ -79,7 +79,10 @@ def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> R
 
 
 def round_of(token: object) -> str:
-    """Return the id of the parked handler in a token that is not verified. Empty for an invalid token."""
+    """Return the id of the parked handler in a token, without verifying the token.
+
+    Empty for an invalid token.
+    """
     packed = token.split(".")[1:2] if isinstance(token, str) else []
     try:
         return msgspec.json.decode(urlsafe_b64decode(packed[0]), type=RequestState).round if packed else ""

@@ -56,7 +56,10 @@ class Revision(Struct, frozen=True):
     """True if tasks are part of the protocol itself. In later revisions they are an extension."""
 
     is_stateless: bool = False
-    """True if requests have no session. An attribute, because it is read several times per request."""
+    """True if requests have no session.
+
+    Stored as an attribute, because it is read several times per request.
+    """
 
     def __post_init__(self) -> None:
         force_setattr(self, "is_stateless", self.era is Era.STATELESS)
@@ -131,10 +134,10 @@ V2026_07_28 = replace(
 )
 
 REVISIONS: tuple[Revision, ...] = (V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28)
-"""Oldest first."""
+"""Published revisions, oldest first."""
 BY_NAME: dict[str, Revision] = {revision.name: revision for revision in REVISIONS}
 SERVED_NAMES: tuple[str, ...] = tuple(revision.name for revision in reversed(REVISIONS))
-"""Names of the revisions we serve, newest first, as in `data.supported` and `supportedVersions`."""
+"""Names of the revisions that we serve, newest first, as in `data.supported` and `supportedVersions`."""
 LATEST_HANDSHAKE = V2025_11_25
 LATEST = V2026_07_28
 ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
@@ -142,13 +145,13 @@ ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
 SESSIONLESS_DEFAULT = replace(V2025_03_26, structured="object")
 """Revision for an HTTP peer that names neither a version nor a session (a plain `curl`).
 
-Such a peer also gets structured content, because scripts look for it. The revision allows it, because results
-may have any additional members.
+Such a peer also gets structured content, because scripts look for it. The revision allows this, because
+results may have any additional members.
 """
 
 
 def negotiate(offered: str) -> Revision:
-    """Return the revision for a handshake: the offered one if it is served, else `LATEST_HANDSHAKE`.
+    """Return the revision for a handshake: the offered revision if we serve it, else `LATEST_HANDSHAKE`.
 
     Source: spec 2025-11-25, lifecycle.
     """

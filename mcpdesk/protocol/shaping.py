@@ -20,7 +20,7 @@ LIST_TTL_MS = 0
 
 
 def result(method: str, body: JSONObject, revision: Revision, server: JSONObject) -> JSONObject:
-    """Add the envelope members of the stateless era to a result. In the handshake era, there are none.
+    """Add the envelope members of the stateless era to a result. The handshake era has no such members.
 
     `server` is our Implementation object, as `implementation` returns it.
     """

@@ -40,7 +40,7 @@ class Admission:
     """Checks the metadata of one peer's requests.
 
     A peer repeats its metadata in each request, so the latest terms are cached. Transports pass the same
-    object for equal headers, so equal headers are compared once.
+    object for equal headers, so the same headers are compared only once.
     """
 
     __slots__ = ("_headers", "_meta", "_terms", "_tool")
@@ -90,7 +90,7 @@ def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | N
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         raise missing_metadata()
     if headers is not None:
-        from mcpdesk.protocol.headers import check_routing  # not needed on pipes
+        from mcpdesk.protocol.headers import check_routing  # pipes do not need it
 
         check_routing(headers, version, method, params)
     revision = BY_NAME.get(version)

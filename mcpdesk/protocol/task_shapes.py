@@ -1,7 +1,7 @@
 """JSON forms of tasks in two designs: the core of 2025-11-25 and the extension of 2026-07-28.
 
-Both designs describe the same task with different members. The revision determines which one is used. Source:
-MCP basic/utilities/tasks of 2025-11-25.
+Both designs describe the same task with different members. The revision determines which design is used.
+Source: MCP basic/utilities/tasks of 2025-11-25.
 """
 
 from __future__ import annotations

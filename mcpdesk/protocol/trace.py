@@ -52,7 +52,7 @@ class CallSpan(Struct, frozen=True):
     """Position of a call in a trace."""
 
     trace: Trace
-    """Context for the handler to propagate. Its parent is the handler's span (`handler_id`)."""
+    """Context that the handler must propagate. Its parent is the handler's span (`handler_id`)."""
     trace_id: int
     span_id: int
     handler_id: int
@@ -82,7 +82,7 @@ def read_trace(meta: object) -> Trace:
 
 
 def trace_of(meta: object, headers: Mapping[str, str] | None) -> Trace:
-    """Return the trace of a request: that of its `_meta`, else of its HTTP headers."""
+    """Return the trace in the `_meta` of a request, or else the trace in its HTTP headers."""
     trace = read_trace(meta)
     return read_trace(headers) if not trace.traceparent and headers is not None else trace
 

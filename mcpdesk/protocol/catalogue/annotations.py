@@ -89,8 +89,8 @@ def check_meta_keys(keys: Iterable[str]) -> None:
 def _is_reserved(prefix: str | None) -> bool:
     """Return True if a prefix is reserved for the protocol.
 
-    It is reserved if its second label is one of the protocol's, or its last label but one, which is the rule
-    of the first revision that reserved prefixes.
+    It is reserved if its second label is one of the protocol's labels. By the rule of the first revision that
+    reserved prefixes, it is also reserved if its second-last label is one of them.
     """
     labels = (prefix or "").split(".")
     return len(labels) > 1 and (labels[1] in _PROTOCOL_LABELS or labels[-2] in _PROTOCOL_LABELS)

@@ -18,7 +18,7 @@ DEEPEST = 12
 _LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _WORDS = ("title", "description", "examples", "$comment", "icons", "annotations", "_meta")
-"""Members that only people and models read. No call depends on them."""
+"""Members that only people and models read. Calls do not depend on these members."""
 ANY_OF = "anyOf"
 _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "additionalProperties", "default",
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
@@ -41,7 +41,7 @@ class ContractChange(Struct, frozen=True):
     kind: str
     name: str
     description: str
-    """Description of the difference, worded to follow the name: `"id" is required now`."""
+    """Description of the difference, as a clause after the name of the item: `"id" is required now`."""
     verdict: ContractVerdict
     was: str = ""
     """Earlier text if a description has changed. Otherwise empty."""
@@ -144,7 +144,7 @@ class _Comparison:
     def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any], is_result: bool = False) -> None:
         self._old, self._new, self._is_result = old, new, is_result
         self._followed: set[tuple[Any, Any]] = set()
-        """References that were followed. Each pair of targets is compared once."""
+        """Pairs of references that were followed. Each pair of targets is compared once."""
 
     def run(self) -> Told:
         """Yield all differences."""
@@ -247,7 +247,10 @@ class _Comparison:
             yield f"{self._named(path)}: {change} now", self._judged(now is False, was is False)
 
     def _judged(self, is_narrower: bool, is_wider: bool) -> ContractVerdict:
-        """Return the verdict. A change that is neither narrower nor wider, or both, may break clients."""
+        """Return the verdict on a change.
+
+        A change that is both narrower and wider, or neither, may break clients.
+        """
         return _verdict(not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider)
 
     def _named(self, path: str) -> str:
@@ -287,10 +290,10 @@ def _kinds(schema: Mapping[str, Any]) -> list[Any]:
 def _besides_choices(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the parts of two schemas that remain to be compared after their alternatives.
+    """Return the parts of two schemas that must be compared in addition to their alternatives.
 
-    If only one of the schemas has `anyOf`, these are the defaults, because the other schema was compared as
-    an alternative.
+    If only one of the schemas has `anyOf`, these parts are the defaults, because the other schema was
+    compared as one alternative.
     """
     if ANY_OF in old and ANY_OF in new:
         return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))

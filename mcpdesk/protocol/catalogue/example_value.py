@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from mcpdesk.protocol.catalogue.schema_shapes import Schema, flat, is_fitting, named_types, resolve
 
 _DEPTH = 8
-"""Maximum nesting. Deeper values are left empty, which ends a recursive schema."""
+"""Maximum nesting. Deeper values are left empty, so that recursive schemas end."""
 _MOST_ITEMS = 20
 """Maximum number of list items, even if the schema requires more."""
 _FORMATS = {

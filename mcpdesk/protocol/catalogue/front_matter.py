@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_BLOCK = 64 << 10
-"""Maximum characters of front matter, because YAML can expand a small text enormously."""
+"""Maximum number of characters of front matter, because YAML can expand a small text enormously."""
 BYTE_ORDER_MARK = "\ufeff"
 
 

@@ -18,7 +18,10 @@ LARGEST_CHECKED = 16 << 20
 _BINARY = ("image", "audio")
 _KNOWN = ("text", "resource", "resource_link", *_BINARY)
 SchemaCheck = Callable[[Any, Any], Iterable[str]]
-"""Takes a schema and a value, and returns each violation with its position. Ignores an invalid schema."""
+"""Function that takes a schema and a value, and returns each violation with its position.
+
+It ignores an invalid schema.
+"""
 
 
 def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> list[str]:

@@ -18,13 +18,16 @@ Schema = dict[str, Any]
 _DEPTH = 16
 """Maximum nesting of references and `allOf`."""
 _MOST_PARTS = 200
-"""Maximum references and parts of `allOf` in one shape. Their number can multiply with each level."""
+"""Maximum number of references and parts of `allOf` in one shape.
+
+Their number can multiply with each level.
+"""
 _MOST_BRANCHES = 1_000
-"""Maximum alternatives and branches that are searched for a member."""
+"""Maximum number of alternatives and branches that are searched for a member."""
 _UNIONS = ("anyOf", "oneOf")
 _BRANCHES = ("then", "else")
 MOST_SHAPES = 64
-"""Maximum shapes per property. Nested alternatives multiply."""
+"""Maximum number of shapes per property. With nested alternatives, the number of shapes multiplies."""
 
 
 def resolve(schema: Any, root: Schema) -> Schema:
@@ -59,7 +62,7 @@ def merge(base: Schema, more: Schema) -> Schema:
 
 
 def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
-    """Return the schema without its null alternative, and whether it had one."""
+    """Return the schema without its null alternative, and True if it had a null alternative."""
     types = shape.get("type")
     if isinstance(types, list) and "null" in types:
         rest = [name for name in types if name != "null"]
@@ -74,7 +77,10 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
 
 
 def alternatives(shape: Schema, root: Schema) -> list[Schema]:
-    """Return the alternatives of a union, each merged with the other rules. Empty if it is not a union."""
+    """Return the alternatives of a union, each merged with the other rules.
+
+    Empty if the shape is not a union.
+    """
     types = shape.get("type")
     if isinstance(types, list) and len(types) > 1:
         return [{**shape, "type": name} for name in types]
@@ -169,7 +175,7 @@ def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
 
 
 def named_types(shape: Schema) -> tuple[str, ...]:
-    """Return the JSON types in a shape. Empty if it has none."""
+    """Return the JSON types that a shape names. Empty if it names no type."""
     named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else ())
     return (named,) if isinstance(named, str) else tuple(each for each in named if isinstance(each, str))
 
@@ -201,7 +207,7 @@ def _holds(value: Any, shape: Schema, word: str) -> bool:
 
 
 def is_of_type(value: Any, name: str) -> bool:
-    """Return True if a JSON value has a type. An integer is a number, and 1.0 an integer."""
+    """Return True if a JSON value has a type. An integer is also a number, and 1.0 is also an integer."""
     if name == "integer" and isinstance(value, float):
         return math.isfinite(value) and value.is_integer()
     kind = _TYPES.get(name)

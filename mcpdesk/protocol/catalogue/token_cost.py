@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 CHARACTERS_A_TOKEN: Final = 3.6
-"""Average characters of a token. A token is also assumed to have at most four bytes."""
+"""Average number of characters of a token. A token is also assumed to have at most four bytes."""
 _BASE64: Final = ("data", "blob")
-"""Members with the bytes of an image or a file, which a model does not read as text."""
+"""Names of members with the bytes of an image or a file. A model does not read these bytes as text."""
 _decode = msgspec.json.Decoder().decode
 
 

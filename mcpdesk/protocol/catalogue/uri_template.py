@@ -2,8 +2,8 @@
 
 Matching inverts expansion for non-empty values. In a value, it also accepts characters that expansion would
 encode, unless they end the value. If there are several matches, earlier parts of the template match as many
-characters as possible. Parts are matched from the last to the first, so that each part examines a character
-once per variable, whatever the template.
+characters as possible. Parts are matched from the last to the first. Each part then examines a character at
+most once per variable.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
 
 
 Ends: TypeAlias = list[int]
-"""For each position of a text, the end of the longest match of a part that begins there.
+"""For each position of a text: the end of the longest match of a part of the template that begins there.
 
-Only matches after which all later parts match count.
+A match counts only if all later parts match after it.
 """
 NOWHERE = -1
 """Value for a position at which the part does not match."""
@@ -86,7 +86,7 @@ class UriTemplate:
         return "".join(part if isinstance(part, str) else _expand(part, values) for part in self._parts)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the decoded values that give this URI, or None if it does not match."""
+        """Return the decoded values for which the template gives this URI. None if the URI does not match."""
         if not uri.startswith(self._head):
             return None
         tail = uri[len(self._head) :]
@@ -128,7 +128,7 @@ def parsed(text: str) -> UriTemplate:
 
 
 def match(template: str, uri: str) -> dict[str, str] | None:
-    """Return the values with which a template gives this URI, or None if it does not match."""
+    """Return the values for which a template gives this URI. None if the URI does not match."""
     return parsed(template).match(uri)
 
 
@@ -177,7 +177,10 @@ def _keep_reserved(value: str) -> str:
 
 
 def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
-    """Return the ends of an expression. `here` has the positions where it may end, each mapped to itself."""
+    """Return the `Ends` of an expression.
+
+    `here` has the positions where it may end, each mapped to itself.
+    """
     operator, count = expression.operator, len(expression.names)
     if operator.named:
         values = _run(tail, operator.stops.replace(operator.separator, ""), here)
@@ -191,7 +194,7 @@ def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
 
 
 def _run(tail: str, stops: str, ends: Ends) -> Ends:
-    """Return the ends of one or more characters that are not in `stops`, followed by a part with `ends`."""
+    """Return the `Ends` of one or more characters that are not in `stops`, followed by a part with `ends`."""
     positions = [NOWHERE] * len(ends)
     end = NOWHERE
     for position in range(len(tail) - 1, -1, -1):
@@ -205,9 +208,9 @@ def _run(tail: str, stops: str, ends: Ends) -> Ends:
 
 
 def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
-    """Return the ends of `text` followed by a part with these `ends`.
+    """Return the `Ends` of `text` followed by a part with these `ends`.
 
-    Positions at which that does not match have their value in `otherwise`.
+    At other positions, return the values of `otherwise`.
     """
     positions = otherwise.copy()
     position = tail.find(text)

@@ -17,13 +17,16 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 MOST_VALUES = 1_000
 """Maximum number of consecutive values. A text with more values is not a frame of messages."""
 MOST_DEPTH = 1_000
-"""Maximum nesting, like that of the strict parser. Python 3.14 has no such limit of its own."""
+"""Maximum nesting, as in the strict parser.
+
+The limit is checked here, because Python 3.14 has no such limit.
+"""
 _NAME = 60
 """Maximum characters of a key in a remark."""
 MOST_TOKENS = 500_000
 """Maximum number of tokens that are examined one by one, which takes about a microsecond each."""
 _MOST_REPEATED = 3
-"""Maximum number of repeated keys with a remark of their own."""
+"""Maximum number of repeated keys that get a separate remark."""
 _COMMENT = r"(?>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
 _TOKEN = re.compile(
     # Atomic groups, and alternatives that match at the end of the text: untrusted input is scanned once, not
@@ -46,7 +49,7 @@ _KEY_FOLLOWS = re.compile(r"\s*:")
 _OTHER_NUMBER = re.compile(r"-?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,3})?")
 _ESCAPE = re.compile(r'\\x([0-9a-fA-F]{2})|\\(.)|"', re.DOTALL)
 _MOST_NUMBERS = 3
-"""Maximum number of remarks on numbers that JSON does not have."""
+"""Maximum number of remarks on numbers in a notation that JSON does not have."""
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]|[\t\n\r]")
@@ -74,7 +77,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.repeated: list[tuple[str, bool]] = []
-        """Repeated keys, and whether both values are equal."""
+        """Repeated keys, each with True if both values are equal."""
         self.has_not_finite = False
         self.decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
             strict=False,
@@ -105,7 +108,7 @@ class _Reader:
         return None
 
     def _int(self, text: str) -> int | float | None:
-        # Python's limit on digits is our limit as well.
+        # Python's limit on digits also applies here.
         return int(text) if len(text) <= 4_000 else self._float(text)
 
 
@@ -125,9 +128,10 @@ def _is_deeper(values: list[Any], most: int) -> bool:
 
 
 def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Values:
-    """Read consecutive values from `start` on. `offset` maps a position in the text to one in the bytes.
+    """Read consecutive values from `start` on.
 
-    Raises: NotJson if the first value is invalid.
+    `offset` maps a position in the text to an offset in the bytes. Raises: NotJson if the first value is
+    invalid.
     """
     reader, remarks = _Reader(), list[Remark]()
     try:

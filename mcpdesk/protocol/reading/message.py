@@ -17,9 +17,9 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.reading.text_encoding import decoded_text
 
 QUICK_BYTES = 64 << 10
-"""Maximum bytes of a frame that takes at most about 30 ms to parse, whatever its content."""
+"""Parsing a frame of at most this many bytes takes at most about 30 ms, whatever the frame contains."""
 _QUOTED = 60
-"""Maximum characters in a remark that quotes text around a message."""
+"""Maximum number of quoted characters in a remark on text around a message."""
 _HEADER = re.compile(r"\s*(?:[A-Za-z-]{1,80}:[^\r\n{]{0,200}\r?\n){0,8}?content-length:[^{\[]{1,400}", re.I)
 _VALUE = re.compile(r"\{|\[\s*[\[\]{\"'/]")
 _MESSAGE = re.compile(r'\{\s*["\'](?:jsonrpc|id|result|error|method|params)["\']\s*:')
@@ -118,7 +118,7 @@ def second_answer(identifier: Any) -> Remark:
 
 
 def strange_id(identifier: Any) -> Remark:
-    """Return the remark on a response with an unknown id, or without one."""
+    """Return the remark on a response with an unknown id, or without an id."""
     if identifier is None:
         return Remark(RemarkKind.NO_ID, "a response has no id")
     return Remark(RemarkKind.UNKNOWN_ID, f"a response has the id {_shown(identifier)}, which no request has")
@@ -217,7 +217,7 @@ def _checked(value: Any, remarks: list[Remark]) -> ReadFrame:
 
 
 def _enveloped(value: Any, remarks: dict[str, Remark]) -> JSONObject | None:
-    """Return a message with its `jsonrpc`, or None if the value is not a message."""
+    """Return a message with a correct member `jsonrpc`, or None if the value is not a message."""
     if not isinstance(value, dict):
         return None
     version = value.get("jsonrpc")
@@ -252,9 +252,9 @@ def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> Re
 
 
 def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
-    """Return the keys of the outermost object, as far as they can be recognized.
+    """Return the keys of the outermost object that can be recognized.
 
-    The value of `id` is a valid id, or None if it is unclear. The value of any other key is None.
+    The value of `id` is a valid id, or None if the id is unclear. The value of every other key is None.
     """
     depth, key, members = 0, "", dict[str, Id | None]()
     is_key = is_repeated = False

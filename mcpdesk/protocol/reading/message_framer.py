@@ -23,10 +23,10 @@ _BEGINS = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|
 _HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
 _SIGN = re.compile(rb'[{}\[\]"]')
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
-"""Rest of a string before its closing quotation mark, the end of the data, or a backslash at the end."""
+"""Rest of a string, up to the closing quotation mark, the end of the data, or a backslash at the end."""
 _BLANKS = b"\0\r\t "
 _ENDING_BYTES = 8
-"""Number of bytes at the end of a line in which the end of a message is looked for."""
+"""The end of a message is looked for in this many bytes at the end of a line."""
 _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 
 
@@ -46,7 +46,7 @@ class _Balance:
         self.has_begun = False
 
     def end(self, piece: bytes) -> int:
-        """Add a piece. Return the position in it after the bracket that closes the value, or -1."""
+        """Add a piece. Return the position in the piece after the bracket that closes the value, or -1."""
         data, before = self._rest + piece, len(self._rest)
         self._rest = b""
         position = 0
@@ -94,7 +94,7 @@ class MessageFramer:
         """Received part of a message with a header."""
         self._is_first = True
         self._beginning = b""
-        """First bytes, until they determine the encoding."""
+        """First bytes of the output. Empty after they have determined the encoding."""
         self._encoding = ""
         """UTF-16 encoding of the output, or empty."""
         self._half = b""
@@ -167,7 +167,7 @@ class MessageFramer:
     def take_unterminated(self) -> bytes:
         """Remove and return the messages that await a newline.
 
-        Empty if there are none, or if the last one is incomplete.
+        Empty if no message awaits a newline, or if the last message is incomplete.
         """
         line = b"".join(self._pieces).strip(_BLANKS) if self.may_be_unterminated else b""
         if not line or not _is_readable(line):
@@ -346,18 +346,18 @@ class MessageLines:
 
 
 _TOO_LONG = b"\n"
-"""Replaces a line that is too long. It differs from every line, because lines contain no newline."""
+"""Stands for a line that is too long. It differs from every line, because lines contain no newline."""
 
 
 def _is_readable(line: bytes) -> bool:
-    """Return True if a line has messages that can be used, and no incomplete one."""
+    """Return True if a line has messages that can be used, and no incomplete message."""
     if read_strictly(line) is None and len(line) > QUICK_BYTES:
         return False
     return read_frame(line).value is not None
 
 
 def _is_message(line: bytes) -> bool:
-    """Return True if a line is a complete message, so the lines before it are not part of one."""
+    """Return True if a line is a complete message. The lines before it are then not part of a message."""
     stripped = line.strip()
     if not (stripped.startswith(b"{") and stripped.endswith(b"}") and b'"jsonrpc"' in stripped):
         return False

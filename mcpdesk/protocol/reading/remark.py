@@ -51,7 +51,8 @@ class Remark(Struct, frozen=True, omit_defaults=True):
     kind: str
     """Value of a `RemarkKind`."""
     text: str
-    """One sentence without a full stop: the fault, its position, and how it was read."""
+    """One sentence without a full stop: the fault, its position, and how the message was read
+    in spite of it."""
     at: int | None = None
     """Offset in the message in bytes, or None if the fault has no position."""
     is_fault: bool = False

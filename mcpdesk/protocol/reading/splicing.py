@@ -27,7 +27,7 @@ def with_values(data: bytes, values: Mapping[Path, Id]) -> bytes | None:
     """Return the message with the values at some paths replaced.
 
     None if the message is not a JSON object in UTF-8, or does not have exactly one value at each path. Strict
-    JSON is scanned once for each level of the paths, and not decoded.
+    JSON is not decoded, but scanned once for each level of the paths.
     """
     if not values:
         return data
@@ -93,9 +93,9 @@ def _blank_end(data: bytes, position: int) -> int:
 
 
 def _with_values_in_text(text: str, values: Mapping[Path, Id]) -> bytes:
-    """Replace values in a message that is almost JSON, such as one with `NaN`. Raises: ValueError.
+    """Replace values in a message that is almost JSON, for example because it contains `NaN`.
 
-    Slower than `_spans`, because the message is decoded.
+    Raises: ValueError. Slower than `_spans`, because the message is decoded.
     """
     for path, value in values.items():
         start, end = _span(text, _skip(text, 0), path)

@@ -22,7 +22,7 @@ class DecodedText(Struct, frozen=True):
     text: str
     remarks: tuple[Remark, ...]
     offset: Callable[[int], int]
-    """Map a position in `text` to an offset in the bytes."""
+    """Function that maps a position in `text` to an offset in the bytes."""
 
 
 def utf16_encoding(data: bytes) -> str:
