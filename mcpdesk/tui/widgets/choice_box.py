@@ -24,9 +24,9 @@ _FILTERED_ABOVE = 8
 
 
 class ChoiceBox(Widget, can_focus=True):
-    """One line of labels. Left and right select the next label; enter opens a menu if they do not fit.
+    """One line of labels. Left and right select the next label. Enter opens a menu if the labels do not fit.
 
-    `index` is None without a selection, which `optional` allows.
+    `index` is None if no label is selected, which is possible with `optional`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

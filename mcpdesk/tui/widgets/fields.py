@@ -26,7 +26,7 @@ _CHARACTERS = {
 
 
 def character_of(key: str) -> str | None:
-    """Return the character of such a key, or None for other keys."""
+    """Return the character of a key in `_CHARACTERS`, or None for other keys."""
     return _CHARACTERS.get(key)
 
 
@@ -54,7 +54,7 @@ class LineField(Input):
         return stand_ins(value)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Insert a text, cut to the space that `max_length` leaves; Textual would insert nothing."""
+        """Insert a text. Cut it to the space that `max_length` leaves; Textual would insert nothing."""
         if left_out := self._excess(text, start, end):
             text = text[:-left_out]
             self.restricted()

@@ -58,11 +58,15 @@ class Dialog(ModalScreen[Result]):
         return self not in self.app.screen_stack
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Run no action before the widgets are mounted, because such a key was typed for the screen below."""
+        """Allow no action before the widgets are mounted. Such an early key was typed for the screen
+        below.
+        """
         return self.is_mounted
 
     async def on_event(self, event: events.Event) -> None:
-        """Ignore keys after the dialog was closed, and do not mount if it was closed before."""
+        """Ignore keys after the dialog was closed. If it was closed before it was mounted, do not mount
+        it.
+        """
         if isinstance(event, events.InputEvent):
             is_late = not self.is_active
         else:
@@ -110,11 +114,12 @@ class PageDialog(Dialog[None]):
 
 
 WIDTH = 66
-"""Width in cells of a line of a menu before its layout."""
+"""Width in cells that a line of a menu is assumed to have before the first layout."""
 LOST_CELLS = 8
 """Cells of a row that word wrapping may leave empty."""
 HANDS_OFF_S = 0.5
-"""Seconds after a careful menu opens, during which letters choose nothing; each typed letter extends them."""
+"""After a careful menu opens, letters choose nothing for this many seconds. Each typed letter extends this
+time."""
 LABEL_CELLS = 46
 """Maximum column at which hints begin."""
 
@@ -128,7 +133,7 @@ class Choice:
     hint: str = ""
     """Muted text after the label: its group, or a description."""
     key: str = ""
-    """Shown at the right end; in a menu without a filter, this single letter chooses the line."""
+    """Text at the right end. In a menu without a filter, it is a single letter that chooses the line."""
     help: str = ""
     """One sentence below the list while the cursor is on this line."""
     words: str = ""
@@ -206,9 +211,10 @@ class Menu(Dialog[Any]):
         is_careful: bool = False,
         help_rows: int = 1,
     ) -> None:
-        """Create a menu; with `is_careful`, text that was being typed when the menu opened chooses nothing.
+        """Create a menu.
 
-        `help_rows` is the height of the help below the lines; if it has several rows, the help is wrapped.
+        With `is_careful`, a text that the person was typing when the menu opened chooses nothing. `help_rows`
+        is the height of the help below the lines. If it has several rows, the help is wrapped.
         """
         super().__init__()
         self._hands_off = HandsOff(HANDS_OFF_S if is_careful else 0.0)
@@ -313,15 +319,19 @@ class Menu(Dialog[Any]):
 
 
 async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -> bool:
-    """Ask for confirmation; `instead` is the label of the other choice. Must run in a worker."""
+    """Ask for confirmation. Must run in a worker.
+
+    `do` is the choice that confirms. `instead` is the label of the other choice.
+    """
     return bool(await app.push_screen_wait(Menu(question, [do, Choice(instead, False, key="n")])))
 
 
 def search(choices: Sequence[Choice], query: str) -> list[Choice]:
-    """Return the choices that match a query, best first; equally good ones keep their order.
+    """Return the choices that match a query, best first. Equally good choices keep their order.
 
-    Best are choices with words that begin like the typed words, in the label before the hidden words; then
-    those whose labels contain the typed letters in this order; then those with the words in hint or help.
+    First are choices in which every typed word is the beginning of a word: in the label alone, then in label
+    and hidden words. Then follow choices whose label contains the typed letters in this order, and finally
+    those with the typed words in label, hint or help.
     """
     typed = re.findall(r"\w+", query.lower())
     if not typed:

@@ -17,14 +17,16 @@ class Pane(Widget):
         """Show the state of the core."""
 
     def tick_s(self) -> float | None:
-        """Return the seconds until a refresh is needed without a reported change; None if it is not.
+        """Return the seconds until a refresh is needed even if no change is reported. None if never.
 
-        Ages, running times and regular reads need one.
+        Ages, running times and regular reads need such refreshes.
         """
         return None
 
     def position(self) -> Any:
-        """Return the state that `return_to` needs to restore the position after a restart; None without."""
+        """Return the state that `return_to` needs to restore the position after a restart. None if there is
+        none.
+        """
         return None
 
     def return_to(self, position: Any) -> None:

@@ -23,7 +23,7 @@ class LinePart:
     tip: str = ""
     """Tooltip."""
     short: Content | None = None
-    """Shorter text, used if space is short before the part is hidden."""
+    """Shorter text. If space is short, it is used before the part is hidden."""
     rank: int = 0
     """Parts of low rank are shortened and hidden first."""
     right: bool = False
@@ -46,7 +46,11 @@ def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
 
 
 def fit_rows(parts: Sequence[LinePart], width: int) -> list[list[LinePart]]:
-    """Return the parts that fit into two rows: right-aligned parts in the second, the others in both."""
+    """Return the parts that fit into two rows.
+
+    Right-aligned parts are in the second row. The others are in the first row and, if it is full, in the
+    second.
+    """
     right = [part for part in parts if part.right]
     others = [part for part in parts if not part.right]
     first = fit(others, width)

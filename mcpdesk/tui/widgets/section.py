@@ -103,8 +103,8 @@ class FilterPane(KnowsFirstSize, Vertical):
 
 
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
-    """Rows that their section draws. The section has the binding for Enter, so the footer can name its
-    effect.
+    """Rows that their section draws. Enter is bound in the section, so that the footer can name the effect of
+    Enter.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = CURSOR_BINDINGS
@@ -193,7 +193,7 @@ class Section(FilterPane, Generic[Row]):
         self._ages_at = math.inf
         """Unix time in seconds when a shown age changes next. Infinite if no age is shown."""
         self._due: dict[str, float] = {}
-        """Monotonic time of the next call of each regular read, by name."""
+        """Monotonic time from which each regular read may run again, by name of the read."""
 
     @abstractmethod
     def version_of(self, view: CoreView) -> object:
@@ -309,7 +309,8 @@ class Section(FilterPane, Generic[Row]):
     ) -> None:
         """Call `source` in a thread, and then `show` with the result.
 
-        Nothing happens while a call for `what` is running, and for `period_s` seconds after it.
+        Do nothing while a call with the same `what` is running, and for `period_s` seconds after the end of
+        the call.
         """
         if time.monotonic() >= self._due.get(what, 0.0):
             self._due[what] = math.inf

@@ -27,7 +27,7 @@ _SYNTAX = {
 
 
 class _DeskColours(TextAreaTheme):
-    """Colours of the current theme; Textual's own are those of one dark theme."""
+    """Colours of the current theme. The default colours of Textual's text areas belong to one dark theme."""
 
     def apply_css(self, text_area: TextArea) -> None:
         """Read the colours; Textual calls this before it draws."""
@@ -72,7 +72,9 @@ class TextField(TextArea):
         super().load_text(to_field(text, lines=True))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw the lines; blank ones while the styles are missing, which Textual treats as an error."""
+        """Draw the lines. While the styles are missing, draw blank lines, because Textual would raise an
+        error.
+        """
         try:
             self.get_component_styles("text-area--gutter")
         except KeyError:

@@ -9,10 +9,11 @@ from mcpdesk.tui.widgets.fields import MOST_TYPED, character_of, too_long
 
 
 class TypedQuery:
-    """Mixin with the keys of such a line; a widget lists it before its other base classes.
+    """Mixin for the keys of such a line. A widget must list it before its other base classes.
 
-    Call `begin_query` to begin. Enter keeps the typed text; escape clears it, also later. During typing,
-    letters are text: the footer shows no other bindings for them, and no question opens automatically.
+    Call `begin_query` to begin. Enter keeps the typed text. Escape clears the text, also after Enter. During
+    typing, letters are text: the footer shows no other bindings for them, and no question opens
+    automatically.
     """
 
     query_text = ""
@@ -25,7 +26,7 @@ class TypedQuery:
         """Handle a change of the typed text."""
 
     def query_kept(self) -> None:
-        """Handle Enter, or the clearing of the query; `query_text` is then empty."""
+        """Handle Enter or escape, which end the typing. After escape, `query_text` is empty."""
 
     @property
     def has_query(self) -> bool:
@@ -34,7 +35,7 @@ class TypedQuery:
 
     @property
     def query_line(self) -> str:
-        """Text of the line, with a cursor during typing; not cleaned."""
+        """Text of the line, with a cursor during typing. Control characters are not removed from it."""
         return f"{self.query_sign}{self.query_text}{'▏' if self.is_typing else ''}"
 
     def begin_query(self, sign: str = "/") -> None:

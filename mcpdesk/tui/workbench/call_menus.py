@@ -54,7 +54,7 @@ class DestructiveCalls:
         choices = [
             Choice("Do not call", "no", key="n", help=arguments_text),
             Choice("Call", "once", "asks again the next time", "y", arguments_text),
-            # A permanent permission must not be a single key press.
+            # It must not be possible to give a permanent permission with a single key press.
             Choice(
                 "Call, and do not ask again", "always", "for this tool, in this session", help=arguments_text
             ),
@@ -67,9 +67,9 @@ class DestructiveCalls:
 
 
 def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
-    """Yield key, name and text of everything that can be copied; results only after a call.
+    """Yield key, name and text of each part that can be copied. Results are included only after a call.
 
-    A text of None must be requested from the core. `folder` is the server folder.
+    If a text is None, it must be requested from the core. `folder` is the server folder.
     """
     outcome = draft.outcome
     if outcome is not None and outcome.result is not None:
@@ -145,7 +145,7 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
 
 async def compare_result(app: App[None], draft: Draft) -> None:
     """Let the person choose another call of the item, made by any client, and show the differences."""
-    from mcpdesk.tui.traffic.exchange_menus import comparison  # the first paint does without
+    from mcpdesk.tui.traffic.exchange_menus import comparison  # not needed for the first paint
 
     traffic, calls = draft.link.traffic, answered_calls(draft)
     now = next((one for one in calls if one.peer == DESK), None)

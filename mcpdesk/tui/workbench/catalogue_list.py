@@ -107,7 +107,11 @@ CatalogueRow = GroupRow | ItemRow | ProblemRow
 def catalogue_rows(
     items: Sequence[CatalogueItem], query: str, folded: frozenset[ItemKind]
 ) -> Iterator[CatalogueRow]:
-    """Yield headings and items. A filter sorts by match, unfolds all groups and hides empty ones."""
+    """Yield headings, items and problems.
+
+    With a filter, the items are sorted by how well they match, all groups are unfolded, and groups without a
+    match are left out.
+    """
     for kind in _TITLES:
         group = [item for item in items if item.kind is kind]
         rows = _matching(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
@@ -244,7 +248,7 @@ class CatalogueList(LineList):
             self.post_message(self.Chosen(row.item))
 
     def watch_cursor(self) -> None:
-        """Post which item is under the cursor."""
+        """Post `Highlighted` if the cursor is on an item."""
         super().watch_cursor()
         if self.item is not None:
             self.post_message(self.Highlighted(self.item))
@@ -258,7 +262,7 @@ class CatalogueList(LineList):
             self.cursor = at
 
     def action_fold(self) -> None:
-        """Fold the group of the cursor; a filter keeps all groups unfolded."""
+        """Fold the group that contains the cursor. While there is a filter, all groups stay unfolded."""
         for at in reversed(range(min(self.cursor + 1, len(self._rows)))):
             row = self._rows[at]
             if isinstance(row, GroupRow):
@@ -277,7 +281,7 @@ class CatalogueList(LineList):
                 self.row_chosen(self.cursor)
 
     def action_choose_policy(self) -> None:
-        """Request another policy for the tool."""
+        """Post a request to choose another policy for the tool."""
         if self.item is not None and self.item.kind is ItemKind.TOOL:
             self.post_message(self.PolicyAsked(self.item))
         else:
@@ -345,7 +349,9 @@ class CatalogueList(LineList):
         self.rows_changed()
 
     def _lay_out(self, item: CatalogueItem | None) -> None:
-        """Rebuild the rows, with the cursor on this item or else on the first, and post it."""
+        """Rebuild the rows. Put the cursor on this item. If this item is not shown, put the cursor on the
+        first one.
+        """
         self._set_rows()
         if item is None or not self.select(item.kind, item.name):
             self.cursor = next((at for at, row in enumerate(self._rows) if isinstance(row, ItemRow)), 0)
@@ -395,7 +401,8 @@ class CataloguePane(Vertical):
     def narrow(self, event: Input.Changed) -> None:
         """Apply the filter during typing."""
         event.stop()
-        # Called on the rows, because Textual does not deliver a message to the parent that caused it.
+        # The rows make this call themselves. Otherwise this pane would be the sender of their messages, and
+        # Textual does not deliver a message to the parent that sent it.
         self.rows.call_next(self.rows.filter, from_field(event.value))
 
     @on(Input.Submitted)

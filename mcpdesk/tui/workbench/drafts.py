@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 MOST_SEARCHED = 200
 """Number of newest exchanges that are searched for a call that has just ended."""
 SEARCHED_FOR_S = 5.0
-"""Seconds after the end of a call during which its exchange is searched."""
+"""After the end of a call, its exchange is searched for at most this many seconds."""
 
 
 def awaited_at(link: Link, connection: int, identifier: object) -> str:
-    """Return the line of the author's code that a request awaits; empty if it is unknown."""
+    """Return the line of the author's code at which a request is waiting. Empty if it is unknown."""
     client = link.client(connection)
     running = () if client is None else client.running
     return next((call.where for call in running if call.id == identifier), "")
@@ -61,7 +61,7 @@ class Draft:
     call: LinkCall | None = None
     outcome: CallOutcome | None = None
     ended_call: LinkCall | None = None
-    """Last call, until its recorded duration is known."""
+    """Last call, as long as its recorded duration is not known yet. Otherwise None."""
     is_left: bool = False
     """True from the cancellation of the last call until the traffic shows that its code has ended."""
     desk_end: str = ""
@@ -155,7 +155,9 @@ class Draft:
         self.call = self.link.request(self.server, method, params)
 
     def where(self) -> str:
-        """Return the line of the author's code that the running call awaits; empty if it is unknown."""
+        """Return the line of the author's code at which the running call is waiting. Empty if it is
+        unknown.
+        """
         call = self.call
         return "" if call is None else awaited_at(self.link, call.connection, call.request_id)
 
@@ -166,7 +168,7 @@ class Draft:
 
     @property
     def location(self) -> tuple[Path, int] | None:
-        """File and line of the last call's failure, else of the item.
+        """File and line where the last call failed. If it did not fail, those of the item.
 
         None if the file is not on this machine.
         """
@@ -194,7 +196,7 @@ class Draft:
     def update_duration(self) -> None:
         """Set the duration of the last outcome to the recorded one, as the traffic screen shows it.
 
-        Also sets how the desk ended the call, if it did.
+        If the desk ended the call, describe this in `desk_end`.
         """
         call, traffic = self.ended_call, self.link.traffic
         if call is None or self.outcome is None:
@@ -274,7 +276,10 @@ def _read(text: str) -> Any:
 
 
 def _kept_values_message(before: Any, entered: Any, schema: Schema) -> str:
-    """Return a message about the entered values that are kept, and those without a field in the schema."""
+    """Return a message that names the entered values. They are kept, even without a field in the new schema.
+
+    Empty if no value was entered.
+    """
     given, untouched = (
         entered if isinstance(entered, dict) else {},
         before if isinstance(before, dict) else {},

@@ -34,7 +34,7 @@ from mcpdesk.tui.workbench.split import STEP, Split
 _STACKED_BELOW = 80
 """Width in cells below which the result is below the arguments instead of beside them."""
 MOST_ARGUMENTS = 60
-"""Maximum percentage of the height for arguments above their result; a short form takes less."""
+"""Arguments above their result take at most this percentage of the height. A short form takes less."""
 _MAX_CHECKED = 1_000_000
 """Maximum bytes of a result that is validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
@@ -163,7 +163,7 @@ class ItemPane(KnowsFirstSize, Vertical):
     async def load(self, draft: Draft) -> None:
         """Show a draft. Does nothing for the draft that is already shown.
 
-        The draft stays hidden if another item is expected by then.
+        If another item is expected when the draft is loaded, the draft stays hidden.
         """
         if draft is self.draft and draft.node is self.arguments.form.node:
             if draft.call is None and draft.outcome is None:
@@ -230,7 +230,7 @@ class ItemPane(KnowsFirstSize, Vertical):
 
 
 def _faults(draft: Draft, marks: Mapping[Path, str]) -> list[str]:
-    """Return the faults of a tool's result; `marks` are those of the structured content."""
+    """Return the faults of a tool's result. `marks` are the faults of its structured content, by path."""
     result = draft.outcome.result if draft.outcome is not None else None
     if result is None or draft.item.kind is not ItemKind.TOOL:
         return []

@@ -90,9 +90,9 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
 
 
 def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
-    """Return the request for suggestions for a field, given the others.
+    """Return the request for suggestions for the field `name`. None for items without suggestions.
 
-    None for items without suggestions.
+    `typed` is the text of this field, and `given` has the values of the other fields.
     """
     if item.kind is ItemKind.PROMPT:
         reference = {"type": "ref/prompt", "name": item.name}

@@ -101,7 +101,9 @@ class History:
 
 
 def _line(call: PastCall) -> bytes:
-    """Return the line of the file; empty for arguments that orjson cannot write, such as huge numbers."""
+    """Return a call as a line of the file. Empty if orjson cannot write the arguments, such as huge
+    numbers.
+    """
     try:
         return codec.dumps(asdict(call), option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:

@@ -1,4 +1,8 @@
-"""Effects of a save: changes of the contract, and results of recorded read-only calls that are repeated."""
+"""Effects of saving a server's code: changes of the contract, and new results of recorded calls.
+
+The contract is what clients see of the server, such as tool definitions. Recorded calls of read-only tools
+are repeated after a save.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +151,7 @@ class Save:
 
     server: str
     at: float
-    """Unix time in seconds when it was noticed; 0 for the code at the start of the desk."""
+    """Unix time in seconds when the save was noticed. 0 for the code at the start of the desk."""
     contract: list[ContractChange] = field(default_factory=list)
     sources: dict[tuple[str, str], str] = field(default_factory=dict)
     """Kind and name of an item -> its source location."""
@@ -158,7 +162,7 @@ class Save:
 
     @property
     def is_broken(self) -> bool:
-        """True if it breaks the contract."""
+        """True if the save breaks the contract."""
         return any(change.is_breaking for change in self.contract)
 
 
@@ -182,7 +186,10 @@ class Saves:
         return self.of(server)[-1]
 
     def has_changed(self, catalogue: Catalogue) -> bool:
-        """Return True if a server's code or catalogue changed since the last call, except for policies."""
+        """Return True if a server's code or catalogue has changed since the last call. Store a new save then.
+
+        Changes of policies do not count.
+        """
         before = self._catalogues.get(catalogue.server)
         self._catalogues[catalogue.server] = catalogue
         if before is None or not before.items or before.version == catalogue.version:
@@ -266,7 +273,9 @@ def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
 
 
 def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
-    """Return a call that can be compared; None for running, multi-part and replayed ones."""
+    """Return a call that can be compared. None for a call that is running, has several parts or is a
+    replay.
+    """
     request, response = exchange.request, exchange.response
     is_over = exchange.status in (Status.OK, Status.ERROR, Status.TOOL_ERROR)
     is_whole = exchange.part_of is None and not exchange.parts and exchange.direction is Direction.IN

@@ -58,7 +58,10 @@ class ReplayList(RowList[ReplayRow]):
 
 
 class SavePage(Dialog[None]):
-    """Dialog with the effects of a save, initially the last; `start` replays the calls, `stop` ends that."""
+    """Dialog with the effects of a save. At first it shows the last save.
+
+    `start` repeats the recorded calls, and `stop` makes no further calls.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", show=False),

@@ -16,7 +16,9 @@ _DEFAULT = 55
 
 
 class Split:
-    """Shares of the result in percent: beside the arguments, and below them."""
+    """Two shares of the result in percent: one if it is beside the arguments, and one if it is below them
+    (stacked).
+    """
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory or state_folder() / "split"
