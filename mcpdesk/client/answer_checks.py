@@ -187,7 +187,9 @@ def _invalid(method: str, reason: str, value: Any) -> InvalidAnswer:
 
 
 def _item_fault(item: Any, shape: ListShape) -> str:
-    """Return the error in an item, worded to follow its index, or an empty string."""
+    """Return the error in an item, or an empty string. In a message, the text follows the index of the
+    item.
+    """
     if not isinstance(item, dict):
         return " is not an object"
     for field, expected in shape.fields.items():

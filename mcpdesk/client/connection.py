@@ -293,7 +293,7 @@ class ServerConnection:
     async def _agreed(self, earlier: Agreement | None) -> Agreement:
         """Negotiate the newest revision that both sides support.
 
-        `earlier` is the agreement before a reconnection. Its revision is used again.
+        `earlier` is the agreement before a reconnection. The revision of `earlier` is used again.
         """
         if earlier is None and self._revision is None:
             agreement = await self._probed()

@@ -1,4 +1,4 @@
-"""The HTTP transports: Streamable HTTP of both eras, and the older HTTP+SSE with a single event stream."""
+"""The HTTP transports: Streamable HTTP of both eras, and the older HTTP+SSE with one event stream."""
 
 from __future__ import annotations
 
@@ -219,7 +219,8 @@ class HttpRequests:
         """Send a request with the common headers, and yield the answer for reading. Raises: HttpError.
 
         If `follows` is True, same-origin redirects are followed with the same method and body. A body that is
-        an iterator is sent only once. If the server rejects it, the caller must send it again.
+        an iterator is sent only once. If the server rejects such a request, the caller must send the request
+        again.
         """
         session, address, attempt, hops = self._opened(), url or self.url, 0, 0
         with connection_errors():
@@ -559,8 +560,8 @@ class SseChannel:
     def _checked_post_url(self, data: bytes) -> str:
         """Return the URL for posts.
 
-        Raises: InvalidAnswer if it is invalid, or if it belongs to another server, which must not receive
-        keys and tokens.
+        Raises: InvalidAnswer if the URL is invalid, or if it belongs to another server, which must not
+        receive keys and tokens.
         """
         given = data.decode("utf-8", "replace").strip()
         try:

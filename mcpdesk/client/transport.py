@@ -282,7 +282,7 @@ class ClientTransport(ABC):
     async def until_ended(self) -> None:
         """Wait until the connection ends. Raises: CallError with the reason.
 
-        A transport without a single permanent connection raises HttpError at once.
+        A transport without a permanent connection raises HttpError at once.
         """
         raise HttpError("the server has no stream for notifications, or ended it")
 

@@ -133,7 +133,8 @@ def _listed(
 
 def _claude_pipe(facts: ServerAddress) -> str:
     given = "".join(f"--env {shlex.quote(f'{name}={value}')} " for name, value in facts.environment.items())
-    # `--env` accepts several values. Without another option after it, it would read the name as a value.
+    # `--env` accepts several values. Without another option after `--env`, the server's name would be read as
+    # a value.
     given += "--transport stdio " if given else ""
     return f"claude mcp add {given}{_claude_name(facts)} -- {shlex.join(facts.pipe)}"
 

@@ -107,7 +107,7 @@ class HostedEndpoint:
     def refusal(self) -> str:
         """Message to every caller while the server is withheld. Empty if it is served.
 
-        Every caller can read it, so it contains no text from the folder.
+        Every caller can read the message, so it contains no text from the folder.
         """
         return f"{self.name} is not served: {WITHHELD}" if self.server.withheld else ""
 
@@ -123,7 +123,7 @@ class HostedEndpoint:
         """Open a dialogue, in a dialect or in standard MCP.
 
         `is_connected` returns True if this process must send change notifications to the client. None means
-        that it always must.
+        that this process must always send them.
         """
         spoken = None if dialect is None else dialect(push, transport)
         conversation = Conversation(self.dispatcher, transport, peer, push, spoken, is_connected)

@@ -36,7 +36,9 @@ class TokenView(Struct, frozen=True):
     expires: float | None = None
     """Unix time in seconds when it expires, or None."""
     ended: str = ""
-    """Reason why the token is no longer valid, as a clause after `it`. Empty while it is valid."""
+    """Reason why the token is no longer valid, worded to follow the word `it`. Empty while the token is
+    valid.
+    """
 
 
 class _Held(NamedTuple):
@@ -142,7 +144,7 @@ class HeldToken:
     async def _verified(self, text: str) -> _Held:
         """Check a token.
 
-        Raises: ValueError with the reason, as a clause after `it`; UncheckedToken.
+        Raises: ValueError with the reason, worded to follow the word `it`; UncheckedToken.
         """
         from mcpdesk.auth.keys import KeysMissing
         from mcpdesk.auth.principal import Rejected

@@ -177,7 +177,9 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
 
 
 def separate_policies(plan: HostPlan) -> tuple[Settings, dict[str, Policy]]:
-    """Remove the approval policies that a folder set from a plan's settings. Return both parts."""
+    """Split the settings of a plan. Return the settings without the approval policies that a folder set, and
+    these policies.
+    """
     settings = plan.settings
     if not is_from_folder(plan.origins.get("approvals", "")):
         return settings, {}

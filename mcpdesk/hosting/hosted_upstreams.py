@@ -127,7 +127,9 @@ class HostedUpstreams:
             self._logged_in.discard(name)
 
     def _pass_on(self, plan: UpstreamPlan, *, is_sse: bool = False) -> None:
-        """Create the pass-through of a server. It uses the token of a login if one is stored."""
+        """Create the pass-through of a server. The pass-through uses the token of a login if a token is
+        stored.
+        """
         from mcpdesk.client.targets import CommandTarget, UrlTarget
         from mcpdesk.hosting.channel import next_connection
         from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests, own_headers

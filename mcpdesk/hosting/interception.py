@@ -7,6 +7,8 @@ from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 
 
 def interceptor_for(core: InterceptedCore) -> Interceptor:
-    """Return the interceptor of the first feature that has one. Otherwise, it passes every message on."""
+    """Return the interceptor of the first feature that has one. If no feature has one, return an interceptor
+    that passes every message on.
+    """
     interceptors = (feature.interceptor(core) for feature in offering("interceptor"))
     return next(filter(None, interceptors), Interceptor())

@@ -137,10 +137,10 @@ Fetch = Callable[[str, int], Awaitable[bytes]]
 def key_source(
     jwt: Jwt, folder: Path, environment: Mapping[str, str], report: Callable[[str], None], fetch: Fetch
 ) -> KeySource:
-    """Return the source of the keys that a manifest names. It loads the keys again at intervals, called the
-    pace.
+    """Return the source of the keys that a manifest names. The source loads the keys again at intervals,
+    called the pace.
 
-    `report` is called with problems. Its text never contains a secret.
+    `report` is called with problems. The text of a report never contains a secret.
     """
     from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, constant, secret_keys
 

@@ -100,7 +100,7 @@ class SharedCore(ABC):
     ) -> AbstractContextManager[object]:
         """Let screens on other machines show this core during the block.
 
-        `make_link` creates a link with a number of viewers. It is called on other threads.
+        `make_link` creates a link with a number of viewers. `make_link` is called on other threads.
         """
 
     @abstractmethod

@@ -200,8 +200,8 @@ def greeting_line(
 ) -> bytes:
     """Return the line that introduces the client to the desk, before the first frame.
 
-    Without a `name`, the client is the parent process. Without an `environment`, the client has that of this
-    process. `leaves` is True if the client understands `LEAVE`.
+    Without a `name`, the client is the parent process. Without an `environment`, the client has the
+    environment of this process. `leaves` is True if the client understands `LEAVE`.
     """
     pid = os.getpid() if name else os.getppid()
     facts = {

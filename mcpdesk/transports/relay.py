@@ -40,9 +40,11 @@ GATHER_S = 0.02
 NICE = 10
 """Niceness of the recorder, so that it does not slow down the server."""
 LINGER_S = 0.5
-"""Seconds for which output is read after the program has ended. Its children may keep the output open."""
+"""Seconds for which output is read after the program has ended. Children of the program may keep the output
+open.
+"""
 EXIT_TIMEOUT_S = 2.0
-"""Seconds that a program has to end after its client has disconnected, and again after SIGTERM."""
+"""Seconds within which a program must end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
 """Seconds for which the relay waits for the capture when it ends."""
 PASSED_ON = (
@@ -76,7 +78,9 @@ class Copies:
         self._news = threading.Event()
 
     def add(self, is_from_client: bool, data: bytes) -> None:
-        """Add a copy of a chunk. If the capture is far behind, add only its size and its last line."""
+        """Add a copy of a chunk. If the capture is far behind, add only the size of the chunk and the bytes
+        from its last newline.
+        """
         if self._is_useless:
             return
         rest, waiting = data, sum(self._added.values()) - self._taken
@@ -244,8 +248,8 @@ class Gate:
     def carry(self, is_from_client: bool, carry_plain: Callable[[bytes], bytes]) -> None:
         """Copy one direction until it ends. Raises: OSError.
 
-        `carry_plain` copies chunks until the source ends, and returns the last chunk. Its argument is the
-        chunk that was copied last before.
+        `carry_plain` copies chunks until the source ends, and returns the last chunk. The argument of
+        `carry_plain` is the last chunk that was copied before.
         """
         side = self._input if is_from_client else self.output
         side.thread = threading.get_ident()

@@ -62,7 +62,8 @@ class GreetingReader:
         self._start = b""
 
     def feed(self, data: bytes) -> tuple[PumpGreeting | None, bytes] | None:
-        """Return the greeting or None, and the bytes after it. None until this is certain.
+        """Return a pair: the greeting or None, and the bytes after the greeting. Return None as long as more
+        bytes are needed.
 
         Raises: ValueError for a malformed greeting.
         """

@@ -56,9 +56,11 @@ class UnreadAnswers:
         """Number of bytes reserved on pipes for answers that are not written yet."""
         self._pressed_until = 0.0
         self._senders: dict[Sender, tuple[int, float]] = {}
-        """Unread bytes at the latest check, and the time when the peer last read, by sender."""
+        """By sender: the number of unread bytes at the latest check, and the time when the peer last read."""
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
-        """Answers that wait for memory, oldest first: size, and function that reserves it."""
+        """Answers that wait for memory, oldest first: the size of each, and the function that reserves the
+        memory.
+        """
 
     @property
     def held(self) -> int:
@@ -93,8 +95,8 @@ class UnreadAnswers:
     async def reserve(self, size: int, hold: Callable[[int], None]) -> None:
         """Call `hold` with the size of an answer when memory is available.
 
-        To release the memory, `hold` is called with the negative size. Raises: AnswerRefused if none becomes
-        available in time.
+        To release the memory, `hold` is called with the negative size. Raises: AnswerRefused if no memory
+        becomes available in time.
         """
         if not self._waiting and self.has_room(size):
             hold(size)

@@ -31,7 +31,7 @@ CHUNK = 64 << 10
 EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 _ENDING_BYTES = 8
-"""Number of bytes at the end of a body in which the end of an answer is looked for."""
+"""Number of bytes at the end of a body that are searched for the end of an answer."""
 CHALLENGE = "www-authenticate"
 OWN_ANSWER_S = 2.0
 """Seconds to wait for the right response after a stream delivered the response to another request."""

@@ -155,7 +155,9 @@ class PendingReplies:
             self._refuse(fault, ReadFrame(None, remarks, fault, about, True), frame, receive)
 
     def _refuse(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
-        """Fail the request that an unusable message answers, or all pending ones if its id is unknown."""
+        """Fail the request that an unusable message answers. If the id of the message is unknown, fail all
+        pending requests.
+        """
         key = self._key(read.id)
         if read.is_response and key is None and self._is_past(read.id):
             read = ReadFrame()

@@ -72,7 +72,8 @@ def _member_words(value: Any, depth: int = 0) -> str:
 def is_lost_session(status: int, reason: str) -> bool:
     """Return True if a rejection means that the server does not know the session.
 
-    This is any status 404 or 410, and another status from 400 to 499 whose `reason` mentions the session.
+    Such a rejection has status 404 or 410, or another status from 400 to 499 with a `reason` that mentions
+    the session.
     """
     return status in (404, 410) or (400 <= status < 500 and _SESSION.search(reason) is not None)
 

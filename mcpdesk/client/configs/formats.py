@@ -1,7 +1,8 @@
 """Configuration file formats of known clients.
 
 `FORMATS` is the table of formats. A format defines where a file contains servers, and which keys an entry
-has. Its `read` function converts an entry to the keys of Claude and VS Code, which `entries` validates.
+has. The function `read` of a format converts an entry to the keys of Claude and VS Code. The module `entries`
+validates the converted entry.
 """
 
 from __future__ import annotations

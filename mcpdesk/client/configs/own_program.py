@@ -125,7 +125,8 @@ def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
 def package_source() -> str | None:
     """Return the installed package in the form that a runner such as `uvx` accepts.
 
-    This is its name if it is from a package index. None if it was installed from a temporary file or folder.
+    For a package from a package index, this is the package's name. None if it was installed from a temporary
+    file or folder.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -211,7 +212,8 @@ def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Coll
 
 
 def _interpreter(script: Path) -> str:
-    """Return the interpreter that a script declares, and prefer one that does not exist.
+    """Return the interpreter that a script declares. Of several interpreters, return the first that does not
+    exist, if any.
 
     Empty for a binary.
     """

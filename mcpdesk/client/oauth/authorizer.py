@@ -120,7 +120,7 @@ class Authorizer:
         store: GrantStore,
         visit: Visitor | None = None,
     ) -> None:
-        """`visit` opens a person's browser. It is None if no person can log in.
+        """`visit` opens a person's browser. `visit` is None if no person can log in.
 
         `setup.setup()` is called at each login.
         """

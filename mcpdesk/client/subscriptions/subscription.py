@@ -85,7 +85,9 @@ class Subscription(CallObserver):
             self._has_begun.set()
 
     async def _subscribe(self) -> str:
-        """Return the reason why the subscription ended, or an empty string if it must not be renewed."""
+        """Subscribe until the subscription ends. Return the reason for the end, or an empty string if the
+        subscription must not be renewed.
+        """
         self._is_acknowledged, self.failure, refusal = False, None, ""
         loop = asyncio.get_running_loop()
         began = loop.time()

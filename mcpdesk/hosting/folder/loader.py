@@ -144,9 +144,10 @@ def load_folder(
 
 
 def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
-    """Return helper files, each with a file that imports it. Their functions are not offered.
+    """Return the helper files, each with one file that imports it.
 
-    A helper file has only plain functions, and another file imports it.
+    A helper file has only plain functions, and another file imports it. The functions of helper files are not
+    offered.
     """
     users = {path: each.path for each in loaded.namespace.sources.values() for path in each.depends}
     return {

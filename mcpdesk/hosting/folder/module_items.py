@@ -414,8 +414,8 @@ def completers(given: Mapping[str, Any], names: Iterable[str], location: str) ->
 
 
 def choice_completer(choices: Iterable[str]) -> Completer:
-    """Return a completer for fixed choices. It suggests those that start with the input, then those that
-    contain it.
+    """Return a completer for fixed choices. The completer suggests choices that start with the input, then
+    other choices that contain it.
     """
     fixed = tuple(dict.fromkeys(choices))
 

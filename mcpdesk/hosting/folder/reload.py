@@ -169,7 +169,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
     The first call passes the folder itself when the watch begins, because earlier changes were not seen. If
     the folder is removed, the watch waits until it exists again and then starts over.
 
-    `polling` compares the files at intervals. It is for network and container mounts, where the operating
+    `polling` compares the files at intervals. This is for network and container mounts, where the operating
     system reports no changes.
     """
     folder = await asyncio.to_thread(folder.resolve)

@@ -27,7 +27,7 @@ MOST_KEPT = 10_000
 MOST_BYTES = 16 << 20
 """Maximum total size in bytes of stored results. The oldest are dropped first; their rounds stay known."""
 LARGEST_BYTES = 1 << 20
-"""Maximum size in bytes of one stored result. Larger ones are not stored."""
+"""Maximum size in bytes of one stored result. Larger results are not stored."""
 
 OTHER_ANSWERS = "requestState was already used with other inputResponses"
 ENDED = "requestState belongs to an operation that has ended"
@@ -69,8 +69,8 @@ class AnsweredRound:
     def start(
         self, work: Coroutine[Any, Any, JSONObject], over: Callable[[AnsweredRound, bool], None]
     ) -> None:
-        """Run `work`. Then call `over` with this round and True, or False if a repeated request must run the
-        work again.
+        """Run `work`. Then call `over` with this round and a flag, which is False if a repeated request must
+        run the work again.
         """
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(lambda task: self._ended(task, over))
@@ -239,7 +239,7 @@ class AnsweredRounds:
         self._schedule()
 
     def close(self) -> None:
-        """Delete all rounds. Running ones are ended by their time limits."""
+        """Delete all rounds. Running rounds end when their time limits expire."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -66,7 +66,7 @@ class Approvals:
         self.grants: tuple[Grant, ...] = ()
         """Permanent approvals of this process and of earlier ones, newest first."""
         self.waiting: dict[int, tuple[str, str]] = {}
-        """Tool and peer of calls that wait in the inbox, by number of the question."""
+        """By number of the question: the tool and the peer of each call that waits in the inbox."""
         self._data, self._has_data, self._on_change = data, has_data, on_change
         self._layers: tuple[Layer, ...] = ()
         self._chosen: dict[str, Policy] = {}
@@ -102,9 +102,9 @@ class Approvals:
         return f"{tool} must not be called: its policy is deny ({ruling.origin})."
 
     async def choose(self, tool: str, wanted: Policy) -> None:
-        """Apply another policy at once. Store it, unless it equals the configured one.
+        """Apply another policy at once. Store the policy, unless it equals the configured policy.
 
-        Raises: StorageError if it cannot be stored; it then applies until the server stops.
+        Raises: StorageError if the policy cannot be stored; the policy then applies until the server stops.
         """
         from mcpdesk.storage import approvals as kept
 

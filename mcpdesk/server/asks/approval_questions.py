@@ -99,7 +99,9 @@ def known_as(call: Call) -> str:
 
 
 def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) -> None:
-    """Approve waiting calls of the same tool and peer. They need no answer of their own."""
+    """Approve the waiting calls of the same tool and peer, so that the person need not answer for each of
+    them.
+    """
     for number, waiting in list(approvals.waiting.items()):
         if waiting == (tool, peer):
             services.inbox.answer(number, (Answer((Approval.ONCE,)),), by="the approval for this peer")

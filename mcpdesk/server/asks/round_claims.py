@@ -15,13 +15,15 @@ class RoundClaims(ABC):
     async def claim(self, state: str, ttl_s: float) -> str:
         """Claim a round for this process. Return an empty string if the round may run here.
 
-        Otherwise return `running` if another process runs it, `ended` if it has its final result, or `lost`
-        if the process that ran it ended without a result.
+        Otherwise return `running` if another process runs the round, `ended` if the round has its final
+        result, or `lost` if the process that ran the round ended without a result.
         """
 
     @abstractmethod
     async def ask(self, state: str) -> None:
-        """Record that the handler waits for the client, so that it may run again if this process ends."""
+        """Record that the handler waits for the client. If this process ends, the handler may then run again
+        elsewhere.
+        """
 
     @abstractmethod
     async def end(self, state: str) -> None:

@@ -51,7 +51,7 @@ MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
 """Maximum size in bytes of client data in parked operations. A dropped operation runs again later."""
 STATE_TTL_S = 3600.0
-"""Maximum number of seconds that a client has to return with answers."""
+"""Maximum number of seconds within which a client must return with answers."""
 TURNS = 3
 """Number of loop turns during which a handler can ask several questions at once."""
 SECRET_BYTES = 32
@@ -184,7 +184,7 @@ class Round:
     def accept(self, answers: dict[str, Any]) -> None:
         """Accept answers to pending questions. Other answers are ignored.
 
-        Raises: ValueError for the first invalid answer; none is accepted then.
+        Raises: ValueError for the first invalid answer; no answer is accepted then.
         """
         fitting = {}
         for name, asking in self.questions().items():
@@ -235,7 +235,8 @@ class Round:
         return task.result() if self._departure is None else self._departure
 
     def speak_under(self, outer: Call) -> None:
-        """Report to another request of the same round, because the first one was cancelled.
+        """Send reports of the handler to another request of the same round, because the first request was
+        cancelled.
 
         No effect after the operation has become a task, which reports to its follower.
         """

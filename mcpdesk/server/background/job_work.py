@@ -158,7 +158,7 @@ class JobWork:
         self._call.connection, self._call.span = first.connection, first.span
 
     async def begin(self, store: JobStore) -> Job:
-        """Create a job for the call. It runs when a slot is free.
+        """Create a job for the call. The job runs when a slot is free.
 
         Raises: Refusal if no more jobs can be stored.
         """
@@ -188,7 +188,7 @@ class JobWork:
         return job
 
     def start(self, job: Job, store: JobStore) -> None:
-        """Queue the job. It runs when a slot is free."""
+        """Queue the job, which runs when a slot is free."""
         call, job.stop = self._call, self._call.end
         call.feed = job.feed
         # Set before the first step, because the job may be ended before that.

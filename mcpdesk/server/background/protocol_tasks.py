@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse, TaskWork
 
 KEPT = ("name", "arguments", "_meta")
-"""Parameters of a call that are stored, so that it can run again."""
+"""Parameters of a call that are stored, so that the call can run again."""
 ELSEWHERE = "another machine has the task: ask again, over HTTP"
 """Error for a task that another process has, if that process cannot be asked."""
 

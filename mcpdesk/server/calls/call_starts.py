@@ -1,7 +1,7 @@
 """Limit for the number of calls that begin together, so that other work on the loop is not delayed.
 
 A handler runs on the loop until it first awaits. If forty handlers that each need 50 ms for a large result
-began in one turn of the loop, they would block it for two seconds.
+began in one turn of the loop, they would block the loop for two seconds.
 """
 
 from __future__ import annotations

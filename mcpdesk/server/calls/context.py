@@ -195,9 +195,9 @@ class Context(CallContext):
             self._call.feed.produced((self.folder or Path.cwd()) / path)
 
     async def log(self, level: str, data: Any, logger: str = "") -> None:
-        """Log to the desk, and to the caller if it asked for messages of this level.
+        """Log to the desk, and to the caller if the caller asked for messages of this level.
 
-        Raises: RemoteProtocolError for an unknown level; it lists the known ones.
+        Raises: RemoteProtocolError for an unknown level; the error lists the known levels.
         """
         severity = log_level(level)
         text = data if isinstance(data, str) else codec.encode(data).decode()
@@ -259,8 +259,8 @@ class Context(CallContext):
         """Ask the person at the desk, even if no desk is open.
 
         The wait does not count against the time limit, and the caller receives keep-alive messages.
-        `elsewhere` is the same question at the client. If the client answers it, the question at the desk
-        is withdrawn.
+        `elsewhere` is the same question at the client. If the client answers, the question at the desk is
+        withdrawn.
         """
         from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion
@@ -406,7 +406,7 @@ class ToolCall(Struct):
 
     tool: str
     arguments: dict[str, Any]
-    """Validated arguments. `around_call` may pass on different ones."""
+    """Validated arguments. `around_call` may pass on different arguments."""
     context: Context
 
 

@@ -1,7 +1,7 @@
 """Conversation with one peer: it answers each message, and keeps track of the running calls.
 
-A pipe has one conversation. An HTTP session has one as well. A TCP connection has one for all requests
-without a session. This module does not depend on the transport.
+A pipe has one conversation, and so has an HTTP session. For requests without a session, a TCP connection has
+one conversation for each server, revision and caller. This module does not depend on the transport.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Conversation:
         """`dialect` is a dialect that the peer uses besides standard MCP, or None.
 
         `is_connected` returns True if this process must send change notifications to the client. None means
-        that it always must.
+        that this process must always send them.
         """
         self.dispatcher = dispatcher
         self.session = Session()
@@ -396,7 +396,7 @@ class Conversation:
     async def _run_batch(
         self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Reply:
-        """Handle all members in their order. Asynchronous ones run concurrently."""
+        """Handle all members in their order. Asynchronous requests run concurrently."""
         if self._is_closed:
             return ACCEPTED
         answers = [self._accept_member(message, outlet, headers, principal) for message in batch]

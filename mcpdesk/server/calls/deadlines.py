@@ -70,13 +70,13 @@ class Deadlines:
             if call.stop not in ANSWERED:
                 if isinstance(error, Exception) or _is_ended(call, error):
                     raise
-                # If it were raised again, it would end more than this call.
+                # If this exception were raised again, it would end more than this call.
                 reason = f"it raised {described(error)}"
                 raise RuntimeError(reason).with_traceback(error.__traceback__) from None
             traceback = error.__traceback__
         else:
             if not call.stop and call.deadline is not None and time.monotonic() >= call.deadline:
-                call.stop = TIMED_OUT  # it blocked the loop, so the timer could not end it
+                call.stop = TIMED_OUT  # the call blocked the loop, so the timer could not end the call
             if call.stop not in ANSWERED:
                 return output
         finally:

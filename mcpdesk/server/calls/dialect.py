@@ -19,7 +19,7 @@ class Dialect(ABC):
     """Translator between one peer and standard MCP. The peer may also send standard messages."""
 
     name: ClassVar[str]
-    """Name of the dialect. It distinguishes its sessions from others."""
+    """Name of the dialect. The name distinguishes sessions in this dialect from others."""
     revision: ClassVar[Revision]
     """Revision that is used without a handshake. The dialect does not require one."""
 

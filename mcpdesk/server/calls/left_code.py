@@ -1,6 +1,7 @@
 """Code that still runs although its call has ended: a function in a thread, or code that blocks a loop.
 
-Such code cannot be interrupted. When its call is cancelled or times out, the call only stops waiting for it.
+Such code cannot be interrupted. When the call is cancelled or times out, the call only stops waiting for the
+code.
 """
 
 from __future__ import annotations

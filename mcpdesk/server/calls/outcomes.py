@@ -66,7 +66,9 @@ def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
 
 
 def raised(tool_name: str, error: Exception) -> JSONObject:
-    """Return a CallToolResult for an exception. It contains no traceback, which is only for the log."""
+    """Return a CallToolResult for an exception. The result contains no traceback, because tracebacks are only
+    for the log.
+    """
     if isinstance(error, HandlerError):
         return failed(error.message, error.data)
     return failed(f"{tool_name} failed: {described(error)}")
@@ -87,7 +89,7 @@ def error_text(error: BaseException) -> str:
 
 
 def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
-    """Return the outcome of a call with invalid arguments. It has the path of each error."""
+    """Return the outcome of a call with invalid arguments, with the path of each error."""
     lines = [f"- {argument_path(failure.path)}: {failure.message}" for failure in failures]
     body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
     return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))

@@ -91,7 +91,7 @@ class LoopThread:
     """Event loop with its thread, and the `lifespan` of `context.py` on this loop."""
 
     def __init__(self, name: str, threads: list[LoopThread]) -> None:
-        """Add the thread to `threads`. It removes itself when it ends."""
+        """Add the thread to `threads`. The thread removes itself from `threads` when it ends."""
         self._core = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self._core.create_future()
         self._loop = asyncio.new_event_loop()

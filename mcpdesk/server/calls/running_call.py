@@ -247,7 +247,7 @@ class Call(Struct, eq=False):
         return self.waits.client_s + self.waits.person_s
 
     def phases(self) -> Phases:
-        """Return the times of the phases of the call. Its response is ready now."""
+        """Return the times of the phases of the call. Call this when the response is ready."""
         now, waits = monotonic(), self.waits
         handled = self.handled or now
         began = self.began or handled

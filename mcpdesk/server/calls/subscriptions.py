@@ -48,10 +48,14 @@ class Subscriber(Struct, eq=False):
     peer: Callable[[], str] | None = None
     """Function that returns the name of the client of an open session. None for listen streams."""
     log_level: Callable[[], int | None] | None = None
-    """Function that returns the lowest level of log messages that an open session wants, or None for none."""
+    """Function that returns the lowest level of log messages that an open session wants, or None if the
+    session wants no log messages.
+    """
 
     is_connected: Callable[[], bool] | None = None
-    """Function that returns True if this process must notify the receiver. None means that it always must."""
+    """Function that returns True if this process must notify the receiver. None if this process must always
+    notify the receiver.
+    """
 
     def notify(self, kind: str, facts: Mapping[str, Any]) -> None:
         """Send a notification of this or another process, if it concerns this receiver."""

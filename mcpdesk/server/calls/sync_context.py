@@ -126,9 +126,10 @@ class SyncContext(CallContext):
 
 
 def awaitable(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """Wrap a plain function in a coroutine function. It runs the function in a thread, with a `SyncContext`.
+    """Wrap a plain function in a coroutine function, which runs the plain function in a thread with a
+    `SyncContext`.
 
-    If the function is itself a wrapper of an `async def`, it is called directly.
+    If `function` is itself a wrapper of an `async def`, `function` is called directly.
     """
     if inspect.iscoroutinefunction(inspect.unwrap(function)):
         return _wrapped(function)

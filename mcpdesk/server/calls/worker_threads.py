@@ -1,6 +1,6 @@
 """Threads for the plain functions of authors, so that a blocking function does not delay other work.
 
-They are daemon threads. A blocked thread does not keep the process from ending.
+They are daemon threads, so a blocked thread does not keep the process from ending.
 """
 
 from __future__ import annotations

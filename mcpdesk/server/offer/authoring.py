@@ -1,4 +1,4 @@
-"""Decorators for the functions of authors. They only store their arguments, as a note on the function.
+"""Decorators for the functions of authors. A decorator only stores its arguments, as a note on the function.
 
 The loader of a file reads this note with `note_of`.
 """

@@ -42,7 +42,7 @@ class OfferListing:
         """Version of the tools for which `_has_task_tool` was computed."""
         self._has_task_tool = False
         self._tools_fingerprint = -1, 0
-        """Version of the tools, and fingerprint of their definitions."""
+        """Pair: a version of the tools, and the fingerprint of their definitions in this version."""
 
     def forget(self) -> None:
         """Clear all caches, because the identity of the server has changed."""

@@ -169,7 +169,8 @@ class Registry(Generic[T]):
 
 
 class Selection(Registry[T]):
-    """Some items of `whole`, selected by name, in the same order. It follows all changes of `whole`.
+    """Some items of `whole`, selected by name, in the same order. The selection follows all changes of
+    `whole`.
 
     `offer` and `withdraw` apply to the whole registry.
     """

@@ -21,7 +21,7 @@ HERE = ("", "localhost")
 
 
 class FoundResource(NamedTuple):
-    """Resource to read. If it matched a template, it has the variables."""
+    """Resource to read. If the URI matched a template, `variables` has the values from the URI."""
 
     reader: Reader
     uri: str

@@ -51,8 +51,7 @@ class Tool(Item, frozen=True):
     while_planning: bool | tuple[str, ...] = False
     """If True, plan mode allows the tool although it is not read-only.
 
-    A tuple lists the values of the argument `action` that change nothing, and that plan mode therefore
-    allows.
+    A tuple lists the values of the argument `action` that plan mode allows, because they change nothing.
     """
     requires_jwt: bool = False
     scopes: tuple[str, ...] = ()

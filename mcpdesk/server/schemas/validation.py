@@ -44,7 +44,8 @@ MAX_SHOWN = 12
 LONGEST_NAME = 100
 """Maximum length in characters of a name in a search for similar names."""
 LOOKED_AT = (100, 2_000)
-"""Maximum number of parts of a value that are searched for errors, in the first and in a second pass.
+"""Pair: the maximum number of parts of a value that are searched for errors, in the first and in a second
+pass.
 
 The second pass is made if the first finds none. The validator creates all errors before it returns the first,
 each with a copy of the invalid part. Without a limit, a few megabytes of invalid data would need gigabytes
@@ -53,7 +54,7 @@ and minutes.
 HOLDS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}
 )
-"""Kinds of errors that a whole object or list has if its beginning has them."""
+"""Kinds of errors that, if the beginning of an object or list has them, the whole has as well."""
 
 _Path = tuple[str | int, ...]
 

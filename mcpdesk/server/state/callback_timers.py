@@ -77,9 +77,8 @@ class CallbackTimers:
         self._listeners.append(listener)
 
     async def wake(self) -> None:
-        """Load the callbacks of a previous run.
-
-        Those that became due in the meantime fire once, immediately.
+        """Load the callbacks of a previous run. Callbacks that became due in the meantime fire once,
+        immediately.
         """
         await self._refresh()
         if any(callback.due is not None for callback in self.snapshot):

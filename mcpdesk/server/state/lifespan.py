@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class Lifespan:
     """Runs `lifespan(server)` once in a task of its own, from the first use until `close`.
 
-    If it fails before its `yield`, the next use runs it again.
+    If `lifespan` fails before its `yield`, the next use runs it again.
     """
 
     def __init__(self, function: Function, location: str, folder: Path) -> None:

@@ -200,7 +200,7 @@ async def callers_of_site(
 def pop_token(message: Any) -> tuple[Any, Any]:
     """Return the token in a message (`jwt`, else `data.jwt`), and the message without it.
 
-    The token is None if there is none. In a batch, the first message with a token counts.
+    The token is None if the message has no token. In a batch, the first message with a token counts.
     """
     if isinstance(message, list):
         tokens = [pop_token(each) if holds_token(each) else (None, each) for each in message]

@@ -646,7 +646,7 @@ def max_open_files() -> int:
 
 
 def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnection | None:
-    """Return the connection to close for a new one, or None.
+    """Return the connection that must be closed to make room for a new one, or None.
 
     It is the connection that has been idle longest, or else the one that has waited longest for a body.
     """

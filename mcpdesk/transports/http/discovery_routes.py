@@ -1,7 +1,7 @@
 """Discovery documents: the card of each server, and the catalog of all cards on this core.
 
-All callers that may read `/status` may read them. They contain the URL of each server and whether a key is
-required, but not the key. Source: SEP-2127; ext-server-card, docs/discovery.md.
+All callers that may read `/status` may read these documents. The documents contain the URL of each server and
+whether a key is required, but not the key. Source: SEP-2127; ext-server-card, docs/discovery.md.
 """
 
 from __future__ import annotations

@@ -67,9 +67,7 @@ class McpRoutes:
     """Protocol endpoints of all servers of a core."""
 
     def __init__(self, site: Site, find_elsewhere: Callable[[HttpSessions], Elsewhere | None]) -> None:
-        """`find_elsewhere` returns the access to other processes that serve the same clients. None if none
-        do.
-        """
+        """`find_elsewhere` returns the access to other processes that serve the same clients, or None."""
         self._site = site
         self._pulse = StreamKeepAlive()
         rules = site.rules

@@ -242,7 +242,9 @@ class RefusalLog:
         """Timer for the end of this second, or None."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
-        """Return an answer, and log it if it is a refusal. At most one per cause and second is logged."""
+        """Return an answer, and log the request if the answer is a refusal. At most one request per cause and
+        second is logged.
+        """
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer

@@ -192,8 +192,8 @@ def _target(asked: str) -> tuple[str, str]:
 
 
 def split_path(path: str) -> tuple[str, str | None]:
-    """Return the server in a path, and the path after its name, or None instead of the latter if no endpoint
-    has the path.
+    """Return the name of the server in a path, and the path after the name. The second value is None if the
+    path is not that of an endpoint.
 
     `/<name>/mcp` is the same as `/mcp/<name>`, because some clients recognize an endpoint by the end of its
     URL.

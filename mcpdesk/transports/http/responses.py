@@ -95,7 +95,7 @@ def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None 
 async def large_answer(
     request: web.BaseRequest, status: int, body: bytes, headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Write a large body and return the finished response. Its connection counts the memory."""
+    """Write a large body and return the finished response. The connection counts the memory."""
     response = web.StreamResponse(status=status, headers=headers)
     response.content_length = len(body)
     await response.prepare(request)

@@ -71,7 +71,7 @@ class Endpoint(Protocol):
         """Open a dialogue.
 
         `push` is called with messages that belong to no request. `is_connected` returns True if this dialogue
-        must send change notifications to the client. None means that it always must.
+        must send change notifications to the client. None means that this dialogue must always send them.
         """
 
     def channel(
@@ -84,8 +84,8 @@ class Endpoint(Protocol):
     ) -> FrameChannel:
         """Open a dialogue over frames.
 
-        `write` is called with frames that are sent together. It must not block. `opening` has the headers of
-        the HTTP request that opened the dialogue. None without HTTP.
+        `write` is called with frames that are sent together. `write` must not block. `opening` has the
+        headers of the HTTP request that opened the dialogue. None without HTTP.
         """
 
 

@@ -42,7 +42,7 @@ NOT_SENT = OF_ONE_HOP | {
 }  # fmt: skip
 """Headers of a client's request that are not forwarded.
 
-They concern its connection, page and browser, or contain the operator's key.
+They concern the client's connection, page or browser, or contain the operator's key.
 """
 NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
 QUOTED_BYTES = 8 << 10
@@ -50,7 +50,9 @@ QUOTED_BYTES = 8 << 10
 QUOTED_S = 5.0
 """Maximum seconds for reading the quoted bytes."""
 SHOWN = 300
-"""Maximum number of characters quoted in an error message. Its `data` has all that was read."""
+"""Maximum number of characters quoted in an error message. The `data` of the error has all bytes that were
+read.
+"""
 
 
 def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) -> dict[str, str]:

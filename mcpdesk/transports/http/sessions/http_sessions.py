@@ -132,7 +132,7 @@ class HttpSession:
         self.block = restarts % 1000
         """Number of the block of stream numbers, see `STREAMS`."""
         self.shared: SharedSession | None = None
-        """State that processes share. None for a session of this process only."""
+        """State that processes share. None if only this process serves the session."""
         self._sharing = sharing
         self.waiting: set[PostOutlet] = set()
         """Outlets of requests that are not answered yet."""
@@ -204,9 +204,9 @@ class HttpSession:
     def connection_lost(self) -> None:
         """Note that a connection of the client was lost.
 
-        If it was the last one, calls that wait for a person or the client must end. They end at once if the
-        client cannot resume its streams, else after `ABSENT_S` seconds. If several processes serve the
-        session, the calls continue, because the client may resume a stream at another one.
+        If it was the last connection, calls that wait for a person or the client must end. They end at once
+        if the client cannot resume its streams, else after `ABSENT_S` seconds. If several processes serve the
+        session, the calls continue, because the client may resume a stream at another process.
         """
         if self.seen is None or not self.dialogue.awaits_answer:
             return
@@ -221,7 +221,7 @@ class HttpSession:
 
     @property
     def _absent_s(self) -> float:
-        """Seconds that the client has to return."""
+        """Seconds within which the client must return."""
         return max([ABSENT_S, *(2 * outlet.retry_s for outlet in self.waiting)])
 
     def end_disconnected(self, now: float) -> None:
@@ -377,7 +377,7 @@ class HttpSessions:
         return {each.dialogue.connection: each for each in list(self._sessions.values())}
 
     def has_room(self) -> bool:
-        """Return True if another session may begin. It may replace an unused one."""
+        """Return True if another session may begin. The new session may replace an unused one."""
         return len(self._sessions) < self._most or self._unused() is not None
 
     def _unused(self) -> HttpSession | None:

@@ -69,7 +69,7 @@ class SessionOutlet(PostOutlet):
     async def close_stream(self, retry_ms: int) -> bool:
         """Close the connection and continue the call. The client should reconnect after `retry_ms`.
 
-        Return False if it cannot, because it accepts no stream or uses an older revision.
+        Return False if the client cannot reconnect, because it accepts no stream or uses an older revision.
         """
         if not (self.may_send and self._store.primes):
             return False

@@ -1,9 +1,9 @@
 """HTTP sessions on disk, so that clients can continue after a restart.
 
 One SQLite file in the state folder has the sessions of all processes. Each session has a holder, the process
-that serves it. Each process locks its own lock file while it runs. If a holder has no lock, it has ended. Its
-sessions are then taken over one at a time, by the process that receives a request of the client. The file
-contains hashes of session ids and owners, not the values themselves.
+that serves it. Each process locks its own lock file while it runs. If a holder has no lock, the holder has
+ended. Another process then takes over a session of the holder when it receives a request of the client. The
+file contains hashes of session ids and owners, not the values themselves.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ def hashed(identifier: str) -> str:
 
 
 def seal(identifier: str, owner: str, key: str) -> str:
-    """Return a hash of the owner's identity and the API key. It decides who may use a session.
+    """Return a hash of the owner's identity and the API key. The hash decides who may use a session.
 
-    The hash also covers the session id, which is not on disk. Keys can therefore not be guessed from it.
+    The hash also covers the session id, which is not on disk. Keys can therefore not be guessed from the
+    hash.
     """
     return hashlib.sha256("\0".join((identifier, owner, key)).encode("utf-8", "surrogatepass")).hexdigest()
 
