@@ -54,9 +54,7 @@ PASSED_ON = (
 AWAITED = (*PASSED_ON, signal.SIGCHLD)
 """Signals that the main thread waits for."""
 WAKE_SIGNAL = signal.SIGURG
-"""Signal that interrupts a read, so that the thread notices that its source was replaced. No other program
-sends this signal.
-"""
+"""Signal that interrupts a read after the source was replaced. No other program sends this signal."""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores. They are reset for the program."""
 
@@ -236,9 +234,7 @@ class OneWay:
 
 
 class Gate:
-    """Holds lines until the recorder decides about them. While no lines are held, the traffic bypasses the
-    gate.
-    """
+    """Holds lines until the recorder decides about them. At other times, the traffic bypasses the gate."""
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
@@ -438,8 +434,9 @@ class Passed:
 
 
 class RelayTraffic:
-    """Traffic of the relay, for the recorder. The iteration ends when the relay ends. If the relay was
-    killed, the recorder ends the program.
+    """Traffic of the relay, for the recorder. The iteration ends when the relay ends.
+
+    If the relay was killed, the recorder ends the program.
     """
 
     def __init__(

@@ -54,7 +54,9 @@ and minutes.
 HOLDS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}
 )
-"""Kinds of errors that, if the beginning of an object or list has them, the whole has as well."""
+"""Errors of these kinds count even if only the beginning of an object or list was checked, because further
+parts cannot correct them.
+"""
 
 _Path = tuple[str | int, ...]
 
