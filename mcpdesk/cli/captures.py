@@ -41,7 +41,7 @@ LONGEST = 120
 
 @contextmanager
 def opened(file: Path) -> Iterator[Archive]:
-    """Yield a capture, read to its end. Problems are reported on stderr. Raises: DeskUserError."""
+    """Read a capture to its end and yield it. Problems are reported on stderr. Raises: DeskUserError."""
     from mcpdesk.link.capture_link import problems
     from mcpdesk.recorder.archive import Archive
 

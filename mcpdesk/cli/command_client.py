@@ -1,4 +1,5 @@
-"""Client with which commands call a server: a URL, or a folder or program that runs while the command does.
+"""Client with which commands call a server. The server is a URL, or a folder or program that runs as long as
+the command.
 
 If a desk or `mcpdesk serve` hosts the folder, the client connects to its Unix socket. Any other folder is
 hosted in this process while the command runs. Questions of tools are asked in the terminal, on stderr.
@@ -93,8 +94,8 @@ def client(
     stderr.
 
     With `watches`, log messages are requested, and a folder is reloaded when its files change. `connect_s`
-    shortens the setting's time limit for connecting. With `lists`, the declared capabilities do not depend
-    on whether a person can be asked, because servers may adapt their lists to them.
+    shortens the setting's time limit for connecting. With `lists`, the client declares the same capabilities
+    with and without a person at the terminal, because servers may adapt their lists to the capabilities.
 
     Raises: DeskError if the server cannot be hosted, started or reached.
     """
@@ -131,7 +132,9 @@ class Notification(NamedTuple):
 
 
 class CommandClient:
-    """Sends requests on the event loop of another thread, and asks the person at the terminal on this one."""
+    """Sends requests on the event loop of another thread. Asks the person at the terminal on the calling
+    thread.
+    """
 
     def __init__(
         self,
@@ -140,9 +143,9 @@ class CommandClient:
         questions: TerminalQuestions | None = None,
         unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`made` has the connection's loop. `questions` is None if there is no terminal."""
+        """`made` contains the connection and its event loop. `questions` is None if there is no terminal."""
         self.unavailable = unavailable
-        """Returns the items of the server that are not offered."""
+        """Function that returns the items of the server that are not offered."""
         self._remarks = RemarkLines()
         connection.remark_listeners.append(self._remarks.add)
         self._connection = connection
@@ -176,7 +179,8 @@ class CommandClient:
     def request_all(
         self, method: str, key: str, timeout_s: float, faults: list[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the items of all pages of a list. Empty if the server does not support this list.
+        """Return the items of all pages of a list. The result is empty if the server does not support this
+        list.
 
         Invalid items are omitted, and the reasons are added to `faults`.
         """
@@ -310,7 +314,9 @@ class _ProgressLines(CallObserver):
         self._latest = progress_line(progress, total, message)
 
     def print(self, was_asked: bool) -> None:
-        """Print new progress. Skip it after a question, because it only reported the wait for the answer."""
+        """Print new progress. After a question, print nothing, because the progress only reported the wait
+        for the answer.
+        """
         if self._latest != self._printed and not was_asked:
             print_message(self._latest)
         self._printed = self._latest
@@ -323,9 +329,8 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
 
 
 def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
-    """Items of a folder that are not offered.
-
-    The folder's code is imported, but none of its tools are called.
+    """Return the items of a folder that are not offered. The folder's code is imported, but no tool is
+    called.
     """
     from mcpdesk.link.local_catalogue import ServerCatalogue
     from mcpdesk.runtime.core_process import loaded
@@ -346,10 +351,10 @@ def _connected(
     lists: bool,
     folder: Path | None = None,
 ) -> Iterator[CommandClient]:
-    """Client of a server outside this process.
+    """Yield a client of a server outside this process.
 
-    `folder` is given if the process that hosts it is the target. It is reported to the server as its only
-    root. Raises: DeskUserError for an invalid URL.
+    If the target is a process that hosts a folder, `folder` is this folder. It is reported to the server as
+    the only root. Raises: DeskUserError for an invalid URL.
     """
     from mcpdesk.client.person_answers import PersonAnswers
     from mcpdesk.client.roots import folder_roots
@@ -375,7 +380,7 @@ def _connected(
         )
         asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
         if folder is not None:
-            questions.update(answers.offered())  # without a person, these are only roots
+            questions.update(answers.offered())  # without a person, the only capability is roots
         questions.update(asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {})
         terminal = _terminal(inbox, made.loop.call_soon_threadsafe, 0)
         client = CommandClient(made.server, made, terminal)
@@ -412,7 +417,8 @@ def _open(
 
 @contextmanager
 def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> Iterator[CommandClient]:
-    """Client of a server folder, acting as the owner of the token. Output of its code goes to stderr.
+    """Yield a client of a server folder that acts as the owner of the token. Output of the folder's code goes
+    to stderr.
 
     Raises: DeskError if the folder cannot be hosted, or rejects the token.
     """
@@ -468,7 +474,7 @@ def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
 
 
 def _waiting_callbacks(host: Host) -> set[int]:
-    """Ids of a host's callbacks that have not fired yet."""
+    """Return the ids of a host's callbacks that have not been called yet."""
     state = host.endpoints()[0].server.hosted
     if state is None or not state.has_made("callbacks"):
         return set()
@@ -476,7 +482,7 @@ def _waiting_callbacks(host: Host) -> set[int]:
 
 
 def _left_waiting(host: Host, folder: Path, count: int) -> str:
-    """Return a message about callbacks that calls have scheduled and that this process will not fire."""
+    """Return a message that `count` callbacks are scheduled but will not run in this process."""
     reminder = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
     if others := host.peers.pids(host.endpoints()[0].name):
         return f"{reminder}; process {min(others)}, which also hosts {folder}, fires those that are due"
@@ -507,7 +513,7 @@ class AnswerDeclined(Exception):
 
 
 class TerminalQuestions:
-    """Asks the person at a terminal the questions of an inbox, which another thread may own."""
+    """Asks the person at a terminal the questions of an inbox. The inbox may belong to another thread."""
 
     def __init__(self, inbox: Inbox, run: Callable[[Callable[[], object]], object], terminal_fd: int) -> None:
         """`run` schedules a function on the inbox's thread. `terminal_fd` is the descriptor for input."""
@@ -516,7 +522,7 @@ class TerminalQuestions:
         self._fd = terminal_fd
 
     def attend(self) -> None:
-        """Register the person with the inbox. Calls that begin earlier find no person to ask."""
+        """Register the person with the inbox. A call that begins before cannot ask a question."""
 
         def register() -> None:
             self._inbox.audience += 1

@@ -38,7 +38,7 @@ class BriefCommand(click.Command):
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the common options and the number of others."""
+        """Write the common options and the number of other options."""
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return

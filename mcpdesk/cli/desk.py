@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 8.0
-"""Seconds that screen and core have to end before the process exits by force."""
+"""Maximum time to wait for the screen and the core to end, in seconds. Then the process exits by force."""
 CAPTURE_GRACE_S = 2.0
 MOST_LISTED = 12
-"""Captures that are listed, newest first."""
+"""Maximum number of captures in the list. The newest are listed first."""
 DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
@@ -140,7 +140,7 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
 
 
 def _live_captures() -> list[LiveCapture]:
-    """Captures that taps are writing, the newest first."""
+    """Return the captures that running taps are writing, newest first."""
     return [each for feature in offering("live_captures") for each in feature.live_captures()]
 
 
@@ -221,8 +221,8 @@ def capture_link(archive: Archive, message: str = "") -> CaptureLink:
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
     """Check that the screen can be shown. Raises: DeskUserError.
 
-    It needs a terminal for drawing and reading keys, and textual, which bundles do not have. `instead` is the
-    hint if no terminal is available.
+    The screen needs a terminal for drawing and reading keys, and the package textual, which bundles do not
+    have. `instead` is the hint if no terminal is available.
     """
     from importlib.util import find_spec
 
@@ -235,7 +235,7 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
         each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)
     )
     if is_typed and is_shown and not is_drawn:
-        # Also printed on stdout, where the person looks, because stderr is redirected to a file.
+        # The message is also printed on stdout, because stderr is redirected and the person cannot see it.
         message = "The desk draws on stderr, which is not a terminal: do not redirect it."
         print(f"mcpdesk: {message}")
         raise DeskUserError(message, "Its log is on screen 5.")
@@ -246,7 +246,7 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
 
 
 def run_desk(plan: HostPlan, theme: str | None = None) -> int:
-    """Show the desk until the person leaves. Return the exit code. Without `theme`, the last one is used.
+    """Show the desk until the person leaves. Return the exit code. Without `theme`, the last theme is used.
 
     Raises: DeskError if the core cannot start.
     """
@@ -344,7 +344,7 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
         require_terminal("`mcpdesk attach --list` works without one.")
         return run_named(who, theme)
     core = chosen(there, next(iter(who), ""))
-    if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise it is drawn in a browser
+    if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise the screen is drawn in a browser
         require_terminal("`mcpdesk attach --list` works without one.")
     if isinstance(core.at, LiveCapture):
         message = f"attached to {core.title}: it continues when you leave"
@@ -404,10 +404,10 @@ def chosen(there: list[Attachable], who: str) -> Attachable:
 
 
 def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
-    """Check several names. Raises: DeskUserError if a name matches nothing, or only a tap."""
+    """Check several names. Raises: DeskUserError if a name matches no core. A tap is not sufficient."""
     for who in named:
         if not any(who in each.names or who == str(each.pid) for each in there if each.kind != "tap"):
-            tap = chosen(there, who)  # raises if there is none
+            tap = chosen(there, who)  # raises if no core or tap has the name
             raise DeskUserError(f"{tap.title} must be shown alone.", f"mcpdesk attach {tap.pid}")
 
 
@@ -445,7 +445,9 @@ def run_sharing(url: str, theme: str | None = None) -> int:
 
 
 def _run_joint(links: Iterable[AttachedLink | None], theme: str | None) -> int:
-    """Show several cores with the first link of a feature. Raises: DeskUserError if there is none."""
+    """Show several cores on one screen, with the first link that a feature provides. Raises: DeskUserError if
+    no feature provides a link.
+    """
     attached = required(links, "This program cannot show several cores on one screen.")
     try:
         return _show_attached(attached.link, attached.journal, lambda: attached.title, theme)
@@ -454,7 +456,7 @@ def _run_joint(links: Iterable[AttachedLink | None], theme: str | None) -> int:
 
 
 def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme: str | None) -> int:
-    """Show a core of another process, whose log is in `journal`, until the person leaves."""
+    """Show a core of another process until the person leaves. `journal` contains the log of this core."""
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.hosting.journal import Severity, logging_to
     from mcpdesk.tui.app import DeskApp

@@ -54,12 +54,13 @@ class _Typing(NamedTuple):
 def typed_targets(
     text: str, used_names: Collection[str], settings: Settings, agreed: str = ""
 ) -> DeskTargets:
-    """Resolve a text typed at the desk, with the same words and options as on the command line.
+    """Resolve a text that was typed at the desk. Words and options are the same as on the command line.
 
-    `used_names` are the names of existing servers. `settings` are the core's. `agreed` is the SHA-256 of a
-    configuration file whose content the person agreed to.
+    `used_names` are the names of existing servers. `settings` are the settings of the core. `agreed` is the
+    SHA-256 of a configuration file whose content the person agreed to.
 
-    Raises: UntrustedFileError if the file has other content; DeskUserError for an invalid target.
+    Raises: UntrustedFileError if the file has other content than `agreed`; DeskUserError for an invalid
+    target.
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
@@ -91,20 +92,22 @@ def _typed(given: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTarget
 
 
 def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:
-    """Return the file in a typed text whose content the person must first agree to, or None."""
+    """Return the configuration file in a typed text if the person must first agree to its content. Otherwise
+    return None.
+    """
     try:
         typed_targets(text, (), settings)
     except UntrustedFileError as error:
         return error.file
     except DeskUserError:
-        return None  # reported when the target is added
+        return None  # this error is reported when the target is added
     return None
 
 
 def _refuse_input(variable: InputVariable) -> str:
     """Return the default of an input, because the desk cannot ask for the value.
 
-    Raises: DeskUserError if it has no default.
+    Raises: DeskUserError if the input has no default.
     """
     if variable.default:
         return variable.default
@@ -136,7 +139,8 @@ def desk_targets(
     *,
     agree: Agree,
 ) -> DeskTargets:
-    """Resolve texts to targets: every server of a configuration file, or one for any other text.
+    """Resolve texts to targets. A configuration file gives a target for each of its servers; any other text
+    gives one target.
 
     `others` are the names of existing servers. `ask` returns inputs of a configuration file. `agree` is
     called with the file before its content is used. Raises: DeskUserError for an invalid target.
@@ -187,7 +191,7 @@ def server_name(text: str, target: Target) -> str:
 
 
 def _free(name: str, used_names: set[str]) -> str:
-    """Return the name, with a number appended if it is taken."""
+    """Return the name. If it is in use, append a number."""
     number, candidate = 1, plain_name(name)
     while candidate in used_names:
         number += 1

@@ -118,7 +118,7 @@ def show_address(url: str) -> None:
 
 
 def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
-    """Facts about a new token for the person who logged in."""
+    """Return lines about a new token, for the person who logged in."""
     lines = [f"Logged in to {grant.resource} by {grant.issuer}{f', as {account}' if account else ''}."]
     if grant.scopes:
         lines.append(f"Scopes: {' '.join(grant.scopes)}.")

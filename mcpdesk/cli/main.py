@@ -85,14 +85,15 @@ OF_ANY_SERVER = frozenset(
     {"call", "list", "read", "prompt", "complete", "watch", "schemas"}
     | {name for name, command in FEATURE_COMMANDS.items() if command.takes_any_server}
 )
-"""Commands whose target may be any server. It may also be given as a command line after `--`."""
+"""Commands whose target may be any server. The target may also be given as a command line after `--`."""
 WITH_SCREEN = frozenset({"desk", "attach", "open"})
 """Commands that show the full screen and therefore manage the terminal themselves."""
 ON_A_DESK = frozenset({"desk", "serve"})
 """Commands that take several servers. The last server may be given as a command line after `--`."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Numbers of errors that writing to stdout may raise. Such an error has no file name."""
+"""Numbers of the errors that may be raised while stdout is written. The file name of such an error is None.
+"""
 EPILOG = """\b
 Examples:
   mcpdesk                              the desk on the bundled sample
@@ -163,7 +164,8 @@ class Commands(click.Group):
 
 
 def with_command(arguments: list[str]) -> list[str]:
-    """Return the arguments with a command, or an option of the program itself, in first position.
+    """Return the arguments so that the first one is a command or an option of mcpdesk itself. If no command
+    is given, insert one.
 
     Raises: DeskUserError for a first word that is neither a command nor a target.
     """

@@ -28,11 +28,13 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.version import __version__
 
 _PASSING = frozenset({"_meta", "inputResponses", "requestState"})
-"""Params that differ from run to run."""
+"""Params that are ignored when requests are compared, because they differ from run to run."""
 _GREETINGS = frozenset({"initialize", "server/discover"})
 """Requests that are treated as equal regardless of their params."""
 _CAPABILITIES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
-"""Capabilities to declare for a capture without a handshake, if it has requests that need them."""
+"""Capabilities that the mock may declare if the capture has no handshake. A capability is declared if a
+captured request needs it.
+"""
 _MOCK: JSONObject = {"name": "mock", "version": __version__}
 
 
@@ -44,7 +46,7 @@ class MockAnswers:
         self._exact: dict[bytes, list[JSONObject]] = {}
         self._alike: dict[tuple[str, str], list[JSONObject]] = {}
         self._version = ""
-        """Revision of the stateless requests."""
+        """Protocol revision of the stateless requests in the capture."""
         for request, response in asked:
             self._exact.setdefault(_key(request), []).append(response)
             self._alike.setdefault(_name(request), []).append(response)
@@ -92,9 +94,9 @@ class MockAnswers:
 
 
 def captured_answers(index: Index, server: str = "") -> MockAnswers:
-    """Return the answers of a server in a capture. `server` may be empty if the capture has only one.
+    """Return the answers of a server in a capture. `server` may be empty if the capture has only one server.
 
-    Raises: DeskUserError if there is none, or the choice is ambiguous.
+    Raises: DeskUserError if the capture has no such server, or if the choice is ambiguous.
     """
     answers: dict[str, list[tuple[JSONObject, JSONObject]]] = {}
     for one in index.exchanges:
@@ -137,7 +139,7 @@ def mock_command(file: Path, server: str = "") -> tuple[str, ...]:
 
 
 def _key(request: JSONObject) -> bytes:
-    """Key that is equal for requests with the same answer."""
+    """Return a key that is equal for requests with the same answer."""
     method, params = request["method"], request.get("params")
     params_left: Any = None
     if method not in _GREETINGS and isinstance(params, dict):
@@ -148,7 +150,7 @@ def _key(request: JSONObject) -> bytes:
 
 
 def _version(request: JSONObject) -> str:
-    """Revision of a stateless request, or an empty string."""
+    """Return the protocol revision of a stateless request. Empty for other requests."""
     params = request.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     named = meta.get(VERSION_KEY) if isinstance(meta, dict) and is_stateless(request) else None
@@ -156,7 +158,7 @@ def _version(request: JSONObject) -> str:
 
 
 def _name(request: JSONObject) -> tuple[str, str]:
-    """Method of a request, and the name of its tool, resource or prompt."""
+    """Return the method of a request, and the name of its tool, resource or prompt."""
     known, params = METHODS.get(request["method"]), request.get("params")
     named = params.get(known.routing_field, "") if known and isinstance(params, dict) else ""
     return request["method"], str(named)

@@ -64,14 +64,14 @@ def setting_options(function: Command) -> Command:
 def _option(setting: Setting) -> Callable[[Command], Command]:
     if setting.name == "no_auth":
         return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
-    if setting.name == "web":  # its value is optional, see `with_web_address`
+    if setting.name == "web":  # the value of --web is optional, see `with_web_address`
         return click.option(setting.flag, setting.name, metavar="[HOST:PORT]", help=setting.help)
     text = f"{setting.help} [{value_text(setting, setting.default)}]"
     return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
 
 
 def with_web_address(arguments: list[str]) -> list[str]:
-    """Return the arguments. If `--web` has no value, insert the default."""
+    """Return the arguments. If `--web` has no value, insert the default value after `--web`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     if "--web" not in arguments[:end]:
         return arguments
@@ -95,7 +95,8 @@ def core_options(function: Command) -> Command:
 
 
 def feature_values(values: dict[str, Any]) -> dict[str, str]:
-    """Remove the values of `core_options` from those of a command, and return them as features read them.
+    """Remove the values of `core_options` from the values of a command. Return the removed values as texts
+    that features can read.
 
     Raises: DeskUserError.
     """

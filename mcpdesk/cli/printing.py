@@ -53,14 +53,13 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
 )
 """Exit code by class of error. The first match is used."""
 MOST_DATA = 4_000
-"""Limit of printed characters of a server's error data."""
+"""Maximum number of characters that are printed of a server's error data."""
 CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
 
 def print_text(text: str, *, exact: bool = False) -> None:
-    """Print text and a line end. On a terminal, control characters are made visible.
-
-    With `exact`, a pipe or file receives only the text, without an additional line end.
+    """Print text and a line end. On a terminal, control characters are made visible. With `exact`, no line
+    end is added if stdout is a pipe or a file.
     """
     if sys.stdout is None:
         raise DeskUserError("The output cannot be written: stdout is closed.")
@@ -89,12 +88,14 @@ def shows_colour(fd: int) -> bool:
 
 def print_message(text: str) -> None:
     """Print a message on stderr."""
-    with contextlib.suppress(OSError):  # the exit code still reports the outcome
+    with contextlib.suppress(OSError):  # stderr is closed; the exit code still reports the outcome
         click.echo(clean(text), err=True)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON, which stays valid JSON on a terminal."""
+    """Print a value as indented JSON. Control characters are escaped on a terminal, so that the output stays
+    valid JSON.
+    """
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     print_text(json_escaped(json.dumps(value, indent=2, ensure_ascii=not is_terminal)))
 

@@ -196,8 +196,8 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def reached(*given: Any, **values: Any) -> Any:
         reach = given_reach(values)
-        # Hosted code and its programs must not see these variables. If a variable has the name of a setting,
-        # it therefore does not set that setting.
+        # Hosted code and its programs must not see these variables. A variable that has the name of a setting
+        # therefore has no effect on that setting.
         for name in SECRET_VARIABLES:
             os.environ.pop(values[name] or "", None)
         more = {name: value for name, value in values.items() if name not in REACH_OPTIONS | LOGIN_FLAGS}
@@ -277,7 +277,7 @@ class ProgramLines:
 
     The log that it writes during connection is printed only if the connection fails, because many servers log
     long complaints about the first request of the newest revision. A program that ends at that request is
-    started a second time, and what both runs print is printed once.
+    started a second time. Lines that both runs print are printed once.
     """
 
     def __init__(self) -> None:
@@ -301,7 +301,8 @@ class ProgramLines:
     def stray(self, line: bytes) -> None:
         """Handle a line on stdout that is not a message.
 
-        Only the first lines of a run are printed. The very first line is not, because a remark quotes it.
+        Only some lines at the beginning of a run are printed. The very first line is left out, because a
+        remark quotes it.
         """
         self.count += 1
         if len(self._strays) == MOST_STRAY_LINES:
@@ -312,7 +313,7 @@ class ProgramLines:
             print_message(f"(stdout) {text}")
 
     def ended(self, reason: ProgramEnded) -> None:
-        """Handle the end of a run. During connection another one may follow."""
+        """Handle the end of a run. During connection, another run may follow."""
         if self._held is not None:
             self._former, self._held = self._held or self._former, deque(maxlen=MOST_HELD_LINES)
             self._former_strays, self._strays = self._strays, []
@@ -328,8 +329,8 @@ class ProgramLines:
 def running_core(folder: Path, reach: Reach) -> socket | None:
     """Connect to the process that hosts a folder, or return None if no process can serve this command.
 
-    The reason, if any, is printed on stderr. Raises: DeskUserError if the process refuses, or if a token is
-    given for a server that checks none.
+    If a process was found but cannot be used, the reason is printed on stderr. Raises: DeskUserError if the
+    process refuses, or if a token is given but the server checks no tokens.
     """
     from mcpdesk.auth.principal import TOKEN_VARIABLE
     from mcpdesk.hosting.folder.manifest import read_manifest
@@ -352,12 +353,12 @@ def running_core(folder: Path, reach: Reach) -> socket | None:
 
 
 def needless_token(server: str) -> DeskUserError:
-    """Return the error for a token given for a server that checks none."""
+    """Return the error for a token that is given although the server checks no tokens."""
     return DeskUserError(f"{server} does not accept tokens.", "Set auth.jwt in mcp.json to accept tokens.")
 
 
 def ask_input(variable: InputVariable) -> str:
-    """Ask the person at the terminal for an input of a configuration file. It is not stored.
+    """Ask the person at the terminal for an input of a configuration file. The value is not stored.
 
     Raises: DeskUserError if no person can be asked.
     """
@@ -418,7 +419,7 @@ def can_ask(stdin_fd: int = 0) -> bool:
 def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
     """Convert an error for reporting, with its exit code and a hint.
 
-    `is_first` is True if it concerns the first message to the server.
+    `is_first` is True if the error was caused by the first message to the server.
     """
     if isinstance(error, RpcError):
         advice = _token_hint(error) or error_hint(error.code, error.message)
@@ -436,7 +437,7 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
 
 
 def _token_hint(error: RpcError) -> str:
-    """Return how to provide the token that an error requires, or an empty string for other errors."""
+    """Return a hint how to provide a token, if the server requires one. Empty for other errors."""
     scope = error.data.get("scope") if isinstance(error.data, dict) else None
     words = scope_words(tuple(scope.split())) if isinstance(scope, str) else ""
     return TOKEN_HINTS.get(error.code, "").format(words)

@@ -168,8 +168,9 @@ def call_command(
 def _definition(server: CommandClient, tool: str, timeout_s: float, is_needed: bool) -> dict[str, Any]:
     """Return the definition of a tool, or an empty one if it is not listed.
 
-    If it is needed to convert arguments, but the list is invalid or refused, a message says that they are
-    sent as text. Raises: DeskError if it is needed, and the server cannot be asked.
+    If `is_needed`, arguments must be converted to the types of the definition. If the list is invalid or
+    refused, a message then says that they are sent as text. Raises: DeskError if the definition is needed,
+    and the server cannot be asked.
     """
     faults = list[str]()
     tools = list[dict[str, Any]]()

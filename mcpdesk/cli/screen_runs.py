@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.crash import Crash, ScreenPlace
 
 MOST_CRASHES = 3
-"""Crashes within `WITHIN_S` seconds after which the screen stays closed until the person asks for it."""
+"""After this many crashes within `WITHIN_S` seconds, the screen stays closed until the person asks for it."""
 WITHIN_S = 10.0
 LEAVE_SCREEN = (
     "\x1b[<u"  # keyboard protocol
@@ -27,7 +27,7 @@ LEAVE_SCREEN = (
     "\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # paste, focus, size reports
     "\x1b[?7h\x1b[?1049l\x1b[?25h"  # line wrap, the other screen, the cursor
 )
-"""Sequences that turn off everything that a screen turned on in the terminal."""
+"""Control sequences that undo all changes of a screen to the terminal."""
 _log = logging.getLogger(__name__)
 
 
@@ -44,8 +44,8 @@ class Terminal:
     def ignore_ctrl_s(self) -> None:
         """Disable flow control (Ctrl+S stops output) until the settings are restored.
 
-        A screen disables it, but enables it again when it is suspended for an editor. A Ctrl+S at that moment
-        would block the screen's last write forever.
+        A screen disables flow control, but enables it again when the screen is suspended for an editor. A
+        Ctrl+S at that moment would block the screen's last write forever.
         """
         if self._settings is not None:
             input_flags, *others = self._settings
@@ -77,7 +77,9 @@ class MakeApp(Protocol):
     """Makes the app of the next screen."""
 
     def __call__(self, *, begin: Callable[[], None], position: ScreenPlace | None, news: str) -> DeskApp:
-        """`position` and `news` come from the last screen. The app calls `begin` once it is painted."""
+        """`position` comes from the previous screen. `news` is a message about the end of that screen. The
+        app calls `begin` once the new screen is painted.
+        """
 
 
 class ScreenRuns:
@@ -96,8 +98,8 @@ class ScreenRuns:
         """Crash reports are written to the state folder `state`.
 
         `begin` is called once, when the first screen is painted or has failed. `keys_fd` is the descriptor
-        for the person's input after too many crashes; without it the run then ends. `what_goes_on` describes
-        the core that continues.
+        for the person's input after too many crashes. If it is negative, the run ends after too many crashes.
+        `what_goes_on` describes the core that continues.
         """
         self._make = make
         self._state = state
@@ -114,7 +116,7 @@ class ScreenRuns:
         self._is_over = True
         with suppress(OSError):
             os.write(self._wake, b"\0")
-        with suppress(RuntimeError):  # the event loop of that screen has just ended
+        with suppress(RuntimeError):  # the event loop of the screen has just ended
             self._leave()
 
     def run(self) -> int:
@@ -136,14 +138,14 @@ class ScreenRuns:
                 return 0
             path = crash.write(self._state / FOLDER)
             where = f" · {path}" if path else ""
-            # The reason is at the end, because a long line of the log or of the news is cut in the middle.
+            # The reason is at the end, because a long line in the log or on the screen is cut in the middle.
             _log.error("The screen failed and was closed%s · %s", where, crash.summary)
             if self._is_over:
                 return 1
             self._begin_once()
             news = f"The screen failed and was started again{where} · {crash.summary}"
             crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
-            # The view that was open may cause the crash, so it is not restored the second time.
+            # The open view may be the cause of the crash, so it is not restored after the second crash.
             position = crash.position if len(crashes) == 1 else ScreenPlace(opened=crash.position.opened)
             if len(crashes) >= MOST_CRASHES:
                 crashes = []

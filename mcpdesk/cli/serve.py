@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.http_service import HttpService
 
 GRACE_S = 10.0
-"""Time limit for the shutdown after running calls have finished or timed out."""
+"""Time limit for the rest of the shutdown, after the running calls have finished or timed out."""
 POLL_S = 0.1
 _EXAMPLES = "\n".join(f"  {each.example}" for each in CORE_OPTIONS)
 SERVE_EXAMPLES = f"""\b
@@ -277,7 +277,7 @@ async def _drain(host: Host) -> str:
 
     Return a description of the calls and jobs that took too long.
 
-    Clients can still send in the meantime: running calls may ask them questions, and they may query their
+    Clients can still send messages in the meantime: they answer questions of running calls and query their
     jobs. Streams that never end are closed. A client whose call takes too long receives an error, or is
     disconnected if the call ignores its cancellation.
     """
@@ -305,7 +305,9 @@ async def _drain(host: Host) -> str:
 
 
 async def _leave_to_others(host: Host, end: float) -> None:
-    """Continue to answer until clients have moved to other processes, at most until `end`."""
+    """Continue to answer until all clients have moved to other processes. Stop at the time `end` at the
+    latest.
+    """
     if host.http is not None:
         await host.http.leave()
         host.services.subscriptions.close()
@@ -364,9 +366,8 @@ def _how_to_sign_in(host: Host, http: HttpService) -> list[str]:
 
 
 def operator_key(operator: Operator) -> str:
-    """Location of the operator's key.
-
-    A random one is shown only on a terminal, because others may read a log.
+    """Return where the operator's key is. A random key is shown only on a terminal, because other people may
+    read a log.
     """
     if operator.is_configured:
         return "the configured operator key"
@@ -375,7 +376,7 @@ def operator_key(operator: Operator) -> str:
 
 
 def _where_key_is(host: Host) -> str:
-    """Location of the API key for callers."""
+    """Return where the API key for callers is."""
     from mcpdesk.auth import api_key
 
     if host.settings.api_key:

@@ -37,7 +37,7 @@ def transports_of(over: str, is_folder: bool) -> list[str]:
 def run_with_server(
     over: str, target: str, reach: Reach, work: Callable[[ConnectedServer, int], Awaitable[None]]
 ) -> None:
-    """Connect to a server, over a transport of `transports_of`, and run `work`.
+    """Connect to a server over one of the transports that `transports_of` returns, and run `work`.
 
     `work` gets the server and the file descriptor for results. Raises: DeskError if the server cannot be
     hosted, started or reached.

@@ -83,7 +83,7 @@ def _list_trusted(store: TrustStore) -> None:
 
 
 def _config_file(client: str) -> Path:
-    """Return the configuration file of a client, preferably one with servers.
+    """Return the configuration file of a client. A file that contains servers is preferred.
 
     `client` may also be the path of a file.
     """

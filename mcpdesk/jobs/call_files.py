@@ -3,10 +3,10 @@
 Each call has its own folder for the files it produces. Old folders are removed when there are too many.
 
 A client may also choose the path to which a program writes a file. Such a file never replaces a file that
-this server did not create. After its program has ended, a file is therefore marked in its extended attributes
-with its state. If anything else changes the file later, the mark is no longer valid, and the file counts as
-foreign until it is removed. Folders that were created for a file are marked as well. On a file system without
-extended attributes, the most recent marks are kept in memory.
+this server did not create. When a program has ended, each file that it wrote is therefore marked: an extended
+attribute stores the state of the file. If anything else changes the file later, the mark is no longer valid,
+and the file counts as foreign until it is removed. Folders that were created for a file are marked as well.
+On a file system without extended attributes, the most recent marks are kept in memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class CallFolders:
         self._most, self._most_bytes = most, most_bytes
         self._lock = Lock()
         self._sizes: dict[Path, int | None] | None = None
-        """Bytes of each folder, oldest first. None while a folder is in use. Read at the first call."""
+        """Size of each folder in bytes, oldest folder first. The size is None while the folder is in use. The
+        whole dict is None until the first call.
+        """
 
     def begin(self) -> Path:
         """Create a folder that is in use until `end`, and remove old ones. Raises: OSError."""
@@ -139,7 +141,7 @@ class MadeFiles:
     def release(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
         """Mark the existing files among `claimed` and `more` as created by this server.
 
-        Call it after the program's end.
+        Call this method when the program has ended.
         """
         with self._lock:
             for path in claimed:

@@ -1,4 +1,5 @@
-"""Starts programs, as children of this process or under a keeper that adopts their orphans.
+"""Starts programs, as children of this process or under a keeper: a process that adopts the orphans of one
+program.
 
 Children are used on the event loop of the `Supervisor` in `process`.
 """
@@ -54,7 +55,7 @@ class ProgramGuard:
         self._connection: socket.socket | IO[bytes] | None = None
         self._lock = Lock()
         self._changes: deque[tuple[int, bool]] = deque()
-        """Process groups to watch, or to stop watching."""
+        """Process groups that the guard must watch (True) or stop watching (False)."""
 
     def mark(self) -> str:
         """Return a new mark for one job. Starts the guard if it does not run."""
@@ -113,7 +114,7 @@ class ProgramGuard:
         self._apply_changes()
 
     def _apply_changes(self) -> None:
-        """Report changes to the guard. If another thread holds the lock, that thread reports them."""
+        """Report `_changes` to the guard. If another thread holds the lock, that thread reports them."""
         while self._changes and self._lock.acquire(blocking=False):
             try:
                 while self._changes:

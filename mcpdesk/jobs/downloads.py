@@ -148,7 +148,9 @@ class Download(Struct, frozen=True):
     name: str
     media_type: str
     tag: str
-    """Entity tag. It changes when the bytes change, so that all ranges of a download are of one version."""
+    """Entity tag. It changes when the bytes change, so that a client does not combine ranges of different
+    versions.
+    """
 
 
 def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
@@ -160,7 +162,7 @@ def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
 
 
 def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
-    """Return all files as one zip archive, whose bytes are always the same.
+    """Return all files as one zip archive. The same files always give the same bytes.
 
     Raises: FileGone, ArchiveTooLarge.
     """

@@ -2,8 +2,8 @@
 
 The memory for it is limited, however slow a reader is.
 
-Nothing is queued for a reader: it passes a cursor and gets the output after that position. Only the end of a
-stream is kept. A slow reader misses the middle, and learns how many characters are missing.
+No output is queued for a reader. A reader passes a cursor and gets the output after that position. Only the
+end of a stream is kept. A slow reader misses the middle, and learns how many characters are missing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import NamedTuple
 from msgspec import Struct
 
 TAIL = 64 << 10
-"""Number of characters kept of each stream after the call. Up to twice as many are kept while it runs."""
+"""Number of characters of each stream that are kept after the call. While the call runs, up to twice as many
+are kept.
+"""
 PIECES = 256
-"""Number of writes after which the stored pieces of a stream are joined, even without a reader."""
+"""The stored pieces of a stream are joined after this many writes, even if no reader asks for them."""
 FILES = 1000
 """Maximum number of files that one call may report; later ones are dropped."""
 MESSAGE_LENGTH = 1000
@@ -59,7 +61,7 @@ class FeedUpdate(Struct, frozen=True):
     stdout: str = ""
     stderr: str = ""
     progress: ProgressReport | None = None
-    """Latest report only."""
+    """Latest report. Earlier reports are omitted."""
     files: tuple[Path, ...] = ()
     missed: tuple[int, int] = (0, 0)
     """Number of dropped characters of stdout and of stderr between the reader's cursor and the texts."""
@@ -76,7 +78,9 @@ class _Tail:
         self._most = most
         self._length = 0
         self._pieces: list[str] = []
-        """Pieces that are joined only when read, so that text in small pieces is not copied with each one."""
+        """Pieces of the kept text. They are joined when the text is read or has grown too much, not at each
+        write.
+        """
 
     def add(self, text: str) -> None:
         self.size += len(text)
@@ -95,7 +99,7 @@ class _Tail:
         return self._join()[-self._most :]
 
     def shrink(self) -> int:
-        """Keep only the text that `end` returns; return its length."""
+        """Drop all text except the part that `end` returns. Return the length of this part."""
         self._trim(self.end())
         return self._length
 
@@ -177,7 +181,9 @@ class CallFeed:
             return _ending(self._stdout, most), _ending(self._stderr, most)
 
     def shrink(self) -> int:
-        """Keep only the ends of the streams after the call; return their approximate size in bytes."""
+        """Drop all output except the ends of the streams. Return their approximate size in bytes. Use after
+        the call.
+        """
         with self._lock:
             return self._stdout.shrink() + self._stderr.shrink() + self._both.shrink()
 

@@ -23,14 +23,19 @@ import time
 from collections.abc import Iterable
 
 ROUNDS = 50
-"""Maximum number of searches for marked processes. One search may miss a process that forks during it."""
+"""Maximum number of searches for marked processes. One search is not enough if a process forks in the
+meantime.
+"""
 PAUSE_S = 0.02
 CLEAR_S = 10.0
-"""Maximum time for killing descendants; a process that hangs in the kernel never ends."""
+"""Maximum time for killing descendants. It is limited because a process that hangs in the kernel never ends.
+"""
 EXITING, OF_KERNEL = 0x4, 0x200000
 """Kernel flags PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
-"""Maximum time for which a process has no environment during exec, and the interval of checking it."""
+"""During exec a process has no environment for a moment. `marks` waits for at most `EXEC_S` and checks the
+environment every `EXEC_PAUSE_S`.
+"""
 SET_DUMPABLE, SET_CHILD_SUBREAPER = 4, 36
 """Options of prctl(2)."""
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
@@ -56,7 +61,7 @@ def marked_processes(mark: bytes) -> list[int]:
 def marks(pid: int) -> bytes:
     """Return the value of _MCPDESK_JOB in a process's environment. Empty if it is missing or unreadable.
 
-    During exec a process has no environment; this function waits for the end of that.
+    During exec a process has no environment. This function then waits until the environment is available.
     """
     deadline, is_shown = time.monotonic() + EXEC_S, False
     while not (raw := _read(pid, "environ")) and not is_shown and time.monotonic() < deadline:
@@ -135,7 +140,7 @@ def child_signals() -> int:
 
 
 def wait_for_any(descriptors: Iterable[int]) -> set[int]:
-    """Wait until a descriptor is readable or closed at its other end; return all such descriptors."""
+    """Wait until a descriptor is readable or closed at its other end. Return all such descriptors."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -190,7 +195,7 @@ def _run_and_exit(watched: list[int], descriptors: list[int]) -> None:
     code = 1
     try:
         _close(watched)
-        os.open(os.devnull, os.O_RDWR)  # gets the number of stdin, which is free now
+        os.open(os.devnull, os.O_RDWR)  # this descriptor gets the number of stdin, which is free now
         keep(*descriptors)
         code = 0
     finally:
@@ -310,7 +315,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def main(mark: bytes, how: str) -> None:
-    """Run until the core has ended, then kill what is left."""
+    """Run until the core has ended, then kill the remaining processes."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     if how == "keep":

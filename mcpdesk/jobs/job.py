@@ -2,7 +2,7 @@
 
 Contains a job with its states, and the store of all jobs.
 
-This module does not know what the work is. It can stop the work, and receives its outcome.
+This module does not know what the work is. It can only stop the work and store the outcome.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
 
 CANCEL_WAIT_S, TURNS = 0.2, 3
-"""Maximum time that the response to a cancellation waits for the work: seconds, then loop iterations."""
+"""The response to a cancellation waits until the work ends, at most `CANCEL_WAIT_S` seconds. Then it waits
+for `TURNS` iterations of the event loop.
+"""
 STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
 """Maximum characters of a status message. A longer message is cut."""
@@ -57,9 +59,9 @@ NOT_ENDED = JobEnding()
 class Job(TaskView, eq=False, kw_only=True):
     """Identity and state of a job. Only `owner` may see it: a principal, a session, or any caller ("").
 
-    With a `feed` it is an asynchronous call of the gateway: it may be queued, and `ttl_s` counts from its end
-    instead of its creation. Listeners are called after every change of the state, and after other changes
-    (`touch`). Times are Unix seconds.
+    A job with a `feed` is an asynchronous call of the gateway. Such a job may be queued, and its `ttl_s`
+    counts from its end instead of its creation. Listeners are called after every change of the state, and
+    after other changes (`touch`). Times are Unix seconds.
     """
 
     server: str
@@ -92,7 +94,7 @@ class Job(TaskView, eq=False, kw_only=True):
     is_left: bool = False
     """True while the job's code still runs in this process, although the work was cancelled."""
     is_lost: bool = False
-    """True if another process has taken over the job. This one no longer changes or ends the job."""
+    """True if another process has taken over the job. This process no longer changes or ends the job."""
     listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @property
@@ -109,11 +111,11 @@ class Job(TaskView, eq=False, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """True if its state is final."""
+        """True if the state of the job is final."""
         return self.status.is_final
 
     def is_expired(self, now: float) -> bool:
-        """Return True if its lifetime is over."""
+        """Return True if the lifetime of the job is over."""
         if self.ttl_s is None or (self.feed is not None and not self.is_over):
             return False
         return (self.created if self.feed is None else self.updated) + self.ttl_s <= now
@@ -233,7 +235,9 @@ class JobStore:
         return job
 
     def restore(self, job: Job) -> bool:
-        """Restore a job of another process, which has ended. Return False if it does not fit."""
+        """Add a job that was stored by another process, which has ended. Return False if the job is known or
+        expired, or if there is no room for it.
+        """
         size = len(job.ending.result) + _written(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
@@ -282,7 +286,7 @@ class JobStore:
             forget()
 
     def get(self, identifier: str, server: str, owner: str) -> Job | None:
-        """Return the job of that id, or None if it has another server or owner, or is expired."""
+        """Return the job of that id. None if the job is expired or belongs to another server or owner."""
         job = self._jobs.get(identifier)
         if job is None or (job.server, job.owner) != (server, owner):
             return None
@@ -309,7 +313,9 @@ class JobStore:
         return known if known is not None and known.feed is not None else None
 
     def calls(self, server: str, owner: str | None = None) -> list[Job]:
-        """Return the asynchronous calls of a server, of one owner or (None) of all, oldest first."""
+        """Return the asynchronous calls of a server, oldest first. If `owner` is None, return those of all
+        owners.
+        """
         now = self._clock()
         return [
             job
@@ -319,7 +325,9 @@ class JobStore:
         ]
 
     def turn(self, server: str, most: int) -> asyncio.Semaphore:
-        """Return the semaphore that a call holds while it runs: `most` calls of a server run at a time."""
+        """Return the semaphore that a call holds while it runs. At most `most` calls of a server run at a
+        time.
+        """
         return self._turns.setdefault(server, asyncio.Semaphore(most))
 
     def run(self, job: Job, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -332,7 +340,7 @@ class JobStore:
         return task
 
     def note_left(self, job: Job, *, runs: bool) -> None:
-        """Record that the code of a job still runs although its work was cancelled, or that it has ended."""
+        """Record whether the code of a job still runs although its work was cancelled."""
         job.is_left = runs
         self.version += 1
 
@@ -372,10 +380,10 @@ class JobStore:
             self._changed(job)
 
     def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
-        """Store the outcome of the work. Ignored for a job that is over.
+        """Store the outcome of the work. No effect if the job is over.
 
-        Raises: NoRoom for a result that is too large. An ending without a result always fits, because the
-        output of the call is counted already.
+        An `ending` without a result always fits, because the output of the call is counted already. Raises:
+        NoRoom if the result is too large.
         """
         if job.is_settled:
             return
@@ -505,7 +513,9 @@ class JobStore:
         return NoRoom(f"{what} of {more} bytes exceeds the limit of stored results ({self._limit} bytes)")
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
-        """Delete the call that ended first, of one owner or (None) of all. Return False if there is none."""
+        """Delete the call that ended first. If `owner` is None, consider the calls of all owners. Return
+        False if no call has ended.
+        """
         over = [
             job
             for job in self._jobs.values()

@@ -1,4 +1,5 @@
-"""Output of a program: both streams in order of arrival, limited in memory, with a file if it is large.
+"""Output of a program: both streams in order of arrival. Memory is limited, and large output is written to a
+file.
 
 One thread adds output, any thread may read it. The two pipes have no common clock, so text that was written
 to both at the same moment may arrive in either order. `Reports` is an output that is searched for progress as
@@ -30,7 +31,7 @@ from mcpdesk.portable_files import PLAIN, read_at
 WHOLE_BYTES = 1 << 20
 """Maximum size of a stream that is kept in full."""
 END_BYTES = 128 << 10
-"""Bytes kept of each end of a larger stream."""
+"""Bytes that are kept of the start and of the end of a larger stream."""
 NOTE_LENGTH = 50
 """Characters of the line about omitted bytes, without the hint."""
 
@@ -110,7 +111,9 @@ Stream = Literal["stdout", "stderr"]
 FILE_BYTES = 1 << 30
 """Maximum size of an output file, so that a runaway program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
-"""Bytes kept in memory, in total and of the end, if a file contains all output."""
+"""Bytes kept in memory if a file contains all output: the total, and the part of it for the end of the
+output.
+"""
 FILES_KEPT = 100
 """Maximum number of output files in a folder; a new file replaces the oldest."""
 
@@ -128,9 +131,10 @@ class Output:
         given: int = WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
-        """`given` is the number of characters that a reader gets. Larger output is written to a file.
+        """`given` is the number of characters that a reader gets. Output with more characters is written to a
+        file.
 
-        `budget` is the disk space that all files share. None is unlimited.
+        `budget` is the disk space that all files share, or None for unlimited space.
         """
         self.file: Path | None = file
         """File with the full output, or None."""
@@ -164,7 +168,7 @@ class Output:
 
     @property
     def has_both_streams(self) -> bool:
-        """True if both streams have output, so that its order is uncertain."""
+        """True if both streams have output. The order of the output is then uncertain."""
         return len(self._seen) > 1
 
     def is_longer(self, most: int) -> bool:

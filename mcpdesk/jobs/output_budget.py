@@ -1,8 +1,8 @@
 """Disk space that the outputs of one server's programs share.
 
-The used space is computed from a scan of the folders and the bytes written since. When the space is used up,
-the oldest files that no process writes are deleted. A program whose output still does not fit continues
-without a file.
+The used space is the result of the last scan of the folders plus the bytes written since that scan. When the
+space is used up, the oldest files that no process writes are deleted. A program whose output still does not
+fit continues without a file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class OutputBudget:
         self._folders = tuple(folders)
         self._lock = Lock()
         self._used = self._reserved = 0
-        """Bytes in the folders, and the bytes added since the last scan."""
+        """`_used` is the number of bytes found by the last scan, `_reserved` the number of bytes added since.
+        """
         self._looks_next = True
         self._owners: dict[Path, Callable[[str], None]] = {}
         """Functions to call when a file is deleted, by file."""

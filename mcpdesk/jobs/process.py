@@ -42,9 +42,9 @@ QUIT_S = 2.0
 
 
 class Supervisor:
-    """The one thread that follows all programs: it reads their output, detects their end, and ends them.
+    """The one thread that follows all programs: it reads their output, detects their end, and kills them.
 
-    It has its own event loop, so that neither a flood of output nor a slow disk delays responses. The
+    The thread has its own event loop, so that neither a flood of output nor a slow disk delays responses. The
     thread starts with the first coroutine. Safe on any thread.
     """
 
@@ -132,13 +132,17 @@ atexit.register(SUPERVISOR.close)
 NICE = 19
 """Lowest priority. Without it, Linux gives each session an equal share of the processor."""
 AGAIN_S = 0.11
-"""Interval of attempts to lower a priority. Linux allows a user ten changes for sessions per second."""
+"""Pause between attempts to lower a priority. Linux allows a user to change sessions only ten times per
+second.
+"""
 
 _turn = asyncio.Lock()
 EOF_GRACE_S = 0.5
-"""Time to wait for output after a program has ended, before the processes that it left running are ended."""
+"""After a program has ended, its remaining processes may still write output for this time. Then they are
+ended.
+"""
 BRIEF_S = 0.25
-"""Time within which no system reuses a process number."""
+"""Within this time no operating system uses the number of an ended process again."""
 CHUNK = 65_536
 
 TERM_GRACE_S = 2.0
@@ -185,7 +189,7 @@ class FamilyReaper:
         return (await self._looking)[leader]
 
     async def _look(self) -> dict[int, list[ProcessRow]]:
-        """Find the members of all families requested before the read begins."""
+        """Return the members of all families that were requested before the read begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
         began = time.monotonic()
@@ -286,7 +290,9 @@ class Process:
         self._low_priority = low_priority
         self._is_stopped = False
         self._over, self._silent = asyncio.Event(), asyncio.Event()
-        """Set when the program has ended or must end, and when its pipes are closed or no longer awaited."""
+        """`_over` is set when the program has ended or must end. `_silent` is set when its pipes are closed
+        or no longer awaited.
+        """
         self._pipes: dict[int, IO[bytes]] = {}
         self._child: Child | None = None
 
@@ -388,7 +394,9 @@ async def _within(seconds: float | None, event: asyncio.Event) -> None:
 
 
 def _shell_code(returncode: int | None) -> int:
-    """Return the exit code as in a shell. None (the program has survived KILL) is treated as killed."""
+    """Return the exit code as in a shell. None means that the program has survived KILL; return the code of a
+    killed program.
+    """
     if returncode is None:
         return 128 + signal.SIGKILL
     return returncode if returncode >= 0 else 128 - returncode

@@ -194,8 +194,8 @@ def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
 
 
 def is_surely_alone(leader: int, mark: str) -> bool:
-    """Return True if all processes of a program's family have certainly ended. If False, call `members` to
-    find out.
+    """Return True if all processes of a program's family have certainly ended. If the result is False, call
+    `members` to find the processes that remain.
 
     Call this only for a program that started so recently that no process number can have been reused.
     """

@@ -75,7 +75,7 @@ class Program:
     ended_at: float | None = None
     ended: ProgramEnd | None = None
     read_by: dict[str, int] = field(default_factory=dict)
-    """Number of bytes read, by recent readers."""
+    """Number of bytes that each recent reader has read, by reader."""
     traceparent: str = ""
     """Trace span where the program was started. Empty if calls are not traced."""
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -100,7 +100,8 @@ class Program:
         return (time.time() if self.ended_at is None else self.ended_at) - self.started
 
     def piece(self, start: int, limit: int) -> Piece:
-        """Return output from byte `start` on: at most `limit` bytes, up to a complete character.
+        """Return at most `limit` bytes of output from byte `start` on. An incomplete character at the end is
+        left out.
 
         Reads a file.
         Raises: OSError if the file cannot be read.
@@ -116,7 +117,7 @@ class Program:
         return Piece(text, end, has_more, is_last=is_over and not has_more)
 
     def unread(self, start: int, most: int) -> Piece:
-        """Return all output from byte `start` on, or only both ends if it has more than `most` characters.
+        """Return all output from byte `start` on. If it is longer than `most` bytes, omit the middle.
 
         Raises: OSError if the file cannot be read.
         """
@@ -140,7 +141,7 @@ class Program:
 
 
 class Programs:
-    """Programs of one server. `folder` contains their output files; `on_over` is called when one ends.
+    """Programs of one server. `folder` contains their output files. `on_over` is called when a program ends.
 
     They are numbered from `first` on. `budget` is the disk space that all output files share.
     """
@@ -301,7 +302,9 @@ def _output(folder: Path, number: int, is_first: bool, budget: OutputBudget | No
 
 
 def _output_file(folder: Path, number: int, is_first: bool) -> Path:
-    """Return the path of a new output file. Before the first one, files of ended processes are deleted."""
+    """Return the path of a new output file. With `is_first`, first delete the files that belong to processes
+    that have ended.
+    """
     for path in folder.glob("program-*.txt") if is_first else ():
         owner = path.name.split("-")[1]
         if owner.isdigit() and int(owner) != os.getpid() and not _lives(int(owner)):

@@ -33,7 +33,7 @@ def call_soon_safely(
 class Schedule:
     """Calls `work` whenever it is due. `work` does what is due and returns the time of its next call.
 
-    Times are Unix seconds. None means not before the next `poke`. Used on one loop.
+    Times are Unix seconds. If it returns None, it is not called before the next `poke`. Used on one loop.
     """
 
     def __init__(
@@ -91,7 +91,8 @@ class NamedLocks:
 class OneByOne(Generic[T]):
     """Calls `work` with each requested item, one after the other. Used on one loop.
 
-    An item requested while it is queued is processed once. It is processed again if its work has started.
+    A request for an item that is already queued has no effect. A request for an item that is being processed
+    queues the item again.
     """
 
     def __init__(self, work: Callable[[T], Awaitable[None]]) -> None:

@@ -4,7 +4,7 @@ The clients use Streamable HTTP. Each session has its own channel, which for a p
 Requests without a session share one channel.
 
 Messages pass unchanged, with two exceptions. If two clients use the same id or progress token at the same
-time, the one of the second client is replaced in the request and restored in the answer. A batch is split,
+time, the second client's id or token is replaced in the request and restored in the answer. A batch is split,
 because few servers accept one.
 
 Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http, basic/transports/stdio.
@@ -64,17 +64,19 @@ from mcpdesk.upstream.passed_channel import (
 _log = logging.getLogger(__name__)
 SESSION = "mcp-session-id"
 MOST_CHANNELS = 32
-"""Maximum number of channels of a server. A new one replaces the channel that was not used for longest."""
+"""Maximum number of channels of a server. A new channel then replaces the least recently used one."""
 MOST_BATCH = 1_000
 """Maximum number of messages in a batch."""
 RETIRED_S = 10.0
-"""Seconds for which calls on a replaced channel may continue."""
+"""Maximum time that calls on a replaced channel may still run, in seconds."""
 RENEWED_S = 30.0
-"""Seconds for setting up a session on a new channel."""
+"""Maximum time to set up a session on a new channel, in seconds."""
 LASTING = frozenset({"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"})
 """Methods whose effect lasts as long as the session."""
 SILENT_S = 5.0
-"""Seconds without a message after which an answer becomes a stream, for keep-alive comments."""
+"""If no message arrives for this many seconds, the answer becomes a stream, which can carry keep-alive
+comments.
+"""
 UNANSWERED_S = 8.0
 """Seconds to wait for the answer to `server/discover`. Programs of older revisions may never answer it."""
 JSON, STREAM = "application/json", "text/event-stream"
@@ -146,11 +148,11 @@ class ChannelPassThrough:
         self._on_stray, self._tool_schema = on_stray, tool_schema
         self._takes_plain = takes_plain
         self._sessions: dict[str, PassedSession] = {}
-        """Sessions by id. The one that was not used for longest is first."""
+        """Sessions by id. The least recently used session is first."""
         self._shared: dict[Sender, PassedChannel] = {}
         """Channels for requests without a session, by headers of the caller.
 
-        The one that was not used for longest is first.
+        The least recently used channel is first.
         """
         self._event_budget = SharedEventBudget(KEPT_BYTES * SHARES)
         self._retired: dict[PassedChannel, asyncio.TimerHandle] = {}
@@ -362,7 +364,9 @@ class ChannelPassThrough:
         self._used(given[SESSION])
 
     def _note_drop(self, count: int) -> None:
-        """Count a message that a client did not receive. It is number `count` for its request."""
+        """Count a message that a client did not receive. `count` is the number of such messages of the same
+        request.
+        """
         self.dropped += 1
         if count == 1:
             _log.warning(
@@ -437,7 +441,7 @@ class ChannelPassThrough:
     async def _resumed_answer(
         self, identifier: str, events: Events, after: int | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer with the events after number `after` on a stream of the session."""
+        """Answer with those events of a stream of the session that follow the event number `after`."""
         client = ClientStream()
         events.attach(client, client.close, after)
         try:
@@ -447,7 +451,7 @@ class ChannelPassThrough:
             self._used(identifier)
 
     def _session(self, given: Mapping[str, str]) -> PassedSession | None:
-        """Return the session of a request. None unless it belongs to the sender."""
+        """Return the session of a request, or None if the session does not belong to the sender."""
         session = self._sessions.get(given.get(SESSION, ""))
         sent = given.get(AUTHORIZATION)
         return session if session is not None and session.sender.get(AUTHORIZATION) == sent else None

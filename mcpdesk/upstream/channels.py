@@ -37,7 +37,7 @@ class ServerChannel(Protocol):
         """Send a message. Raises: CallError if it cannot be sent."""
 
     async def end(self) -> None:
-        """Close the channel. If it belongs to a program, end the program."""
+        """Close the channel. If the server is a program, end the program."""
 
 
 class Channels(Protocol):
@@ -49,12 +49,12 @@ class Channels(Protocol):
 
     @property
     def holds_credentials(self) -> bool:
-        """True if clients gain access through this desk: to a program, or to a server with the desk's
-        credentials.
+        """True if this desk gives clients access that they would not have without it: to a program, or to a
+        server with the desk's credentials.
         """
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a client that a channel depends on, with names in lower case.
+        """Return those headers of a client on which its channel depends, with names in lower case.
 
         Clients share a channel only if these headers are equal.
         """
@@ -63,7 +63,7 @@ class Channels(Protocol):
         """Open a channel for a client. Raises: CallError."""
 
     async def close(self) -> None:
-        """Release resources that the channels share. All channels have ended before."""
+        """Release resources that the channels share. Call this method when all channels have ended."""
 
 
 class ProgramChannel:
@@ -92,8 +92,8 @@ class ProgramChannels:
         self._program, self._log = program, log
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the token only. A program receives no headers, but different tokens must not share a
-        process.
+        """Return only the token. A program receives no headers, but clients with different tokens must not
+        share a process.
         """
         return {name: given[name] for name in (AUTHORIZATION,) if name in given}
 
@@ -170,7 +170,7 @@ class SocketChannels:
 
 
 def end_to_end(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the client's headers that apply to more than one request, with names in lower case."""
+    """Return the client's headers except those that belong to one request. The names are in lower case."""
     return {
         name: value
         for name, value in given.items()

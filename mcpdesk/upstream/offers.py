@@ -61,7 +61,7 @@ async def read_offers(
 ) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
     """Read the lists that a server declares. Return the items, and a sentence about each invalid list.
 
-    If the server declares no list, or with `asks_all`, all lists are tried. Raises: CallError if the
+    If the server declares no list, or if `asks_all` is true, request all lists. Raises: CallError if the
     connection is lost.
     """
     offers: list[Offer] = []

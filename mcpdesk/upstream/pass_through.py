@@ -30,7 +30,7 @@ class UrlRequests:
     def __init__(self, target: UrlTarget, reach: Reach, client_place: ClientPlace, has_login: bool) -> None:
         """`has_login` is the result of `has_stored_login`.
 
-        It does not change later, because it decides whether callers need a key.
+        It is read only once, because it decides whether callers need a key.
         """
         self.ours = own_headers(target, reach, client_place)
         """Headers that are added to requests, with names in lower case."""
@@ -92,7 +92,7 @@ class UrlPassThrough:
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AsyncIterator[PassedAnswer]:
-        """Forward a request. The desk's credentials are added only if it has no `Authorization`.
+        """Forward a request. The desk's credentials are added only if the request has no `Authorization`.
 
         The client receives everything that the server sends, so `on_unclaimed` is never called. Raises:
         HttpError if no complete answer arrives.

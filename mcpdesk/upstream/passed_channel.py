@@ -1,7 +1,7 @@
 """One channel to an upstream server, and the requests that wait for messages on it.
 
-If two clients use the same id or progress token at the same time, the one of the second client is replaced in
-the request and restored in the answer. All other bytes stay unchanged.
+If two clients use the same id or progress token at the same time, the second client's id or token is replaced
+in the request and restored in the answer. All other bytes stay unchanged.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Waiting:
         answers: int = 1,
         on_drop: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """`answers` is the number of requests that the client sent together.
+        """`answers` is the number of requests that the client sent together and that each need an answer.
 
         `on_unclaimed` is called with messages that the client does not receive: further answers, and messages
         dropped because the client does not read. `on_drop` is called with the number of messages dropped so
@@ -142,9 +142,8 @@ class Waiting:
         self._lines.clear()
 
     def leave(self) -> None:
-        """Note that the client has disconnected.
-
-        If the messages go to a stream, the client can resume it.
+        """Record that the client has disconnected. If the messages go to a resumable stream, the client may
+        still return.
         """
         self.is_left = self._events is None
 
@@ -154,7 +153,7 @@ class Waiting:
         return self.is_left or (self._events is not None and not self._events.is_connected)
 
     async def next_message(self, within_s: float) -> tuple[bytes, bool] | None:
-        """Return the next message, and True if it is the last. None if none arrives in time."""
+        """Return the next message, and True if it is the last message. None if no message arrives in time."""
         try:
             async with asyncio.timeout(within_s):
                 while not self._lines:
@@ -261,8 +260,9 @@ class PassedChannel:
     ) -> AsyncIterator[None]:
         """Send a request. Its answer is the last message of `waiting`.
 
-        If the block ends before the answer, a request without a session is cancelled. For other requests, the
-        answer is discarded.
+        If the `with` block ends before the answer arrives, a request without a session is cancelled on the
+        server. For a request with a session, the late answer is discarded unless the client can resume its
+        stream.
         """
         message, line = self._distinct(message, line)
         identifier = message["id"]
@@ -404,8 +404,8 @@ class PassedChannel:
         return about, message, with_values(line, changes) or codec.encode(message)
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
-        """Return the only request that a message without a reference can belong to. None if it is not
-        unique.
+        """Return the request to which a message without a reference belongs. None if no request or several
+        requests are possible.
         """
         here = [each for each in set(self._waiting.values()) if not each.is_left]
         if message["method"] == "notifications/message" and len(here) > 1:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 QUIET_S = 0.1
-"""Seconds without a line after which an entry is complete."""
+"""If no line arrives for this many seconds, the entry is complete."""
 MOST_LINES = 150
 """Maximum number of lines of an entry: one half from its beginning, the other from its end."""
 _LEVELS = {
@@ -37,7 +37,7 @@ _FORMATS = (
     re.compile(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE),
 )
 _HARMLESS = ("debug", "info", "notice")
-"""Levels of entries that no traceback follows."""
+"""Levels of entries that are never followed by a traceback."""
 _TRACEBACK = re.compile(r"\W*(?:Exception Group )?Traceback \(most recent call")
 """First line of a traceback. The library rich draws a box around it."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
@@ -52,14 +52,14 @@ class ProgramLog:
         self._keep = keep
         self._began = 0.0
         self._level = ""
-        """Level of the unfinished entry. Empty if there is none."""
+        """Level of the unfinished entry. Empty if no entry is unfinished."""
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=MOST_LINES // 2)
         self._count = 0
         self._is_traceback = False
         """True within a traceback. The line that names the exception ends it."""
         self._indent = 0
-        """Indentation of the first line of the traceback. The last line has the same."""
+        """Indentation of the first line of the traceback. The last line has the same indentation."""
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, line: str) -> None:
@@ -115,7 +115,7 @@ class ProgramLog:
 
 
 def level_of(line: str) -> str:
-    """Return the level in a line, as a level of the MCP specification. Empty if it has none."""
+    """Return the level in a line, as a level of the MCP specification. Empty if the line has no level."""
     if _TRACEBACK.match(line):
         return "error"
     match = next(filter(None, (form.match(line) for form in _FORMATS)), None)

@@ -33,7 +33,7 @@ UNANSWERED = "the call had ended before the server's question was answered"
 MOST_QUESTIONS = 1_000
 """Maximum number of unanswered requests of a server that are remembered."""
 OPENING = "opening a stream"
-"""Used instead of a method if the connection was rejected before the first message."""
+"""Name that is used instead of a method if the connection was rejected before the first message."""
 
 
 class _Pending(Struct):
@@ -41,11 +41,11 @@ class _Pending(Struct):
 
     identifier: Id
     line: MessageLine | None = None
-    """Line for messages about the request while messages are intercepted, or None."""
+    """Queue for messages about the request while messages are intercepted, or None."""
 
 
 class RecordedTransport(ClientTransport):
-    """Transport that records and forwards everything to another transport. Use it on one event loop."""
+    """Transport that records all messages and passes them to another transport. Use it on one event loop."""
 
     def __init__(
         self,
@@ -72,10 +72,10 @@ class RecordedTransport(ClientTransport):
         self._pending: dict[Id, _Pending] = {}
         """Pending requests by progress token, or by id if they have no token."""
         self._unrelated: MessageLine | None = None
-        """Line for messages that belong to no pending request. None before the connection is open."""
+        """Queue for messages that belong to no pending request. None before the connection is open."""
         self._questions: dict[Id, Id | None] = {}
-        """Unanswered requests of the server by id, each with the id of the request it arrived with,
-        or None.
+        """Unanswered requests of the server, by id. The value is the id of the client's request on whose
+        stream the request arrived, or None.
         """
         self.target = transport.target
         recorder.connect(info)
@@ -97,12 +97,12 @@ class RecordedTransport(ClientTransport):
 
     @property
     def silence(self) -> str:
-        """Description of bytes that arrived instead of the latest answer."""
+        """Description of the bytes that arrived instead of a valid answer to the latest request."""
         return self._inner.silence
 
     @property
     def probe_s(self) -> float | None:
-        """Seconds for which the first request may stay unanswered. After that, a handshake is tried."""
+        """If the first request is not answered within this many seconds, a handshake is tried."""
         return self._inner.probe_s
 
     async def open(self, receive: Receive) -> None:
@@ -169,7 +169,7 @@ class RecordedTransport(ClientTransport):
     async def _intercepted_exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply, both through the interceptor.
+        """Send a request and wait for its reply. The request and the reply pass through the interceptor.
 
         Raises: CallError.
         """
@@ -254,7 +254,7 @@ class RecordedTransport(ClientTransport):
         self._on_agreed(self._info)
 
     def older(self) -> ClientTransport | None:
-        """Return the transport to try next, if the server knows no handshake over this one."""
+        """Return the transport to try next if the server supports no handshake over this transport."""
         older = self._inner.older()
         if older is None:
             return None
@@ -337,7 +337,9 @@ class RecordedTransport(ClientTransport):
                 del self._questions[next(iter(self._questions))]
 
     def end_questions(self, of: Id | None = None) -> None:
-        """Record that requests of the server get no answer: those that arrived with `of`, or all if None."""
+        """Record that requests of the server get no answer. If `of` is None, this applies to all requests,
+        otherwise to those that arrived with the request `of`.
+        """
         for each in [each for each, came_with in self._questions.items() if of is None or came_with == of]:
             del self._questions[each]
             remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED, is_fault=True)
@@ -359,7 +361,8 @@ class RecordedTransport(ClientTransport):
 
     @contextmanager
     def _awaited(self, request: JSONObject) -> Iterator[_Pending]:
-        """Register a request while its reply is awaited. When this ends, drop messages that are still held.
+        """Register a request while its reply is awaited. Afterwards, drop messages of the request that are
+        still held.
 
         Notifications other than progress are not dropped, because they are useful without the request.
         """

@@ -35,7 +35,7 @@ class Reach(NamedTuple):
     revision: str = ""
     """Protocol revision to use. Empty for the newest that both sides support."""
     packages: tuple[str, ...] = ()
-    """Packages that a Python file needs, besides those it declares."""
+    """Packages that a Python file needs in addition to those that the file declares."""
     account: str = ""
     """Account whose login is used, if the person has several for one URL."""
     login: LoginOptions = NO_OPTIONS
@@ -45,13 +45,15 @@ class Reach(NamedTuple):
 
     @property
     def is_remote(self) -> bool:
-        """True if an option is set that does not apply to server folders."""
+        """True if an option is set that has an effect only on upstream servers, not on server folders."""
         given = (self.key, self.headers, self.revision, self.packages, self.account)
         return any(given) or self.login != NO_OPTIONS
 
 
 def login_options(target: UrlTarget, reach: Reach) -> LoginOptions:
-    """Return the login options for a URL, from the command line or else from the configuration file."""
+    """Return the login options for a URL. Options of the command line replace those of the configuration
+    file.
+    """
     return target.login if reach.login == NO_OPTIONS else reach.login
 
 

@@ -52,12 +52,16 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.interceptor import Interceptor
 
 LOG_LEVEL = "debug"
-"""Log level that the desk requests at first: all messages. A person can select a higher one."""
+"""Log level that the desk requests at first, so that it receives all messages. A person can select a higher
+level.
+"""
 RETRY_HINT = "F5 tries again."
 REFRESH_DELAY_S = 0.2
-"""Seconds for which changes of lists are collected before the lists are read again."""
+"""After a list has changed, the desk waits this many seconds for more changes before it reads the lists
+again.
+"""
 STEPS = frozenset({"server/discover", "initialize", OPENING})
-"""Methods with which client and server agree on a revision."""
+"""Methods with which client and server agree on a protocol revision."""
 _log = logging.getLogger(__name__)
 
 
@@ -169,7 +173,7 @@ class Upstream:
 
     @property
     def program_output(self) -> ProgramEvents:
-        """Functions for the output of the program that is not a message."""
+        """Functions that handle the program's output that is not a message."""
         return ProgramEvents(ProgramLog(self._logged).feed, self._on_stray_line)
 
     def input_schema(self, tool: str) -> JSONObject:
@@ -199,7 +203,8 @@ class Upstream:
         await self._reconnect()
 
     async def speak(self, revision: str) -> None:
-        """Connect again with this revision. Empty selects the newest that both sides support.
+        """Connect again with this revision. If `revision` is empty, use the newest revision that both sides
+        support.
 
         Clients of the pass-through negotiate their own revision.
         """
@@ -258,7 +263,7 @@ class Upstream:
         await self.restart()
 
     async def set_token(self, token: str) -> None:
-        """Connect again with a token that a person entered. It is kept in memory only."""
+        """Connect again with a token that a person entered. The token is kept only in memory."""
         self.plan = replace(self.plan, reach=self.plan.reach._replace(token=token))
         await self.restart()
 

@@ -1,4 +1,4 @@
-"""Sources of server folders for `mcpdesk new`: the sample, and those of features."""
+"""Sources of server folders for `mcpdesk new`: the sample, and the sources that features add."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = {
     "skills": "InvokeSkill knows the skill welcome.",
     "tests": "",
 }
-"""Parts of a new folder, each with its sentence in the server's instructions."""
+"""Parts of a new folder. The value is a sentence about the part in the server's instructions."""
 
 
 def folder_sources() -> list[FolderSource]:
@@ -41,7 +41,7 @@ def source_options(command: click.decorators.FC) -> click.decorators.FC:
 
 
 def folder_errors(folder: Path) -> list[Finding]:
-    """Return the errors of a folder. Raises: DeskError if it cannot be hosted."""
+    """Return the errors of a folder. Raises: DeskError if the folder cannot be hosted."""
     from mcpdesk.hosting.folder.findings import load_errors
 
     with loaded(folder) as host:
@@ -66,7 +66,7 @@ def write_folder(folder: Path, content: Mapping[str, bytes]) -> None:
 
 
 def has_command(name: str) -> bool:
-    """Return True if the program has a command, which may belong to a feature."""
+    """Return True if mcpdesk has a command with this name. The command may belong to a feature."""
     from mcpdesk.cli.main import COMMANDS
 
     return name in COMMANDS

@@ -105,7 +105,7 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
 
 
 def _chosen(api: ApiName | None, model: str | None) -> ApiName:
-    """Return the given API, or else the API of the model. Raises: DeskUserError without either."""
+    """Return the given API, or else the API of the model. Raises: DeskUserError if neither is given."""
     if api is not None:
         return api
     if not model:
@@ -151,7 +151,7 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
         raise UnknownMode(manifest.name, mode, tuple(manifest.modes))
     token = secret(variable, "--token-env") or ""
     if variable:
-        os.environ.pop(variable, None)  # hosted code must not see it
+        os.environ.pop(variable, None)  # hosted code must not see the token
     address = ServerAddress(manifest.name, str(folder_path), mode=mode, token=token)
     notes = list[str]()
     if url or token or manifest.auth.jwt is not None:
@@ -211,7 +211,7 @@ async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
 
 
 def _tools_without_token(names: Sequence[str], is_http: bool) -> str:
-    """Note about tools that a configuration without a token cannot use."""
+    """Return a note about the tools that a configuration without a token cannot use."""
     what = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} a token"
     if is_http:
         return f"{what}: add one with --token-env VAR, or let the client log in if it can."
@@ -220,7 +220,9 @@ def _tools_without_token(names: Sequence[str], is_http: bool) -> str:
 
 
 def _endpoint(url: str, name: str) -> str:
-    """Return the URL of the server, adding its path if missing. Raises: DeskUserError for an invalid URL."""
+    """Return the URL of the server. The path of the server is added if the URL has none. Raises:
+    DeskUserError for an invalid URL.
+    """
     from mcpdesk.client.http_transports import checked_url
 
     parts = urlsplit(checked_url(url))

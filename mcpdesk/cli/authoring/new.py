@@ -100,7 +100,8 @@ def checked_parts(text: str) -> frozenset[str]:
 
 
 def make(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
-    """Create a folder from the sample `starter`, with its own name. Nothing is left behind on failure.
+    """Create a folder from the sample `starter`. The new server has the name of the folder. Nothing is left
+    behind on failure.
 
     Return the relative paths of its files. Raises: DeskUserError if it cannot be written.
     """
@@ -120,7 +121,9 @@ def make(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
 
 
 def _is_of(path: Path, parts: Collection[str]) -> bool:
-    """Return True if a file of the sample belongs to the parts. Test cases of a part have the part's name."""
+    """Return True if a file of the sample belongs to the parts. The file of test cases for a part has the
+    same name as the part.
+    """
     if path.parts[0] == "cases":
         return "tests" in parts and path.stem in parts
     return len(path.parts) == 1 or path.parts[0] in parts
