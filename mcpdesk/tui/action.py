@@ -11,7 +11,8 @@ class Action:
 
     name: str
     keys: str
-    """Textual key names separated by commas, `ctrl+p` or `question_mark,f1`; the first is shown."""
+    """Textual key names separated by commas: `ctrl+p` or `question_mark,f1`. The footer shows the first
+    key."""
     title: str
     """Two or three words, beginning with a verb, for the footer and the palette."""
     help: str = ""

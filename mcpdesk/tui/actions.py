@@ -377,7 +377,7 @@ SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.nam
 
 
 def bindings_for(scope: str) -> list[BindingType]:
-    """Return the bindings of one scope, in table order; each has the id of its action."""
+    """Return the bindings of one scope, in table order. Each binding has the id of its action."""
     return [
         Binding(
             action.keys,
@@ -409,9 +409,9 @@ class Reachable:
 
 
 def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
-    """Return the available actions, beginning with those of the focused widget.
+    """Return the available actions. The actions of the focused widget come first.
 
-    Those of its ancestors follow, and then those of the other visible widgets in `root`.
+    Then come the actions of its ancestors, and then those of the other visible widgets in `root`.
     """
     chain: list[DOMNode] = list((screen.focused or screen).ancestors_with_self)
     if screen.app not in chain:

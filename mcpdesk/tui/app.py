@@ -312,7 +312,9 @@ class DeskApp(App[None]):
             task.cancel()
 
     def panic(self, *renderables: RenderableType) -> None:
-        """End the application; Textual calls this for exceptions that render themselves."""
+        """Record the exception and end the application. Textual calls this for exceptions that render
+        themselves.
+        """
         error = next((one for one in renderables if isinstance(one, BaseException)), sys.exception())
         if error is not None:
             self._remember_crash(error)
@@ -486,7 +488,7 @@ NEEDS_SERVER = frozenset(
 
 
 class CaptureScreen(MainScreen):
-    """Frame around the traffic of a capture; nothing is hosted."""
+    """Frame around the traffic of a capture. There are no servers."""
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Show the name of the capture file."""

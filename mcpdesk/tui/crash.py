@@ -15,7 +15,7 @@ from mcpdesk.version import __version__
 FOLDER = "crashes"
 """Folder of the reports inside the state folder."""
 REPORTS_KEPT = 20
-"""Maximum number of reports; the oldest are deleted."""
+"""Maximum number of reports. The oldest reports are deleted."""
 
 
 @dataclass(frozen=True)

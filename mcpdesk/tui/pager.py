@@ -20,13 +20,13 @@ _WAITING = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf", "
 
 
 def pager_command(environ: Mapping[str, str], path: Path) -> list[str]:
-    """Return the command that shows a file: `PAGER`, or a common pager; empty if none is installed."""
+    """Return the command that shows a file: `PAGER`, or a common pager. Empty if none is installed."""
     words = shlex.split(environ.get("PAGER", "")) or [each for each in FALLBACKS if shutil.which(each)][:1]
     return [*words, str(path)] if words else []
 
 
 def page(app: App[Any], text: str, name: str) -> None:
-    """Show a text, without control characters, in the pager; `name` is a plain file name."""
+    """Show a text, without control characters, in the pager. `name` is a plain file name."""
     with TemporaryDirectory(prefix="mcpdesk-") as folder:
         path = _written(Path(folder) / name, text)
         leave_to(app, pager_command(os.environ, path), "PAGER")

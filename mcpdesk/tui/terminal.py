@@ -206,7 +206,7 @@ class KeyQueue:
         self._held_since: float | None = None
 
     async def put(self, event: events.Event) -> None:
-        """Queue a key or a paste. It is delivered after all earlier ones have taken effect."""
+        """Queue a key or a paste. It is delivered when all earlier keys have taken effect."""
         self._waiting.append(event)
         if not self.is_busy:
             self.is_busy = True

@@ -1,7 +1,7 @@
 """Themes from TOML files, built-in and user-defined, and the choice among them.
 
-A user theme replaces a built-in one of the same name. A file has the fields of `textual.theme.Theme`; an
-invalid file is reported with path and line, and skipped.
+A user theme replaces a built-in theme of the same name. A file has the fields of `textual.theme.Theme`. An
+invalid file is skipped and reported with path and line.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class ThemeError(ValueError):
 
 
 def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeError]]:
-    """Load the themes of the folders, by name. Later folders win; errors are returned separately."""
+    """Load the themes of the folders, by name. If folders contain the same name, the last folder is used.
+
+    Also return the errors of invalid files.
+    """
     themes, errors = {}, []
     for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
         try:
@@ -97,7 +100,7 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
 
 
 def _parse_colour(text: str) -> Color | None:
-    """Parse a colour; None if it depends on the terminal or on the background."""
+    """Parse a colour. None if it depends on the terminal or on the background."""
     try:
         colour = Color.parse(text)
     except ColorParseError:
@@ -153,7 +156,7 @@ def _luminance(colour: Color) -> float:
 
 
 def load_theme(path: Path) -> Theme:
-    """Load one theme; its name defaults to the file name.
+    """Load one theme. If the file has no name, the theme has the name of the file.
 
     Raises: ThemeError.
     """
@@ -251,7 +254,7 @@ class ThemeChoice:
             app.notify(one_line(complaint), severity="warning", markup=False)
 
     async def pick(self, app: App[None]) -> None:
-        """Let the person choose; the theme under the cursor is applied as a preview."""
+        """Let the person choose a theme. The theme under the cursor is applied as a preview."""
         from mcpdesk.tui.screens.theme_menu import ThemeMenu
         from mcpdesk.tui.widgets.menu import Choice
 

@@ -73,7 +73,7 @@ class CallbackPanel(Section[CallbackView]):
         return view.work.callbacks_version
 
     def fetch(self) -> Sequence[CallbackView]:
-        """Return scheduled callbacks by due time, then ended ones, newest first."""
+        """Return the scheduled callbacks by due time. The ended callbacks follow, the newest first."""
         return sorted(
             self.link.callbacks(),
             key=lambda each: (each.due is None, each.due or -(each.last_fired or each.created)),
@@ -184,7 +184,7 @@ class TodoPanel(Section[TodoRow]):
         return view.work.todo_version
 
     def fetch(self) -> Sequence[TodoRow]:
-        """Return the current task, then open tasks, then completed ones, the newest first in each group.
+        """Return the current task, then open tasks, then completed tasks, the newest first in each group.
 
         Completed tasks are folded, unless the person unfolded them.
         """

@@ -41,7 +41,7 @@ GRAMMAR = ("tree-sitter", "tree-sitter-json")
 
 @cache
 def installed_grammar() -> str:
-    """Return the installed distributions of the extra `syntax`, with versions; empty if none is installed."""
+    """Return the installed distributions of the extra `syntax`, with versions. Empty if none is installed."""
     installed: list[str] = []
     for name in GRAMMAR:
         try:
@@ -74,12 +74,12 @@ class JsonEditor(Vertical):
 
     @property
     def problem(self) -> str:
-        """Location of the JSON syntax error; empty if the text is valid."""
+        """Location of the JSON syntax error. Empty if the text is valid."""
         text = self.area.true_text
         return json_problem(text) if text.strip() else ""
 
     def load(self, text: str) -> None:
-        """Edit another text; control characters become equivalent JSON escapes."""
+        """Edit another text. Control characters become equivalent JSON escapes."""
         text = json_escaped(text)
         self._highlight(bool(installed_grammar()) and not self._is_broken and len(text) <= MAX_HIGHLIGHTED)
         self.area.load_text(text)
@@ -100,9 +100,9 @@ class JsonEditor(Vertical):
         self.app.notify(one_line(f"{message}. {hint}"), severity="warning", markup=False)
 
     def value(self) -> Any:
-        """Return the value of the text; an empty text is an empty object.
+        """Return the value of the text. An empty text means an empty object.
 
-        Raises: ValueError with line and column if it is not JSON.
+        Raises: ValueError with line and column if the text is not JSON.
         """
         if self.problem:
             raise ValueError(self.problem)
@@ -110,7 +110,7 @@ class JsonEditor(Vertical):
         return json.loads(text) if text.strip() else {}
 
     def complain(self, message: str) -> None:
-        """Show an error; an empty message hides the line."""
+        """Show an error. An empty message hides the line."""
         label = self.query_one(".problem", Label)
         label.update(Content(f"✗ {one_line(message)}"))
         label.set_class(bool(message), "-shown")
@@ -234,7 +234,7 @@ class Arguments(Vertical):
             self.form.focus_failure()
 
     def warn(self, text: str) -> None:
-        """Show a warning about the entered arguments until they change; an empty text hides it."""
+        """Show a warning about the entered arguments until they change. An empty text hides it."""
         self._warning = text
         self.set_class(bool(text), "-warned")
         self._show_hint(self._hint)

@@ -34,7 +34,7 @@ LABEL_WIDTH = 22
 
 
 def _fault(field: FormField) -> str:
-    """Return a fault of the field's own schema that the person should know; empty if the schema is valid."""
+    """Return a fault of the field's own schema that the person should know. Empty if the schema is valid."""
     if field.bad_default is UNSET:
         return ""
     return f"left unset: the default {compact(field.bad_default):.60} does not fit the schema"
@@ -100,7 +100,7 @@ class FormPart(Vertical):
         return ()
 
     def fail(self, message: str) -> None:
-        """Show why the value is invalid; an empty message shows the hint again."""
+        """Show why the value is invalid. An empty message shows the hint again."""
         if message != self._failure:
             self._failure = message
             self.set_class(bool(message), "-failed")
@@ -165,7 +165,7 @@ class Suggestions(Suggester):
         return next((one for one in shown if one.casefold().startswith(typed) and one != value), None)
 
     async def values(self, value: str, pause_s: float = 0.0) -> Sequence[str]:
-        """Return all suggestions; empty if another text was typed in the meantime."""
+        """Return all suggestions. Empty if another text was typed in the meantime."""
         self._asked += 1
         mine = self._asked
         await asyncio.sleep(pause_s)
@@ -316,7 +316,7 @@ class CheckList(LineList):
         self.post_message(self.Ticked())
 
     def action_cursor(self, by: int) -> None:
-        """Move the cursor; beyond the first or last line, focus the neighbouring field."""
+        """Move the cursor. Beyond the first or last line, focus the neighbouring field."""
         if not 0 <= self.cursor + by < self.row_count:
             self.screen.focus_next() if by > 0 else self.screen.focus_previous()
         else:

@@ -63,7 +63,7 @@ class NestedPart(FormPart):
 
 
 class ObjectPart(NestedPart):
-    """Members of an object; an optional object is added and removed as a whole.
+    """Members of an object. An optional object is added and removed as a whole.
 
     The outermost object and the selected alternative of a union have neither label nor frame.
     """
@@ -254,7 +254,9 @@ def part_for(node: Node, name: str, width: int = 0) -> FormPart:
 
 
 def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
-    """Focus the first input inside `widget`, or inside `otherwise`; return False if both have no input."""
+    """Focus the first input inside `widget`, or else inside `otherwise`. Return False if both have no
+    input.
+    """
     for candidate in (widget, otherwise):
         controls = [each for each in candidate.query("*") if each.focusable] if candidate else []
         entered = [each for each in controls if not isinstance(each, Chip)]
@@ -297,13 +299,14 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         """The focus moved to another field, or a change of size made all fields visible or hid some."""
 
         text: str
-        """`19 of 60`, or `60 fields` if no field has the focus; empty if all fields are visible."""
+        """Position such as `19 of 60`. Without a focused field, `60 fields`. Empty if all fields are
+        visible."""
 
     def __init__(self, node: Node | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.node = node
         self._most: int | None = None
-        """Maximum rows of the form; None if the parent sets its height."""
+        """Maximum height of the form in rows. None if the parent sets its height."""
         self._position = ""
         self._show_all = False
         self._swapping = asyncio.Lock()
@@ -342,7 +345,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
                     part.suggest(ask)
 
     def focus_first(self) -> bool:
-        """Focus the first field; return False if the form has no fields."""
+        """Focus the first field. Return False if the form has no fields."""
         return focus_first(self, self)
 
     @work(exclusive=True, group="suggest")
@@ -393,7 +396,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
     @on(Input.Submitted)
     def _next_field(self, event: Input.Submitted) -> None:
-        """Focus the next field on enter; in the last field, submit the form."""
+        """Focus the next field on enter. In the last field, submit the form."""
         event.stop()
         inside = [widget for widget in self.screen.focus_chain if self in widget.ancestors]
         if inside and inside[-1] is event.input:

@@ -102,7 +102,9 @@ class TextNode(Node):
 
 
 class NumberNode(TextNode):
-    """Number as typed; text that is not a number stays text, so that the validator reports it."""
+    """Number as typed. If the text is not a number, the value is the text, so that the validator reports
+    it.
+    """
 
     def _value(self) -> Any:
         text = self.text.strip()
@@ -128,7 +130,7 @@ class JsonNode(TextNode):
 
     @property
     def problem(self) -> str:
-        """Location of the JSON syntax error; empty if the text is valid."""
+        """Location of the JSON syntax error. Empty if the text is valid."""
         return json_problem(self.text) if self.text.strip() else ""
 
 
@@ -199,7 +201,7 @@ class FixedNode(Node):
 
 @dataclass(slots=True)
 class Entry:
-    """Member of a list or map. `key` is the name that the person typed; in a list it is empty."""
+    """Member of a list or map. `key` is the name that the person typed. In a list, `key` is empty."""
 
     key: str
     node: Node
@@ -218,7 +220,7 @@ class GrowingNode(Node):
         """Return the field of each member."""
 
     def add(self, key: str = "") -> Node:
-        """Append a member; return its node."""
+        """Append a member, and return its node."""
         node = node_for(self.member())
         self.entries.append(Entry(key, node))
         self.given, self.is_null = True, False
@@ -245,7 +247,7 @@ class ListNode(GrowingNode):
         return self.field.item()
 
     def move(self, index: int, by: int) -> int:
-        """Move an item; return its new index."""
+        """Move an item, and return its new index."""
         target = max(0, min(len(self.entries) - 1, index + by))
         self.entries.insert(target, self.entries.pop(index))
         return target
@@ -272,7 +274,7 @@ class ListNode(GrowingNode):
 
 
 class MapNode(GrowingNode):
-    """Members with free names; members without a name are left out of the value."""
+    """Members with free names. Members without a name are left out of the value."""
 
     def member(self) -> FormField:
         """Return the field of each member."""
@@ -409,7 +411,7 @@ def form_node(schema: Schema) -> Node:
 
 
 def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """Yield every node with its path in the value, outer ones first."""
+    """Yield every node with its path in the value. A node comes before the nodes inside it."""
     yield path, node
     if isinstance(node, UnionNode) and node.chosen is not None:
         yield from walk(node.chosen, path)

@@ -174,7 +174,7 @@ class QuestionScreen(Dialog[None]):
         self.page.scroll_by(by)
 
     async def action_next_page(self) -> None:
-        """Select the highlighted option. If it is already selected, go to the next page; on the last page,
+        """Select the highlighted option. If it is already selected, go to the next page. On the last page,
         answer.
         """
         if isinstance(self.page, QuestionForm):

@@ -95,7 +95,7 @@ class QuestionForm(Vertical):
         return not self.has_focus_within or fields[-1:] == [self.screen.focused]
 
     def fit(self, rows: int) -> None:
-        """Limit the height to `rows`; the question above the fields takes at most a third."""
+        """Limit the height to `rows`. The question above the fields takes at most a third of it."""
         self._rows = self.styles.max_height = rows
         self._head.styles.max_height = max(1, rows // 3)
         self.form.fit_into(max(1, rows - self._head.outer_size.height - HEAD_MARGIN))
@@ -132,7 +132,7 @@ class QuestionForm(Vertical):
         self.screen.set_focus(None)
 
     async def action_leave(self) -> None:
-        """Remove the focus from a text field; otherwise postpone the question."""
+        """If a text field has the focus, remove the focus. Otherwise postpone the question."""
         if self.is_writing:
             self.leave_words()
         else:
@@ -150,7 +150,7 @@ class QuestionForm(Vertical):
             self.screen.focus_next()
 
     def complain(self) -> int:
-        """Show all faults beside their fields and focus the first; return their number."""
+        """Show all faults beside their fields, and focus the first fault. Return the number of faults."""
         failures = list(self._failures())
         self.form.show_failures(failures, show_all=True)
         if failures:
@@ -188,7 +188,7 @@ def _form_of(drafts: dict[str, AnswerDraft]) -> ObjectNode:
 
 
 def _shape(page: Page) -> Schema:
-    """Return the schema of a page's field. It only describes the page's limits; the inbox checks them."""
+    """Return the schema of a page's field. The page's limits are only described; the inbox checks them."""
     shape: Schema = {"title": page.header, "description": page.detail.replace("\n", " · ")}
     labels = [option.label for option in page.options]
     if labels and page.multi_select:

@@ -23,7 +23,7 @@ from mcpdesk.tui.widgets.text_field import TextField
 AROUND_DETAIL = 6
 """Rows of a page without its detail: question, margins, and the field for the answer."""
 LABEL_CELLS = 26
-"""Maximum cells of a label beside its description; longer labels wrap."""
+"""Maximum width in cells of a label beside its description. Longer labels wrap."""
 
 
 class AnswerDraft:
@@ -43,14 +43,14 @@ class AnswerDraft:
         self.write(filled.other)
 
     def toggle(self, index: int) -> None:
-        """Toggle an option; on a page with a single choice the others are deselected."""
+        """Toggle an option. On a page with a single choice, the other options are deselected."""
         if index in self.chosen:
             self.chosen.discard(index)
         else:
             self._choose(index)
 
     def write(self, text: str) -> None:
-        """Store the free answer; it is selected unless it is empty."""
+        """Store the free answer. Select it unless it is empty."""
         self.other = text
         if text.strip():
             self._choose(self.count)
@@ -70,7 +70,9 @@ class AnswerDraft:
 
     @property
     def problem(self) -> str:
-        """Reason why the page cannot be answered yet; empty if it can. An answer is checked once."""
+        """Reason why the page cannot be answered yet. Empty if it can be. The same answer is checked only
+        once.
+        """
         answer = self.answer
         if self._checked is None or self._checked[0] != answer:
             self._checked = answer, problem(self.page, answer)
@@ -130,8 +132,8 @@ class OptionRow(Horizontal):
         self.post_message(self.Clicked(self.index))
 
     def show(self, cursor: int) -> None:
-        """Update the selection and the cursor. The row for the free answer has no cursor; its field has the
-        focus.
+        """Update the selection and the cursor. In the row for the free answer, the focus of the field is the
+        cursor.
         """
         self.query_one(".mark", Static).update(self._draft.mark(self.index))
         self.set_class(self.index in self._draft.chosen, "-chosen")
@@ -207,7 +209,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         return self.words is not None and self.words.has_focus
 
     def fit(self, rows: int) -> None:
-        """Limit the height to `rows`; a long detail scrolls separately."""
+        """Limit the height to `rows`. A long detail scrolls separately."""
         self.styles.max_height = rows
         # The options stay visible below the detail.
         below = 0 if self.draft.page.is_long else self._count

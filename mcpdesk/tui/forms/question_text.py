@@ -82,7 +82,7 @@ def asker(question: Question, longest: int = 40) -> str:
 
 
 def plain(question: Question) -> str:
-    """Return the full question without styles, for the clipboard; secrets of an approval are masked."""
+    """Return the full question without styles, for the clipboard. Secrets of an approval are masked."""
     text = in_full(question).plain
     return mask_text(text) if question.kind is QuestionKind.APPROVAL else text
 
@@ -144,7 +144,7 @@ def link_text(link: str) -> Content:
 
 
 class QuestionBanner(PartLine):
-    """Line that announces a question while the person is typing; hidden otherwise."""
+    """Line that announces a question while the person is typing. At other times, it is hidden."""
 
     DEFAULT_CSS = """
     QuestionBanner { display: none; background: $warning; color: $background; text-style: bold; }
@@ -187,7 +187,7 @@ async def open_link(app: App[None], link: str, instead: str = "y copies the link
 
 
 def _has_window() -> bool:
-    """Return True if the browser opens its own window; others would take the terminal."""
+    """Return True if the browser opens a window of its own. Other browsers would use the terminal."""
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

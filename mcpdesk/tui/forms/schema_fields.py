@@ -53,7 +53,7 @@ def _label(value: Any) -> str:
 
 
 def limits(shape: Schema) -> str:
-    """Describe the limits of a value; empty for an unlimited one."""
+    """Describe the limits of a value. Empty if there are none."""
     if "minimum" in shape and "maximum" in shape:
         parts = [f"{shape['minimum']} … {shape['maximum']}"]
     else:
@@ -78,7 +78,7 @@ def _range(shape: Schema, word: str, unit: str) -> str:
 
 
 MAX_DEPTH = 12
-"""Maximum nesting depth; deeper fields are edited as JSON text, so that recursive schemas end."""
+"""Maximum nesting depth. Deeper fields are edited as JSON text, because recursive schemas have no end."""
 LONG_TEXT = 200
 """`maxLength` above which a text field has several lines."""
 _LONG_NAME = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")
@@ -154,7 +154,7 @@ class FormField:
 
     @property
     def example(self) -> str:
-        """Example of a value; empty if the schema has no example."""
+        """Example of a value. Empty if the schema has no example."""
         examples = self.shape.get("examples") or [_MOMENTS.get(self.shape.get("format", ""), "")]
         return examples[0] if isinstance(examples[0], str) else compact(examples[0])
 

@@ -55,7 +55,7 @@ class ServerPrompt(Dialog[Result]):
         self._link = link
 
     def show_message(self, text: str) -> None:
-        """Show an error; an empty text hides it."""
+        """Show an error. An empty text hides it."""
         trouble = self.query_one("#trouble", Static)
         trouble.update(Content(clean(text)))
         trouble.set_class(bool(text), "-shown")

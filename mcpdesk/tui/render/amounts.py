@@ -22,7 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def countdown(seconds: float) -> str:
-    """Format the remaining time: `0:42`, `59:59`, `1:05:00`; `now` if no time is left."""
+    """Format the remaining time: `0:42`, `59:59`, `1:05:00`, or `now` if no time is left."""
     total_s = math.ceil(seconds)
     if total_s <= 0:
         return "now"
@@ -58,13 +58,15 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], ceiling: float = 0.0) -> str:
-    """Draw one bar per value, scaled to the largest or to `ceiling`; values above zero show at least `▁`."""
+    """Draw one bar per value, scaled to the largest value or to `ceiling`. Values above zero show at least
+    `▁`.
+    """
     top = max(*values, ceiling, 1e-9) if values else 1.0
     return "".join(BARS[0 if value <= 0 else max(1, round(value / top * 8))] for value in values)
 
 
 def chart(values: Sequence[float], width: int, height: int) -> list[str]:
-    """Draw bars in `width` cells and `height` lines, from the top down; values above zero show at least `▁`.
+    """Draw bars in `width` cells and `height` lines, from the top down. Values above zero show at least `▁`.
 
     If there are more values than cells, a bar shows the largest of its values.
     """

@@ -37,7 +37,7 @@ def compact(value: Any) -> str:
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """Format a path: `items[0].name`, unusual keys quoted; `$` for the whole value."""
+    """Format a path such as `items[0].name`. Unusual keys are quoted. The path of the whole value is `$`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -71,7 +71,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def keeps(held: Any, value: Any) -> bool:
-    """Return True if `held` contains everything in `value`; it may have more members."""
+    """Return True if `held` contains everything in `value`. `held` may have more members."""
     if isinstance(value, dict) and isinstance(held, dict):
         return all(key in held and keeps(held[key], item) for key, item in value.items())
     if isinstance(value, list) and isinstance(held, list):
@@ -80,7 +80,7 @@ def keeps(held: Any, value: Any) -> bool:
 
 
 def json_problem(text: str) -> str:
-    """Return the first JSON syntax error of a text, `line 3, column 7: ...`; empty if the text is JSON."""
+    """Return the first JSON syntax error of a text: `line 3, column 7: ...`. Empty if the text is JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -91,7 +91,7 @@ def json_problem(text: str) -> str:
 
 
 def preview(value: Any, room: int) -> str:
-    """Return a value in at most `room` characters; containers are read no further than needed."""
+    """Return a value in at most `room` characters. Containers are read no further than needed."""
     text = _hint(value, room)
     return text if len(text) <= room else text[: max(0, room - 1)] + "…"
 

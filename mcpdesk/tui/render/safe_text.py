@@ -1,4 +1,6 @@
-"""Untrusted text without control characters, cut to a width; and shell commands on several lines."""
+"""Functions that remove control characters from untrusted text, cut text to a width, and wrap shell
+commands.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,7 @@ def _parts(command: str) -> Iterator[str]:
 
 
 def _words(command: str) -> Sequence[str]:
-    """Return the words of a command; the whole command if it cannot be split."""
+    """Return the words of a command. If the command cannot be split, return it as one word."""
     try:
         words = shlex.split(command, posix=False)
     except ValueError:

@@ -64,7 +64,7 @@ class OutlineRow:
 
     @property
     def key(self) -> str | int | None:
-        """Key or index within the parent; None at the root."""
+        """Key or index within the parent. None for the root."""
         return self.path[-1] if self.path else None
 
 
@@ -121,7 +121,7 @@ class Outline:
         return row.kind is RowKind.VALUE and row.path in self._marked_above
 
     def toggle(self, index: int) -> None:
-        """Fold or unfold a row; for a `MORE` row, lay out the next slice."""
+        """Fold or unfold a row. For a `MORE` row, lay out the next slice."""
         row = self.rows[index]
         if row.kind is RowKind.MORE:
             self.more(index)
@@ -165,12 +165,12 @@ class Outline:
         self.open(0)
 
     def parent(self, index: int) -> int:
-        """Return the index of the parent of a row; the root is its own parent."""
+        """Return the index of the parent of a row. The root is its own parent."""
         depth = self.rows[index].depth
         return next((at for at in range(index - 1, -1, -1) if self.rows[at].depth < depth), 0)
 
     def reveal(self, path: Path) -> int:
-        """Unfold the parents of a path; return the index of its row, or of the nearest existing parent."""
+        """Unfold the parents of a path. Return the index of its row, or of the nearest parent that exists."""
         at = 0
         for key in path:
             position = _position(self.rows[at].value, key)
@@ -181,7 +181,9 @@ class Outline:
         return at
 
     def find(self, query: str, limit: int = 500, budget: int = 200_000) -> list[Path]:
-        """Return paths whose key or scalar contains `query`, in order; searches at most `budget` values."""
+        """Return the paths whose key or scalar contains `query`, in order. At most `budget` values are
+        searched.
+        """
         needle = query.casefold()
         walk = islice(_walk(self.value), budget)
         hits = (path for path, value in walk if _matches(path, value, needle))
@@ -273,7 +275,7 @@ def _count_long_text_lines(text: str, width: int) -> int:
 
 
 def text_lines(text: str, width: int) -> list[str]:
-    """Return the lines of a string; long ones are broken at a space into pieces of at most `width` cells."""
+    """Return the lines of a string. Long lines are broken at a space into pieces of at most `width` cells."""
     return [part for line in text.split("\n") for part in _broken(line, width)]
 
 
@@ -348,7 +350,7 @@ class JsonTree(TypedQuery, LineList):
 
     @dataclass
     class CopyRequested(Message):
-        """Request to copy `text` to the clipboard; `what` is a short description of it."""
+        """Request to copy `text` to the clipboard. `what` is a short description of the text."""
 
         text: str
         what: str
@@ -380,7 +382,7 @@ class JsonTree(TypedQuery, LineList):
         folded: Collection[str] = (),
         begin: int = 0,
     ) -> None:
-        """Show another value; `marks` are messages at paths, drawn in red with a cross.
+        """Show another value. `marks` are messages at paths, drawn in red with a cross.
 
         Values under the keys in `folded` stay folded until the person unfolds them. A low tree begins with
         the row `begin` if not all rows fit.
@@ -501,7 +503,7 @@ class JsonTree(TypedQuery, LineList):
         self.rows_changed()
 
     def render_line(self, y: int) -> Strip:
-        """Draw a row; the last line shows the search, or the mark of the selected value."""
+        """Draw a row. The last line shows the search, or the mark of the selected value."""
         is_last = y == self.size.height - 1
         if is_last and self.has_query:
             return self._search_line()

@@ -26,7 +26,7 @@ SEGMENT = 4_096
 """Maximum number of characters in a segment. A longer line is divided, because a very long text may be one
 line."""
 SOFT = 4_000_000
-"""Maximum length of a text that is wrapped between words; a longer one is wrapped at the right edge."""
+"""Maximum length of a text that is wrapped between words. A longer text is wrapped at the right edge."""
 BLOCK = 1 << 16
 """Size in characters of a block. If its lines are short and ASCII, they are laid out in one step."""
 AT_ONCE_S = 0.05
@@ -222,7 +222,7 @@ class LongText(Widget):
         self._lowered: str | None = None
         self._words = ""
         self._here = -1
-        """Offset of the current hit; -1 for none."""
+        """Offset of the current hit, or -1 if there is none."""
         self._timer: Timer | None = None
         self._top = (-1, -1)
         """Pair: the offset of the text that stays at the top when the width changes, and its row. (-1, -1)
@@ -286,7 +286,7 @@ class LongText(Widget):
         return row
 
     def find(self, words: str, start: int, *, forward: bool = True) -> int:
-        """Return the next offset of `words`, ignoring case; -1 if it does not occur.
+        """Return the next offset of `words`, ignoring case, or -1 if there is none.
 
         The search goes forwards or backwards from `start`.
         """

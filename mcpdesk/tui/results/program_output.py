@@ -37,7 +37,7 @@ Row = tuple[str, int, int]
 
 
 class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
-    """Shows text as it arrives. While `following` is True, the view stays at the end; scrolling up ends
+    """Shows text as it arrives. While `following` is True, the view stays at the end. Scrolling up ends
     this.
     """
 
@@ -123,7 +123,7 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         self.post_message(self.FollowingChanged())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow when the person scrolls to the end; stop when the person scrolls away."""
+        """Follow when the person scrolls to the end. Stop when the person scrolls away."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_moving and old_value != new_value:
             self.following = new_value >= self.max_scroll_y
@@ -198,7 +198,7 @@ def plain(line: str) -> str:
 
 
 def spans(line: str) -> Iterator[tuple[str, Style]]:
-    """Yield the text of a line with styles; all texts together are `plain(line)`."""
+    """Yield the parts of a line with their styles. Joined, the parts are equal to `plain(line)`."""
     decoder, at = AnsiDecoder(), 0
     for command in _COMMAND.finditer(line):
         if command.start() > at:

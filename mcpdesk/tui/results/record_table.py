@@ -114,7 +114,7 @@ class RecordTable(TypedQuery, LineList):
             yield shown + " " * (_GAP if width > 0 else 0), style
 
     def _places(self, width: int) -> Iterator[tuple[int, int]]:
-        """Yield the visible columns with their widths; the last one takes the remaining space."""
+        """Yield the visible columns with their widths. The last column takes the remaining space."""
         left, at = width, self._first
         while left > 0 and at < len(self._widths):
             is_last = at == len(self._widths) - 1

@@ -58,7 +58,7 @@ def _is_list_of_objects(value: Any) -> bool:
 
 
 def cell(record: Record, column: str) -> str:
-    """Return the text of one value; empty if it is missing or null."""
+    """Return the text of one value. Empty if it is missing or null."""
     value = record.get(column)
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
@@ -86,7 +86,7 @@ def _rank(value: Any) -> tuple[int, float, str]:
 
 
 def as_csv(rows: Iterable[Record], columns: Sequence[str]) -> str:
-    """Format records as CSV with a header; nested values are JSON."""
+    """Format records as CSV with a header. Nested values are written as JSON."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)

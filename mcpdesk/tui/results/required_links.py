@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 URL_REQUIRED = -32042
 """Code of the error with links."""
 MOST_LINKS = 10
-"""Maximum links with buttons; the data of the error has all of them."""
+"""Maximum number of links that have buttons. The data of the error contains all links."""
 
 
 class RequiredLink(NamedTuple):
@@ -37,7 +37,7 @@ class RequiredLink(NamedTuple):
 
 
 def required_links(error: dict[str, Any]) -> list[RequiredLink]:
-    """Return the links in the data of an error; empty for another error, or invalid data."""
+    """Return the links in the data of an error. Empty for other errors, and if the data are invalid."""
     data = error.get("data")
     asked = data.get("elicitations") if error.get("code") == URL_REQUIRED and isinstance(data, dict) else None
     items = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []

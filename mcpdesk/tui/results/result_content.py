@@ -79,7 +79,7 @@ def _blocks(result: dict[str, Any]) -> Iterator[Block]:
 
 
 def content_block(block: dict[str, Any]) -> Block:
-    """Return a content block as a block to draw; an unknown type is shown as JSON."""
+    """Return a content block as a block to draw. An unknown type is shown as JSON."""
     mime = str(block.get("mimeType", ""))
     match block.get("type"):
         case "text":
@@ -244,7 +244,7 @@ def _fenced(text: str) -> str:
 
 
 def _savable(block: Block, stem: str) -> Savable | None:
-    """Return a block as a file; None if it has no contents or is invalid base64."""
+    """Return a block as a file. None if it has no contents or is invalid base64."""
     if block.full_text is not None:
         data, kind, ending = block.full_text.encode(), "text", ".txt"
     elif block.encoded:

@@ -1,4 +1,6 @@
-"""Outcome of a call in tabs: content, structured content, raw message, table; or the running call."""
+"""Result view: a running call, or its outcome in tabs for content, structured content, raw message, and
+table.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ from mcpdesk.tui.widgets.typed_query import TypedQuery
 TABS = ("Content", "Structured", "Raw", "Table")
 _TABLE = TABS.index("Table")
 MAX_BLOCKS = 100
-"""Maximum content blocks that are drawn; the tab Raw has all of them."""
+"""Maximum number of content blocks that are drawn. The tab Raw shows all of them."""
 _TOKEN_HINTS = {
     ErrorCode.UNAUTHORIZED: "T sets a token for this server.",
     ErrorCode.FORBIDDEN: "T sets another token for this server.",
@@ -55,11 +57,11 @@ _TOKEN_HINTS = {
 _NO_MESSAGE = "No message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000
-"""Maximum characters of rendered Markdown; longer text is shown plain."""
+"""Maximum number of characters that are rendered as Markdown. Longer text is shown plain."""
 
 
 class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
-    """Blocks of the content, in a scrolling container; all texts are searched together."""
+    """Blocks of the content, in a scrolling container. All texts are searched together."""
 
     ALLOW_MAXIMIZE = True
     BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_BINDINGS, *bindings_for("result_text")]
@@ -120,7 +122,7 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
             self._show_tally("line, or %")
 
     def query_kept(self) -> None:
-        """Keep or clear the hits; go to the requested line."""
+        """Handle the end of typing: keep or clear the hits, or go to the requested line."""
         if self.query_sign == ":":
             wanted, self.query_text = self.query_text, ""
             self._go_to(wanted)
@@ -132,7 +134,9 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         self._show_tally("")
 
     def action_next_hit(self, by: int = 1) -> None:
-        """Go to the next or previous hit, with wrapping; 0 keeps the current one if it still matches."""
+        """Go to the next or previous hit, with wrapping. If `by` is 0, keep the current hit if it still
+        matches.
+        """
         texts, words = self.texts, self.query_text
         at, offset = max(0, self._hit[0]), self._hit[1]
         offset_found = -1
@@ -210,7 +214,7 @@ class CallButton(Chip):
         super().__init__(_call_label(ItemKind.TOOL), tooltip="Make the call with what is entered (ctrl+r)")
 
     def offer(self, item: CatalogueItem) -> None:
-        """Set the label for an item; hide the button if the item cannot be called."""
+        """Set the label for an item. Hide the button if the item cannot be called."""
         self.label = _call_label(item.kind)
         self.display = item.stale or not item.problem
         self.refresh(layout=True)
@@ -582,7 +586,7 @@ MAX_MARKS = 50
 
 
 def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
-    """Return path -> violation of the schema by the value; empty if the schema cannot be compiled."""
+    """Return path -> violation of the schema by the value. Empty if the schema cannot be compiled."""
     if not schema or value is None:
         return {}
     marks: dict[Path, str] = {}

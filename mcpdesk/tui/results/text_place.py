@@ -19,7 +19,7 @@ class KeepsTextPlace(VerticalScroll):
     _width = 0
     """Width in cells at which the position was read."""
     _position: tuple[Widget, float] | None = None
-    """Block at the top, and the share of its rows above the top; None at the beginning."""
+    """Block at the top, and the share of its rows that are scrolled out. None at the beginning."""
     _is_returning = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

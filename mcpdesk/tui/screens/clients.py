@@ -53,11 +53,11 @@ RUNNING = "▸"
 """Glyph of a client with a running request."""
 LABEL_CELLS = 15
 _MOST_LINES = 12
-"""Maximum lines of one kind in the text about a client; the rest is counted."""
+"""Maximum number of lines of one kind in the text about a client. Further lines are only counted."""
 
 
 def era(revision: str) -> str:
-    """Return `handshake` or `stateless`; empty if the revision is unknown."""
+    """Return `handshake` or `stateless`. Empty if the revision is unknown."""
     return with_era(revision).removeprefix(revision).strip()
 
 
@@ -105,7 +105,7 @@ def seen_text(client: ClientView, now: float) -> str:
 
 
 def capabilities_text(capabilities: dict[str, Any]) -> str:
-    """Format capabilities: `elicitation (form, url) · sampling · roots`; `none declared` if empty."""
+    """Format capabilities: `elicitation (form, url) · sampling · roots`, or `none declared`."""
     parts = []
     for name, value in capabilities.items():
         inner = ", ".join(value) if isinstance(value, dict) else ""
@@ -114,7 +114,7 @@ def capabilities_text(capabilities: dict[str, Any]) -> str:
 
 
 def duration_or_dash(seconds: float | None) -> str:
-    """Format a duration; a dash for None."""
+    """Format a duration, or return a dash for None."""
     return "–" if seconds is None else duration(seconds)
 
 
@@ -308,7 +308,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         return tuple(DIGITS.sub("0", text) if column.name in AGES else text for column, text in cells)
 
     def fetch(self) -> Sequence[ClientView]:
-        """Return the clients, sorted: connected ones first, disconnected ones last."""
+        """Return the clients: connected clients first, disconnected clients last."""
         return self._clients
 
     def load(self) -> None:
@@ -349,7 +349,9 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         return Content("\n").join([text, Content(""), *lines]) if lines else text
 
     def _text_of(self, client: ClientView, width: int = 0) -> Content:
-        """Return all details of a client; empty if it no longer exists. A width of 0 wraps no line."""
+        """Return all details of a client. Empty if the client no longer exists. A width of 0 wraps no
+        line.
+        """
         detail = self.link.client(client.connection)
         used = self.link.traffic.statistics.tools_of(client.server, client.name)
         return Content("") if detail is None else client_text(client, detail, time.time(), width, used)
@@ -435,7 +437,7 @@ class ConfigTarget(NamedTuple):
     name: str
     """Name of the client in the link's API."""
     over: Over
-    """`stdio`: the client starts the server itself; `http`: it connects to the URL."""
+    """With `stdio` the client starts the server itself. With `http` it connects to the URL."""
     title: str
     place: str
     """File or program that receives the text."""
@@ -451,7 +453,7 @@ CONFIG_TARGETS = (
     ConfigTarget("cursor", "stdio", "Cursor, starting it", ".cursor/mcp.json"),
     ConfigTarget("vscode", "stdio", "VS Code, starting it", ".vscode/mcp.json"),
 )
-"""Targets that connect to the running server by URL, then those that use a command."""
+"""Targets that connect to the running server by URL. Targets that use a command follow."""
 
 
 def targets_for(server: ServerView) -> list[ConfigTarget]:

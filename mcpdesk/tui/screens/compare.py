@@ -27,12 +27,12 @@ SIDE_BY_SIDE_FROM = 110
 """Minimum width in cells for showing the two values side by side."""
 _BETWEEN = " │ "
 _CONTEXT = 2
-"""Unchanged lines of a text that are shown around changed ones."""
+"""Number of unchanged lines of a text that are shown before and after changed lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Both values at one position; None if a value does not exist."""
+    """Both values at one position. None if a value does not exist."""
 
     before: str | None
     after: str | None
@@ -103,7 +103,7 @@ class CompareScreen(Dialog[None]):
     """
 
     def __init__(self, titles: tuple[str, str], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Create the dialog; `before` and `after` map `request` and `response` to the messages."""
+        """Create the dialog. `before` and `after` contain the messages by side: `request` and `response`."""
         super().__init__()
         self.titles = titles
         self.differences = [
@@ -154,7 +154,7 @@ def _value(value: Any) -> str | None:
 
 
 def _changed_lines(difference: Difference) -> Iterator[_Line] | None:
-    """Yield the changed lines of two multi-line texts; None for other values and for very long texts."""
+    """Yield the changed lines of two multi-line texts. Return None for other values and very long texts."""
     before, after = difference.before, difference.after
     if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
         return None
@@ -240,7 +240,7 @@ def _middle(text: str, start: int, stop: int, style: str) -> list[Span]:
 
 
 def _wrapped(spans: Sequence[Span], width: int) -> list[list[Span]]:
-    """Break spans into rows of at most `width` cells; one empty row for no text."""
+    """Break spans into rows of at most `width` cells. If there is no text, return one empty row."""
     rows: list[list[Span]] = [[]]
     left = width
     for text, style in spans:

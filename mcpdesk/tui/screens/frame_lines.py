@@ -1,4 +1,4 @@
-"""Lines around the panes: header with server, clients and work; tabs; news; and footer with keys."""
+"""Lines around the panes: a header with server, clients and work, tabs, news, and a footer with keys."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SPARK_SECONDS = 8
 
 
 class DeskHeader(PartLine):
-    """Shows a `CoreView`; all its parts can be clicked."""
+    """Shows a `CoreView`. All its parts can be clicked."""
 
     DEFAULT_CSS = """
     DeskHeader { dock: top; background: $panel; color: $text; }
@@ -73,7 +73,9 @@ class DeskHeader(PartLine):
         waiting: int,
         of_features: Sequence[LinePart] = (),
     ) -> None:
-        """Show a new view. `rates` are messages per second, newest last; `waiting` counts questions."""
+        """Show a new view. `rates` are messages per second, the newest last. `waiting` is the number of
+        questions.
+        """
         now, due = time.time(), view.work.next_callback
         left = "" if due is None else countdown(due - now)
         peers = presences(view.clients, now)
@@ -113,7 +115,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
 
 
 def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
-    """Yield the current failure; otherwise the URL of the server and who may call it."""
+    """Yield the current failure. If there is none, yield the URL of the server and who may call it."""
     if view.gone:
         tip = "Its traffic is kept here; the desk tries to reconnect"
         yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
@@ -235,19 +237,22 @@ NO_COLOUR = "bold reverse"
 
 
 class DeskTabs(PartLine):
-    """One tab for each screen; a click or a digit selects it."""
+    """One tab for each screen. A click or a digit selects it."""
 
     DEFAULT_CSS = """
     DeskTabs { background: $surface; color: $text-muted; }
     """
 
     def __init__(self, names: Collection[str] = tuple(SCREENS)) -> None:
-        """Create the tabs; `names` are the existing screens."""
+        """Create the tabs. `names` are the names of the existing screens."""
         super().__init__()
         self._names = names
 
     def mark(self, current: str, badge: str = "") -> None:
-        """Mark the current screen; `badge` is a short text next to the title of the activity screen: `?1`."""
+        """Mark the current screen.
+
+        `badge` is a short text such as `?1` next to the title of the activity screen.
+        """
         style = NO_COLOUR if self.app.no_color else COLOUR
         self.show(
             [

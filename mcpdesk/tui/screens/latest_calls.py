@@ -45,9 +45,9 @@ def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchang
 def latest_lines(
     index: Index, is_wanted: Wanted, title_of: Callable[[Exchange], str], width: int, height: int, now: float
 ) -> list[Content]:
-    """Return a heading and one line per call, in at most `height` lines; empty without space or calls.
+    """Return a heading and one line per call, in at most `height` lines. Empty without space or calls.
 
-    `title_of` returns the text before the arguments; `now` is Unix time in seconds.
+    `title_of` returns the text before the arguments. `now` is Unix time in seconds.
     """
     if height < LEAST_LINES:
         return []

@@ -1,4 +1,4 @@
-"""Histogram of log entries over time on one line; each bar has the colour of its most severe level."""
+"""Histogram of log entries over time on one line. Each bar has the colour of its most severe level."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bars_of(lines: Sequence[LogLine], worst_of: dict[str, int], cells: int) -> l
 
 
 class LogHistogram(Widget):
-    """Bars of the shown entries; a click selects that time."""
+    """Bars of the shown entries. A click selects that time."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -72,7 +72,7 @@ class LogHistogram(Widget):
         self._here: float | None = None
 
     def show(self, lines: Sequence[LogLine], here: float | None) -> None:
-        """Show these entries, the oldest first; `here` is the time of the selected one."""
+        """Show these entries, the oldest first. `here` is the time of the selected entry."""
         self._lines, self._here = lines, here
         self.set_class(len(lines) < 2, "-empty")
         self.refresh()
@@ -114,5 +114,7 @@ class LogHistogram(Widget):
 
 
 def row_at(rows: Sequence[LogLine], moment: float) -> int:
-    """Return the row of the first entry at or after a time; the last row if all entries are earlier."""
+    """Return the row of the first entry at or after a time. If all entries are earlier, return the last
+    row.
+    """
     return min(bisect_left(rows, moment, key=lambda row: row.time), max(0, len(rows) - 1))

@@ -53,7 +53,7 @@ _LEVEL_STYLES = {
     "warning": ("!", "lines--warn"),
     **dict.fromkeys(LEVELS[LEVELS.index("error") :], ("✕", "lines--bad")),
 }
-"""Level -> glyph and style; other levels have neither."""
+"""Level -> glyph and style. Other levels have neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class LogFilter:
     source: str = ""
     words: tuple[str, ...] = ()
     call: tuple[int, Id] | None = None
-    """Connection and id of the request whose lines are shown; None for all lines."""
+    """Connection and id of the request whose lines are shown. None to show the lines of all requests."""
 
     def admits(self, line: LogLine) -> bool:
         """Return True if a line is shown."""
@@ -77,7 +77,7 @@ class LogFilter:
 
 
 def rank(level: str) -> int:
-    """Return the severity, from 0; an unknown level counts as info."""
+    """Return the severity, counted from 0. An unknown level counts as info."""
     return LEVELS.index(level) if level in LEVELS else 1
 
 
@@ -113,7 +113,7 @@ class LogList(RowList[LogLine]):
         self._counts: dict[int, int] = {}
         """Number of the newest line of each traceback -> count of equal lines."""
         self._parts: list[int] = []
-        """Line number within the entry, for each row; 0 is the entry itself."""
+        """Line number within the entry, for each row. 0 is the entry itself."""
         self._has_cores = False
         """True if lines come from several cores, whose names are shown in a column."""
         self._widest = NARROW
@@ -174,7 +174,7 @@ class LogList(RowList[LogLine]):
         return later, sorted([*later, *ordered], key=_time)
 
     def narrow(self, wanted: LogFilter) -> None:
-        """Apply another filter; the selected line stays selected if it is still shown."""
+        """Apply another filter. The selected line stays selected if it is still shown."""
         chosen, self.filter = self.selected, wanted
         self._rebuild(chosen)
 
@@ -259,7 +259,7 @@ class LogList(RowList[LogLine]):
         yield where, "lines--muted"
 
     def action_cursor(self, by: int) -> None:
-        """Move by entries; the lines below an entry are skipped."""
+        """Move by entries. The lines below an entry are skipped."""
         heads = [at for at, part in enumerate(self._parts) if part == 0]
         chosen = bisect_right(heads, self.cursor) - 1
         if heads and chosen + by < len(heads):
@@ -285,7 +285,7 @@ class LogList(RowList[LogLine]):
         self.notify(f"No other {noun}.", markup=False)
 
     def cursor_was_moved(self) -> None:
-        """Follow new lines if the cursor is on the last entry; otherwise stop."""
+        """Follow new lines if the cursor is on the last entry. Otherwise stop following."""
         self.following = bool(self.rows) and self.selected is self.rows[-1]
 
     def on_mouse_scroll_up(self) -> None:
@@ -321,7 +321,7 @@ TracebackKey = tuple[str, str, str, str, str]
 
 
 def _traceback_key(line: LogLine) -> TracebackKey | None:
-    """Return the key of a multi-line error; None for any other line."""
+    """Return the key of a multi-line error. None for any other line."""
     if rank(line.level) < rank("error") or "\n" not in line.text.rstrip():
         return None
     return line.level, line.source, line.server, line.core, line.text
@@ -416,7 +416,7 @@ class LogsPane(FilterPane, Pane):
             self._describe()
 
     def tick_s(self) -> float | None:
-        """Return the seconds until the histogram must be updated; None if it is up to date."""
+        """Return the seconds until the histogram must be updated. None if it is up to date."""
         return HISTOGRAM_S if self._is_stale else None
 
     def _draw_histogram(self, rest_s: float = 0.0) -> None:
@@ -462,7 +462,7 @@ class LogsPane(FilterPane, Pane):
             self.notify("Filter by some words first: / and esc, then n goes through them.", markup=False)
 
     def action_level(self) -> None:
-        """Raise the minimum level; after the highest comes the lowest."""
+        """Raise the minimum level. After the highest level, use the lowest."""
         at = LEVELS.index(self.listing.filter.level)
         self._narrow(level=LEVELS[(at + 1) % (LEVELS.index("error") + 1)])
 
@@ -491,7 +491,7 @@ class LogsPane(FilterPane, Pane):
     async def action_show_call(self) -> None:
         """Show the call that wrote the selected line.
 
-        If the line names no call, show the one that ran on its server at that time.
+        If the line names no call, show the call that ran on its server at that time.
         """
         line, index = self.listing.selected, self.link.traffic
         if line is None:
@@ -533,7 +533,7 @@ class LogsPane(FilterPane, Pane):
         self._describe()
 
     def action_reset(self) -> None:
-        """Close the details; if they are closed, clear the filter."""
+        """Close the details. If they are closed, clear the filter."""
         if self.has_class("-detail"):
             self.remove_class("-detail")
             return

@@ -452,7 +452,7 @@ class MainScreen(Screen[None]):
         self.app.push_screen(QuestionScreen(self.link, question, is_unasked=is_unasked))
 
     def action_open_question(self) -> None:
-        """Open the question in the banner. Without a banner, open the one that has waited longest."""
+        """Open the question in the banner. Without a banner, open the question that has waited longest."""
         if (question := self.questions.next) is not None:
             self.ask(question)
         else:

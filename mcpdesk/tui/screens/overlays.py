@@ -100,7 +100,7 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
     """
 
     def __init__(self, seen: Sequence[tuple[Widget | TabTarget, Region]]) -> None:
-        """Create the dialog; `seen` are widgets and tabs with their visible regions."""
+        """Create the dialog. `seen` are widgets and tabs with their visible regions."""
         super().__init__()
         self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, seen, strict=False)}
         self._offsets = [region.offset for _, region in seen]
@@ -132,7 +132,7 @@ class NewsScreen(PageDialog):
     """Recent news, the newest first, and the text copied last."""
 
     def __init__(self, news: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
-        """Create the dialog; `news` has Unix time in seconds, severity and text, the oldest first.
+        """Create the dialog. `news` has Unix time in seconds, severity and text, the oldest first.
 
         `dropped` is the number of older news items that are no longer stored.
         """

@@ -69,8 +69,8 @@ class WaitingQuestions:
     def next(self) -> Question | None:
         """Question that the banner announces and a key opens.
 
-        Questions of the desk's own calls come first, then those that were not opened yet, then the one that
-        has waited longest.
+        Questions of the desk's own calls come first, then questions that were not opened yet. Among equal
+        questions, the one that has waited longest comes first.
         """
         ranked = sorted(self.waiting, key=lambda one: 2 if one.id in self.opened else one.peer != DESK)
         return ranked[0] if ranked else None

@@ -106,7 +106,7 @@ class ServerScreen(PageDialog):
     ]
 
     def __init__(self, server: ServerView, speak: Callable[[], object] = lambda: None) -> None:
-        """Create the dialog; `speak` lets the person choose another revision."""
+        """Create the dialog. `speak` lets the person choose another revision."""
         super().__init__(clean(server.name))
         self._server, self._speak = server, speak
 

@@ -1,6 +1,6 @@
 """Workbench: the catalogue, the arguments and the result of an item, and a strip of traffic.
 
-The catalogue is drawn first; the other parts, which take longer to import and lay out, are added later.
+The catalogue is drawn first. The other parts, which take longer to import and lay out, are added later.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         """Monotonic time in seconds of the last cursor move to another item."""
         self._loading = asyncio.Lock()
         self._strip: TrafficList | None = None
-        """Traffic list at the bottom; None until there is space for it."""
+        """Traffic list at the bottom. None until there is space for it."""
 
     def compose(self) -> ComposeResult:
         """Compose the part that is drawn first."""
@@ -210,7 +210,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @property
     def draft(self) -> Draft | None:
-        """Draft of the open item; None while another item is about to be shown."""
+        """Draft of the open item. None while another item is about to be shown."""
         draft = None if self._item_pane is None else self._item_pane.draft
         opening = self._opening
         if draft is None or (opening is not None and not is_same_item(draft.item, opening.item)):
@@ -246,7 +246,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @on(CatalogueList.Chosen)
     def _item_chosen(self, event: CatalogueList.Chosen) -> None:
-        """Open the item and focus its arguments; a resource without arguments is read immediately."""
+        """Open the item and focus its arguments. A resource without arguments is read immediately."""
         event.stop()
         self._open(event.item, enter=True)
 
@@ -277,7 +277,9 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @work(group="open")
     async def _load(self) -> None:
-        """Show the requested item; one at a time, because a partial form would not react."""
+        """Show the requested item. Only one item is loaded at a time, because a partial form would not
+        react.
+        """
         async with self._loading:
             wanted = self._opening
             if wanted is None:
@@ -497,14 +499,14 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @work(exclusive=True, group="menu")
     async def action_saved(self) -> None:
-        """Use saved arguments, or save the entered ones under a name."""
+        """Use saved arguments, or save the entered arguments under a name."""
         from mcpdesk.tui.workbench.call_menus import choose_saved
 
         if (draft := self.draft) is not None:
             await self._use(draft, await choose_saved(self.app, self._drafts, draft, self.arguments.value))
 
     async def _use(self, draft: Draft, arguments: Any) -> None:
-        """Edit other arguments, unless another item was opened in the meantime; None changes nothing."""
+        """Edit `arguments` unless another item was opened in the meantime. None changes nothing."""
         if arguments is not None and draft is self.draft:
             await self.arguments.put(arguments)
             self.arguments.focus_first()
@@ -529,7 +531,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @work(exclusive=True, group="menu")
     async def _choose_policy(self, server: str, item: CatalogueItem) -> None:
-        """Ask for the policy of a tool, and set it; the core sends a notice that explains it."""
+        """Ask for the policy of a tool, and set it. The core sends a notice that explains it."""
         from mcpdesk.tui.workbench.call_menus import policy_menu
 
         chosen = await self.app.push_screen_wait(policy_menu(item))
@@ -570,7 +572,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @work(exclusive=True, group="menu")
     async def action_compare(self) -> None:
-        """Show the differences between the result and that of another call."""
+        """Show the differences between the result and the result of another call."""
         from mcpdesk.tui.workbench.call_menus import compare_result
 
         if self.draft is not None:

@@ -1,6 +1,6 @@
 """Colour rules for lines of the traffic, read from a file that the user writes.
 
-Each line of the file is a colour and a filter; the first rule whose filter matches an exchange colours it.
+Each line of the file is a colour and a filter. The first rule whose filter matches an exchange colours it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ColourRule(NamedTuple):
 
 
 class ColourRules:
-    """Rules of a file, reloaded when it is saved; empty without a file."""
+    """Rules of a file, which is read again when it is saved. Without a file, there are no rules."""
 
     def __init__(self, path: Path, index: Index) -> None:
         self.problems: list[str] = []

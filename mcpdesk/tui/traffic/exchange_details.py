@@ -72,7 +72,7 @@ SHOWN_BYTES = 256 << 10
 
 
 def frame_text(index: Index, number: int, most: int | None = None) -> str:
-    """Return a frame, or its first `most` bytes, with secrets masked; empty if it is not available."""
+    """Return a frame, or its first `most` bytes, with secrets masked. Empty if it is not available."""
     text = (
         index.frame_bytes(number)[:most].decode("utf-8", "replace") if index.frame(number) is not None else ""
     )
@@ -129,7 +129,7 @@ def http_text(index: Index, operation: Exchange, schema: Any = None) -> Content:
 
 
 def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
-    """Yield request and response, if available; headers of a POST are compared with its body."""
+    """Yield request and response, if available. The headers of a POST are compared with its body."""
     asked = None if one.request is None else http_checked(index, one, one.request, schema)
     if asked is not None and asked[0].startswith("POST "):
         line, headers = asked
@@ -165,9 +165,7 @@ def _header_line(header: Checked) -> Content:
 
 
 def _order_of(header: Checked) -> int:
-    """Return the sort key of a header: faults first, then other headers that were checked, then unchecked
-    ones.
-    """
+    """Return the sort key of a header: first faults, then other checked headers, then unchecked headers."""
     return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
 
 
@@ -183,7 +181,7 @@ def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, An
 
 
 def title_of(index: Index, operation: Exchange, number: int) -> str | None:
-    """Return the title of an exchange in `steps`; None if it is not shown."""
+    """Return the title of an exchange in `steps`. None if it is not shown."""
     return next((title for one, title in _titled(index, operation) if one.number == number), None)
 
 
@@ -255,7 +253,7 @@ def _key(key: str, question: Any) -> str:
 
 
 def _member(value: Any, *names: str) -> Any:
-    """Return the first existing member of a message; the message itself if it is not a mapping."""
+    """Return the first existing member of a message. If the message is not a mapping, return the message."""
     if not isinstance(value, Mapping):
         return value
     return next((value[name] for name in names if name in value), None)

@@ -1,4 +1,4 @@
-"""Menus of the traffic: copy, export, compare and resend exchanges; save filters."""
+"""Menus of the traffic: copy, export, compare and resend exchanges, and save filters."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None 
 
 
 def write(link: Link, numbers: Sequence[int], format_name: str) -> str:
-    """Write exchanges with their parts to a new private file in the working folder; return a message.
+    """Write exchanges with their parts to a new private file in the working folder. Return a message.
 
     Test cases are written to one file per server. Raises: OSError.
     """
@@ -232,7 +232,7 @@ def _command(link: Link, number: int) -> str:
 
 FILE_NAME = "filters.txt"
 FILTERS_KEPT = 50
-"""Maximum saved filters; the oldest are deleted first."""
+"""Maximum number of saved filters. The oldest filters are deleted first."""
 _LONGEST = 1_000
 
 

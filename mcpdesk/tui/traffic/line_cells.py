@@ -70,7 +70,7 @@ class FrameLine(NamedTuple):
 
     @property
     def core(self) -> str:
-        """Core with the connection; empty if it has none."""
+        """Core with the connection. Empty if there is no connection."""
         return self.connection.core if self.connection else ""
 
     @property
@@ -289,7 +289,7 @@ def _method_cells(exchange: Exchange) -> list[Cell]:
 
 
 def took_cells(line: ExchangeLine) -> list[Cell]:
-    """Return the duration, which grows while the exchange is pending; marked if it is slow."""
+    """Return the duration, which grows while the exchange is pending. A long duration is marked."""
     exchange = line.exchange
     if exchange.kind is not ExchangeKind.REQUEST:
         return []
@@ -300,7 +300,7 @@ def took_cells(line: ExchangeLine) -> list[Cell]:
 
 
 def size_cell(size: int) -> Cell:
-    """Return a size in bytes; marked if it is large."""
+    """Return a size in bytes. A large size is marked."""
     return (
         (f"▲{size_text(size)}", "traffic--warn") if size >= OVERSIZED else (size_text(size), "traffic--muted")
     )

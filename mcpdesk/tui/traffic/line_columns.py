@@ -1,4 +1,4 @@
-"""Columns of the traffic: the table of them, and those that fit into a line."""
+"""Columns of the traffic: a table of all columns, and functions that select those that fit into a line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Details of one exchange: messages as trees, steps, HTTP headers, and notifications during it.
 
-Only the visible tab is filled; a message is decoded when it is shown.
+Only the visible tab is filled. A message is decoded when it is shown.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._rules = rules
         self._tab = "messages"
         self.frame: int | None = None
-        """Number of the selected raw frame; None if an exchange was selected."""
+        """Number of the selected raw frame. None if an exchange was selected."""
         self._frames: dict[str, object] = {"request": None, "response": None}
         """Side -> shown frame, or the reason why the message is missing."""
         self._stale: set[str] = set()
@@ -313,7 +313,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @property
     def _tabs(self) -> tuple[str, ...]:
-        """Tabs with contents; steps exist only for operations of several exchanges."""
+        """Tabs with contents. The tab of steps exists only for an operation of several exchanges."""
         one = self.shown
         missing = {
             "frame": self.frame is None,
@@ -346,7 +346,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self.focus_first()
 
     def _load(self, exchange: Exchange) -> None:
-        """Show a newer state of an exchange; trees with an unchanged frame are kept."""
+        """Show a newer state of an exchange. A tree whose frame is unchanged is kept."""
         before = self.shown
         self.shown = exchange
         self.remove_class("-empty")
@@ -477,9 +477,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any, ended: str) -> None:
         """Show a message.
 
-        `changed` is the request that a person wrote in place of this one; it is shown instead. None if the
-        request was not changed. `ended` describes how the desk ended the request. Empty if the server
-        received it.
+        If a person changed a request, `changed` is the new request, which is shown instead; otherwise None.
+        If the desk ended a request, so that the server did not receive it, `ended` describes how; otherwise
+        it is empty.
         """
         box = self.query_one(f".{side}", Vertical)
         value, problem = "no response" if ended else _missing_text(exchange, side), ""

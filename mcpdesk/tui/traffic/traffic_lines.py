@@ -91,7 +91,7 @@ def frame_cells(
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
-    """Join the cells of all columns; fewer cells are drawn faster."""
+    """Join the cells of all columns. Blank cells are added to the cell before, to draw fewer cells."""
     joined: list[Cell] = []
     for column in columns:
         for text, style in column:
@@ -122,7 +122,7 @@ _JUDGED = frozenset({"traffic--good", "traffic--bad", "traffic--warn", "traffic-
 
 
 class TrafficStrips:
-    """Draws lines for one widget, in its styles and width; the last column is for the scroll bar."""
+    """Draws lines for one widget, in its styles and width. The last cell is left for the scroll bar."""
 
     def __init__(self, widget: Widget, index: Index, waterfall: Waterfall) -> None:
         self.has_clock = False
@@ -138,7 +138,7 @@ class TrafficStrips:
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of exchanges with a message that is held at the desk."""
         self.zero: float | None = None
-        """Unix time in seconds that the times of the lines are relative to; None to show the time of day."""
+        """Unix time in seconds that the times of the lines are relative to. None to show the time of day."""
         self._fitted: tuple[object, ...] = ()
         """Parameters of the current column layout."""
         self._filters: tuple[LineFilter, ...] = ()
@@ -255,7 +255,7 @@ class TrafficStrips:
         return strip
 
     def _how_changed(self, exchange: Exchange) -> str:
-        """Return how messages of an exchange were changed at the desk; empty if none was."""
+        """Return how messages of an exchange were changed at the desk. Empty if none was."""
         if not self._index.marks:
             return ""
         return " ".join(mark.how for mark in self._index.marks_of(exchange) if mark.was)

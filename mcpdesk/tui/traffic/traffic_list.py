@@ -56,7 +56,7 @@ _FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class TrafficList(KnowsFirstSize, Widget, can_focus=True):
-    """Follows the newest line until the person moves; then the selection stays in place.
+    """Follows the newest line until the person moves. Then the selection stays in place.
 
     Its component classes are `traffic_lines.STYLES`.
     """
@@ -116,7 +116,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
     def __init__(
         self, index: Index, *, compact: bool = False, shifted: Callable[[], None] = lambda: None
     ) -> None:
-        """Create the list; `compact` leaves the column titles out, for a strip of few lines.
+        """Create the list. `compact` leaves the column titles out, for a strip of few lines.
 
         `shifted` is called when following, pausing, marks, order or raw form change. It is called
         immediately, so that its effects are drawn together with the lines.
@@ -128,7 +128,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.node: Node = EVERYTHING
         self.view = View(index)
         self.sorted: SortedLines | None = None
-        """Lines sorted by a column; None for arrival order."""
+        """Lines sorted by a column. None for arrival order."""
         self._unfolded: int | None = None
         """Exchange whose notifications and parts are shown below its line."""
         self._below: Sequence[int] = ()
@@ -170,7 +170,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
     # Contents
 
     def update_lines(self, budget_s: float = _SLICE_S) -> bool:
-        """Pair and filter new frames for about `budget_s` seconds; return True if the list is redrawn."""
+        """Pair and filter new frames for about `budget_s` seconds, and return True if the list is redrawn."""
         self.index.catch_up(budget_s)
         changed = self.view.advance(budget_s) or self.index.version != self._seen
         changed = (self.sorted is not None and self._sort_on(self.sorted, budget_s)) or changed
@@ -203,7 +203,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def lines(self) -> UnfoldedLines:
-        """Current lines, including the unfolded ones."""
+        """Current lines, including those below the unfolded line."""
         if self._unfolded is None:
             return UnfoldedLines(self._ordered)
         if self._below_as_of != (self._unfolded, self.index.version):
@@ -213,14 +213,14 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def selected(self) -> int | None:
-        """Number of the selected exchange; None for an empty list or an unpaired raw frame."""
+        """Number of the selected exchange. None for an empty list or an unpaired raw frame."""
         if self._line is None or not self.view.raw:
             return self._line
         return next(iter(self.index.rows_of(self._line)), None)
 
     @property
     def frame(self) -> int | None:
-        """Number of the selected raw frame; None while exchanges are shown."""
+        """Number of the selected raw frame. None while exchanges are shown."""
         return self._line if self.view.raw and self.lines else None
 
     @property
@@ -229,7 +229,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         return max(1, self.size.height - (not self.compact))
 
     def filter(self, node: Node, *, is_typed: bool = False) -> None:
-        """Show only what matches a filter; the selected line stays selected if it matches.
+        """Show only what matches a filter. The selected line stays selected if it matches.
 
         `is_typed` delays the search, because the filter may change again soon.
         """
@@ -390,7 +390,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.shifted()
 
     def action_sort(self) -> None:
-        """Sort by the next column from the left; after the last one, in arrival order."""
+        """Sort by the next column from the left. After the last column, use arrival order."""
         shown = [name for name in self._strips.columns if name in SORT_KEYS]
         at = shown.index(self.sorted.column) + 1 if self.sorted and self.sorted.column in shown else 0
         self.sort_by(shown[at] if at < len(shown) else None)
@@ -428,7 +428,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
     # Mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Select the line under the mouse; a second click opens it."""
+        """Select the line under the mouse. A second click opens it."""
         position = self._offset + event.y - (not self.compact)
         if event.y < (not self.compact) and self.lines and not self.view.raw:
             self._click_head(self._strips.column_at(event.x))
@@ -439,7 +439,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.action_open()
 
     def _click_head(self, column: str) -> None:
-        """Sort by a column; if it is already the sort column, reverse the order."""
+        """Sort by a column. If it is already the sort column, reverse the order."""
         if self.sorted is not None and column == self.sorted.column:
             self.action_reverse()
         elif column in SORT_KEYS or column in ("mark", "time"):
@@ -476,7 +476,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         """Draw lines without Textual's further processing.
 
         Textual would copy each line four times, for its cache and for features this widget does not use:
-        border, padding, opacity. Under heavy traffic, most lines are drawn only once; this method takes a
+        border, padding, opacity. Under heavy traffic, most lines are drawn only once. This method takes a
         third less time.
         """
         width, lines = self._fit_strips(), self.lines
@@ -490,7 +490,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         return self._drawn(y, self.lines)
 
     def _fit_strips(self) -> int:
-        """Lay the lines out for the width of the widget; return the width."""
+        """Lay the lines out for the width of the widget, and return the width."""
         width, strips = self.size.width, self._strips
         strips.fit(width, self.view.raw)
         strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_falling)
@@ -527,7 +527,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         return 0 if self._line is None else self.lines.position(self._line)
 
     def _go(self, position: int) -> None:
-        """Select the line at a position on request of the person; stop following."""
+        """Select the line at a position, because the person requested it. Stop following."""
         lines = self.lines
         if not lines:
             return
@@ -550,7 +550,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.shifted()
 
     def sort_by(self, column: str | None, is_falling: bool | None = None) -> None:
-        """Sort by a column and go to the first line; with None, use arrival order and keep the selection."""
+        """Sort by a column and go to the first line. With None, use arrival order and keep the selection."""
         if column is None:
             self.sorted = None
         else:
@@ -565,7 +565,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.shifted()
 
     def _sort_on(self, lines: SortedLines, budget_s: float) -> bool:
-        """Update the order, in a worker if it takes long; return True if lines may have changed."""
+        """Continue to sort, in a worker if it takes long. Return True if lines may have changed."""
         if lines.done < 1 and not self._is_sorting:
             self._sort_all(lines)
         return not self._is_sorting and lines.advance(budget_s)
@@ -576,7 +576,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @work(exclusive=True, group=_SORTING)
     async def _sort_all(self, lines: SortedLines) -> None:
-        """Sort all lines in short slices, with keys handled in between; another sort order ends this."""
+        """Sort all lines in short slices, with keys handled in between. End if another order is chosen."""
         drawn = monotonic()
         while self.sorted is lines:
             lines.advance(_SLICE_S)
@@ -602,7 +602,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.post_message(self.Picked(self, self.selected))
 
     def _scroll(self, offset: int, event: events.Event | Message) -> None:
-        """Scroll to an offset; moving away from the end stops following."""
+        """Scroll to an offset. If this is not the end, stop following."""
         event.stop()
         event.prevent_default()
         end = self._end()

@@ -349,7 +349,7 @@ class TrafficPane(FilterPane, Pane):
     # Messages of child widgets
 
     def apply_filter(self) -> None:
-        """Apply the filter during typing; an invalid filter leaves the last valid one active."""
+        """Apply the filter during typing. If it is invalid, the last valid filter remains active."""
         typed = self.filter_field.value
         if self.filter_field.has_focus:
             self.completion.show_for(typed[: self.filter_field.cursor_position])
@@ -381,7 +381,7 @@ class TrafficPane(FilterPane, Pane):
 
     @on(TrafficList.Opened)
     def opened(self, event: TrafficList.Opened) -> None:
-        """Open the details; focus them if they were already open."""
+        """Open the details. If they were already open, focus them."""
         if not self.listing.lines:
             return
         shown, frame = self.detail.shown, self.listing.frame
@@ -529,7 +529,7 @@ def pointing_at(before: int, message: str, width: int) -> str:
 
 
 def counts(listing: TrafficList) -> str:
-    """Return the numbers of lines, of matching, marked and deleted ones, and the progress of searches."""
+    """Return the numbers of all, matching, marked and deleted lines, and the progress of searches."""
     view = listing.view
     lines = len(view.lines)
     noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")

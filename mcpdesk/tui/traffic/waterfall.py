@@ -21,7 +21,7 @@ _LOOKS: dict[PhaseKind, tuple[str, str, str]] = {
     PhaseKind.HELD: ("┄", "traffic--mark", "held"),
     PhaseKind.SERVER: ("▬", "traffic--in", "server"),
 }
-"""Glyph, component class and short name of each phase; phases are never distinguished by colour alone."""
+"""Glyph, component class and short name of each phase. Phases are never distinguished by colour alone."""
 _COLOURS = {
     "traffic--muted": "$text-muted",
     "traffic--in": "$text-primary",
@@ -144,7 +144,7 @@ def legend() -> list[tuple[str, str]]:
 
 
 def phases_in_words(index: Index, exchange: Exchange, now: float) -> list[str]:
-    """Return phases such as `█ handler 50 ms` and `▪ write 80 µs`; empty if no phase is known in detail."""
+    """Return phases such as `█ handler 50 ms` and `▪ write 80 µs`. Empty if no phase is known in detail."""
     totals: dict[PhaseKind, float] = {}
     for span in phase_spans(index, exchange, now):
         totals[span.kind] = totals.get(span.kind, 0.0) + span.seconds

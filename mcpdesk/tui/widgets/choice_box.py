@@ -43,7 +43,7 @@ class ChoiceBox(Widget, can_focus=True):
 
     @dataclass
     class Picked(Message):
-        """The selection changed; `index` is None if it was cleared."""
+        """The selection changed. `index` is None if it was cleared."""
 
         index: int | None
 
@@ -57,7 +57,7 @@ class ChoiceBox(Widget, can_focus=True):
 
     @property
     def count(self) -> int:
-        """Number of labels, without the one that clears the selection."""
+        """Number of labels, not counting the label that clears the selection."""
         return len(self._labels) - self._optional
 
     @property
@@ -105,7 +105,7 @@ class ChoiceBox(Widget, can_focus=True):
             self.pick(event.style.meta.get("at"))
 
     def pick(self, position: int | None) -> None:
-        """Select a label by its position; None changes nothing."""
+        """Select a label by its position. None changes nothing."""
         index = None if self._optional and position == len(self._labels) - 1 else position
         if position is not None and index != self.index:
             self.index = index
@@ -113,7 +113,9 @@ class ChoiceBox(Widget, can_focus=True):
 
 
 def _clickable(labels: Iterable[Content]) -> Content:
-    """Join labels side by side; the style of each has its position as meta value `at`, for clicks."""
+    """Join labels side by side. For clicks, each label has its position as the meta value `at` of its
+    style.
+    """
     marked = (label.stylize(Style.from_meta({"at": at})) for at, label in enumerate(labels))
     return Content("").join(marked)
 
@@ -123,7 +125,7 @@ TAB_GAP = 2
 
 
 class TabStrip(Widget):
-    """Tabs inside a screen. A click selects a tab; the parent widget handles keys."""
+    """Tabs inside a screen. A click selects a tab. The parent widget handles keys."""
 
     DEFAULT_CSS = """
     TabStrip { height: 1; width: 1fr; padding: 0 1; color: $text-muted; }

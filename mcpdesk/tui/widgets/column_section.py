@@ -37,7 +37,7 @@ class Column(NamedTuple, Generic[Row]):
     falls: bool = False
     """True if the largest value comes first."""
     least: int = 0
-    """Minimum width in cells if space is short; 0 if the column is never cut."""
+    """Minimum width in cells if space is short. 0 if the column is never cut."""
 
     @property
     def mark(self) -> str:
@@ -51,7 +51,7 @@ class Column(NamedTuple, Generic[Row]):
 
 
 class ColumnSection(Section[Row]):
-    """Section with columns that are cut or hidden if space is short; `s` or a click on a header sorts."""
+    """Section with columns that are cut or hidden if space is short. `s` or a click on a header sorts."""
 
     DEFAULT_CSS = """
     ColumnSection .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
@@ -102,7 +102,7 @@ class ColumnSection(Section[Row]):
         return left
 
     def _laid_out(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
-        """Yield each column that fits with its width; columns that can be cut share the remaining space."""
+        """Yield each column that fits, with its width. Columns that may be cut share the remaining space."""
         shown = self.columns(width)
         spare = width - 1 - sum(self._least_of(at) + GAP for at, _ in shown)
         for at, column in shown:

@@ -2,7 +2,7 @@
 
 A field may contain untrusted text: a default, an argument of a client, a suggestion, a paste. It shows
 control characters as substitutes that are one cell wide, so that cursor, width and drawing agree. `true_text`
-is the text with its real characters; nothing is lost.
+is the text with its real characters. Nothing is lost.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class LineField(Input):
         return super().check_consume_key(key, character or character_of(key))
 
     def validate_value(self, value: str) -> str:
-        """Replace control characters by substitutes; Textual calls this whenever the value is set."""
+        """Replace control characters by substitutes. Textual calls this whenever the value is set."""
         return stand_ins(value)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Insert a text. Cut it to the space that `max_length` leaves; Textual would insert nothing."""
+        """Insert a text. Cut it to the space that `max_length` leaves. Textual would insert nothing."""
         if left_out := self._excess(text, start, end):
             text = text[:-left_out]
             self.restricted()
@@ -77,7 +77,7 @@ class LineField(Input):
 
 
 class SearchField(LineField):
-    """Field of limited length for a search or a filter; cut text is reported."""
+    """Field of limited length for a search or a filter. Cut text is reported."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(text, max_length=MOST_TYPED, **options)

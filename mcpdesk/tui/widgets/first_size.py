@@ -1,4 +1,4 @@
-"""Base of widgets whose layout depends on their size; they always receive their first size."""
+"""Base class for widgets whose layout depends on their size. They always receive their first size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scrolling list of one-line rows with a cursor; only visible rows are drawn.
+"""Scrolling list of one-line rows with a cursor. Only visible rows are drawn.
 
 Subclasses define the number of rows and the contents of a row. Rows never wrap: long rows are cut.
 """
@@ -25,14 +25,14 @@ from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 
 Row = TypeVar("Row")
 Span = tuple[str, str]
-"""Text, and the component class that styles it; an empty class means the widget's own style."""
+"""Text, and the component class that styles it. An empty class means the widget's own style."""
 SCROLL_BINDINGS: list[BindingType] = [
     Binding("k", "scroll_up", "Up", show=False),
     Binding("j", "scroll_down", "Down", show=False),
     Binding("g", "scroll_home", "Top", show=False),
     Binding("G", "scroll_end", "Bottom", show=False),
 ]
-"""Letters that scroll a widget without a cursor; in a list the same letters move the cursor."""
+"""Letters that scroll a widget without a cursor. In a list the same letters move the cursor."""
 CURSOR_BINDINGS: list[BindingType] = [
     Binding("up,k", "cursor(-1)", "Up", show=False),
     Binding("down,j", "cursor(1)", "Down", show=False),
@@ -99,7 +99,7 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
     """
 
     clicks_to_choose = 1
-    """Number of clicks on a row that choose it; the first click selects it."""
+    """Number of clicks on a row that choose it. The first click selects it."""
     cursor: reactive[int] = reactive(0)
 
     @property
@@ -118,7 +118,7 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
         """Handle a cursor move by a key or a click."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows and footer lines; used if the height is automatic."""
+        """Return the number of rows and footer lines. Textual uses it if the height is automatic."""
         return max(1, self.row_count) + self.foot
 
     @property
@@ -130,7 +130,7 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
         return 0
 
     def rows_changed(self) -> None:
-        """Update the widget after its rows were replaced; the cursor stays within them."""
+        """Update the widget after its rows were replaced. The cursor stays within them."""
         self.virtual_size = Size(self.container_size.width, self.row_count + self.foot)
         self.cursor = self.validate_cursor(self.cursor)
         self.refresh(layout=self.styles.is_auto_height)
@@ -250,7 +250,7 @@ class RowList(LineList, Generic[Row]):
         raise NotImplementedError
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Replace the rows; the selected one stays selected."""
+        """Replace the rows. The selected row stays selected."""
         wanted = () if self.selected is None else self.keys_of(self.selected)
         self.rows = rows
         self.rows_changed()

@@ -137,7 +137,7 @@ class Choice:
     help: str = ""
     """One sentence below the list while the cursor is on this line."""
     words: str = ""
-    """Additional search words in lower case; not shown."""
+    """Additional search words in lower case, which are not shown."""
 
 
 class ChoiceList(RowList[Choice]):
@@ -354,7 +354,7 @@ def _begin(text: str, typed: Sequence[str]) -> bool:
 
 
 async def ask_moment(app: App[Any]) -> float | None:
-    """Ask for a time, in Unix seconds; None if the person cancels. Must run in a worker."""
+    """Ask for a time, in Unix seconds. None if the person cancels. Must run in a worker."""
     from mcpdesk.recorder.index.query import QueryError, moment_of
 
     prompt = LinePrompt("Go to a time", "12:03, 12:03:40, or how long ago: 5m", "goes there")
@@ -372,13 +372,13 @@ LONGEST = 40
 
 
 class LinePrompt(Dialog[str]):
-    """Prompt for a name or another text of one line; the result is empty if the person cancels."""
+    """Prompt for a name or another text of one line. The result is empty if the person cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Close", show=False)]
     DEFAULT_CSS = "LinePrompt > .box { width: 60; margin-top: 4; }"
 
     def __init__(self, title: str, placeholder: str = "a name", does: str = "keeps") -> None:
-        """Create a prompt; `does` is the verb for the effect of Enter, shown below the line."""
+        """Create a prompt. `does` is the verb for the effect of Enter, shown below the line."""
         super().__init__()
         self._title = title
         self._placeholder = placeholder

@@ -19,7 +19,7 @@ class LinePart:
 
     text: Content
     action: str = ""
-    """Action to run when clicked, such as `screen.copy_url`; empty for none."""
+    """Action to run when clicked, such as `screen.copy_url`. Empty if the part cannot be clicked."""
     tip: str = ""
     """Tooltip."""
     short: Content | None = None
@@ -63,12 +63,12 @@ def _cells(parts: Sequence[LinePart]) -> int:
 
 
 def _is_alike(one: LinePart, other: LinePart) -> bool:
-    """Return True if two parts are equal including their styles; `Content` compares only the text."""
+    """Return True if two parts are equal including their styles. `Content` compares only the text."""
     return one == other and one.text.is_same(other.text)
 
 
 class PartLine(Widget):
-    """Line of parts; a click on a part runs its action."""
+    """Line of parts. A click on a part runs its action."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -82,7 +82,7 @@ class PartLine(Widget):
         self._hovered: LinePart | None = None
 
     def show(self, parts: Sequence[LinePart]) -> None:
-        """Replace the parts; redraw only if they differ."""
+        """Replace the parts. Redraw only if they differ."""
         if len(parts) != len(self.parts) or not all(map(_is_alike, parts, self.parts)):
             self.parts = tuple(parts)
             self.refresh()

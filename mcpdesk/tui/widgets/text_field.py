@@ -30,7 +30,7 @@ class _DeskColours(TextAreaTheme):
     """Colours of the current theme. The default colours of Textual's text areas belong to one dark theme."""
 
     def apply_css(self, text_area: TextArea) -> None:
-        """Read the colours; Textual calls this before it draws."""
+        """Read the colours. Textual calls this before it draws."""
         super().apply_css(text_area)
         style_of = text_area.get_component_rich_style
         self.syntax_styles = {name: style_of(each, partial=True) for name, each in _SYNTAX.items()}
@@ -82,6 +82,6 @@ class TextField(TextArea):
         return super().render_lines(crop)
 
     def edit(self, edit: Edit) -> EditResult:
-        """Change the text; Textual calls this for typed, pasted and inserted text."""
+        """Change the text. Textual calls this for typed, pasted and inserted text."""
         edit.text = stand_ins(edit.text, lines=True)
         return super().edit(edit)

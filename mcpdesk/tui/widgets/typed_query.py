@@ -65,7 +65,7 @@ class TypedQuery:
             self.notify(too_long(len(text) - room), severity="warning", markup=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Edit the line during typing; escape ends it."""
+        """Edit the line during typing. Escape ends it."""
         if not self.is_typing and not (event.key == "escape" and self.query_text):
             return
         if event.key in ("enter", "escape"):

@@ -89,7 +89,7 @@ def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
 
 
 async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
-    """Let the person choose a part of a call; return its text and its name."""
+    """Let the person choose a part of a call, and return its text and its name."""
     link, server = draft.link, draft.server
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
     choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, folder)]
@@ -103,7 +103,7 @@ async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
 
 
 def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
-    """Return a menu of earlier calls; the value is the index in `past`."""
+    """Return a menu of earlier calls. Its value is an index in `past`."""
     choices = []
     for at, call in enumerate(past):
         when = time.strftime("%d %b %H:%M", time.localtime(call.time))
@@ -113,7 +113,10 @@ def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
 
 
 async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Callable[[], Any]) -> Any:
-    """Let the person use, save or delete saved arguments; return those to use, else None."""
+    """Let the person use, save or delete saved arguments.
+
+    Return the arguments to use, or None.
+    """
     try:
         now = entered()
     except ValueError as error:
@@ -211,7 +214,7 @@ async def save_result(app: App[None], draft: Draft) -> None:
 
 
 def save(part: Savable, folder: Path) -> Path:
-    """Write a part to a new file, never over an existing one; return its path. Raises: OSError."""
+    """Write a part to a new file. An existing file is never replaced. Return the path. Raises: OSError."""
     wanted = path = folder / part.name
     for number in count(2):
         try:

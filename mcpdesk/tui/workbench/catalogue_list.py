@@ -33,7 +33,7 @@ _TITLES = {
 
 
 class Badge(NamedTuple):
-    """Annotation or policy as a word and a glyph; `style` is a component class of lines."""
+    """Annotation or policy as a word and a glyph. `style` is a component class of lines."""
 
     word: str
     glyph: str
@@ -78,7 +78,7 @@ def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """Heading of a group, with the number of its items and of those that match the filter."""
+    """Heading of a group, with the number of all its items and the number of matching items."""
 
     kind: ItemKind
     total: int
@@ -88,7 +88,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """Item; `hits` are the positions in its label that the filter matched."""
+    """Row of an item. `hits` are the positions in its label that the filter matched."""
 
     item: CatalogueItem
     hits: tuple[int, ...] = ()
@@ -175,7 +175,7 @@ class CatalogueList(LineList):
         super().__init__()
         self._called: frozenset[tuple[ItemKind, str]] = frozenset()
         self._mode: ModeView | None = None
-        """Mode whose tools are shown; None for all tools."""
+        """Mode whose tools are shown. None for all tools."""
         self._modes: tuple[ModeView, ...] = ()
         self._items: tuple[CatalogueItem, ...] = ()
         self._rows: list[CatalogueRow] = []
@@ -194,7 +194,7 @@ class CatalogueList(LineList):
         return None if row is None or isinstance(row, GroupRow) else row.item
 
     def load(self, items: tuple[CatalogueItem, ...], modes: tuple[ModeView, ...] = ()) -> None:
-        """Replace the items; the cursor stays on its item, and the mode stays selected."""
+        """Replace the items. The cursor stays on its item, and the mode stays selected."""
         had_modes, self._items, self._modes = bool(self._modes), items, modes
         if had_modes != bool(modes):
             self.refresh_bindings()
@@ -204,7 +204,7 @@ class CatalogueList(LineList):
         self._lay_out(self.item)
 
     def filter(self, query: str) -> None:
-        """Show only matching items; the cursor moves to the best match."""
+        """Show only matching items. The cursor moves to the best match."""
         self._query = query
         self._lay_out(None if query else self.item)
 
@@ -220,7 +220,7 @@ class CatalogueList(LineList):
             self.refresh()
 
     def select(self, kind: ItemKind, name: str) -> bool:
-        """Put the cursor on an item; return False if it is hidden."""
+        """Put the cursor on an item. Return False if the item is hidden."""
         for at, row in enumerate(self._rows):
             if isinstance(row, ItemRow) and (row.item.kind, row.item.name) == (kind, name):
                 self.cursor = at
@@ -254,7 +254,7 @@ class CatalogueList(LineList):
             self.post_message(self.Highlighted(self.item))
 
     def action_cursor(self, by: int) -> None:
-        """Move by items; problems are skipped."""
+        """Move by items. Problems are skipped."""
         at = self.cursor + by
         while 0 <= at < len(self._rows) and isinstance(self._rows[at], ProblemRow):
             at += 1 if by > 0 else -1
@@ -407,7 +407,7 @@ class CataloguePane(Vertical):
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
-        """Focus the rows on enter; the filter stays."""
+        """Focus the rows on enter. The filter stays."""
         event.stop()
         self.rows.focus()
 

@@ -73,26 +73,26 @@ class Draft:
     uri: str = ""
     """URI of the resource that was read last."""
     changes: int | None = None
-    """Number of change notifications for the watched resource; None if it is not watched."""
+    """Number of change notifications for the watched resource. None if it is not watched."""
     is_watched_by_server: bool = False
     is_reread: bool = False
     """True if the running call reads a watched resource again automatically."""
     has_no_suggestions: bool = False
-    """True if the server refused to suggest values; it is not asked again."""
+    """True if the server refused to suggest values. It is not asked again."""
     notice: str = ""
     """Message about the entered values that were kept when the schema changed, until it is shown."""
     insisted: Any = UNSET
-    """Invalid arguments that the person was warned about; a second call sends them unchanged."""
+    """Invalid arguments that the person was warned about. A second attempt sends them unchanged."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Server, and kind and name of the item; the key of past and saved calls."""
+        """Server, and kind and name of the item. Past and saved calls are stored under this key."""
         return self.server, f"{self.item.kind.value} {self.item.name}"
 
     def change_schema(self, schema: Schema) -> None:
         """Replace the schema.
 
-        Unchanged fields get new defaults; entered values are kept, with a message in `notice`.
+        Unchanged fields get new defaults. Entered values are kept, with a message in `notice`.
         """
         before, entered = form_node(self.schema).value(), self.node.value()
         self.schema, self.node = schema, form_node(schema)
@@ -105,7 +105,7 @@ class Draft:
         self.notice = _kept_values_message(before, entered, schema)
 
     def fill_form(self, arguments: Any) -> bool:
-        """Put arguments into the form; return False if the form cannot show all of them."""
+        """Put arguments into the form. Return False if the form cannot show all of them."""
         self.node.put(arguments)
         return keeps(self.node.value(), arguments)
 
@@ -119,7 +119,7 @@ class Draft:
 
     @property
     def suggester(self) -> Ask | None:
-        """Function that asks the server for suggestions; None if the server or the item has none."""
+        """Function that asks the server for suggestions. None if the server or the item has none."""
         server = next((one for one in self.link.view().servers if one.name == self.server), None)
         has_none = completion_for(self.item, "", "", {}) is None or (
             server is not None and not server.completes
@@ -168,7 +168,7 @@ class Draft:
 
     @property
     def location(self) -> tuple[Path, int] | None:
-        """File and line where the last call failed. If it did not fail, those of the item.
+        """File and line where the last call failed. If there is no failure, file and line of the item.
 
         None if the file is not on this machine.
         """
@@ -249,10 +249,10 @@ class Draft:
 
 
 def merged_values(before: Any, entered: Any, fresh: Any) -> Any:
-    """Return the form values after a schema change: entered values, and new defaults for unchanged ones.
+    """Return the form values after a schema change. A value that the person changed is kept.
 
-    `before` are the old defaults, `entered` the current values, `fresh` the new defaults; each may be
-    `UNSET`.
+    Other values are the new defaults. `before` are the old defaults, `entered` the current values, and
+    `fresh` the new defaults. Each may be `UNSET`.
     """
     if _is_same(entered, before):
         return fresh
@@ -302,12 +302,16 @@ class Drafts:
         self.saved_calls = SavedCalls()
 
     def store_at(self, path: Path | None) -> None:
-        """Store history and saved calls in files next to each other; None keeps both in memory."""
+        """Store history and saved calls in files next to each other. If the path is None, keep both in
+        memory.
+        """
         self.history = History(path)
         self.saved_calls = SavedCalls(None if path is None else path.with_name(SAVED_CALLS_FILE))
 
     def of(self, server: str, item: CatalogueItem) -> Draft:
-        """Return the state of an item. A changed schema has its own defaults; entered values are kept."""
+        """Return the state of an item. If its schema has changed, use the new defaults but keep entered
+        values.
+        """
         key = (server, item.kind, item.name)
         schema, draft = schema_of(item), self._drafts.get(key)
         if draft is None:
@@ -318,7 +322,7 @@ class Drafts:
         return draft
 
     def finish_calls(self) -> list[Draft]:
-        """Store the outcomes that have arrived; return their drafts."""
+        """Store the outcomes that have arrived, and return their drafts."""
         ended = [draft for draft in self._drafts.values() if draft.call and draft.call.outcome.done()]
         for draft in ended:
             if draft.call is None:

@@ -82,7 +82,7 @@ class ItemPane(KnowsFirstSize, Vertical):
         self._is_dragged = False
         """True while the mouse drags the border between arguments and result."""
         self._expected: CatalogueItem | None = None
-        """Item that is about to be loaded; None if it is already shown."""
+        """Item that is about to be loaded. None if it is already shown."""
 
     def compose(self) -> ComposeResult:
         yield ItemHeader()
@@ -269,7 +269,9 @@ def _title(draft: Draft | None) -> tuple[str, str]:
 
 
 class ItemHeader(Widget):
-    """Header of up to four lines: title, badges and source; problem; required token; description."""
+    """Header of up to four lines: title, badges and source, then the problem, the required token, and the
+    description.
+    """
 
     DEFAULT_CSS = """
     ItemHeader { height: auto; max-height: 4; padding: 0 1; }

@@ -135,7 +135,7 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
 
 
 def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
-    """Return the `mcpdesk` command that sends the same request; empty for methods without a command."""
+    """Return the `mcpdesk` command that sends the same request. Empty for methods without a command."""
     verb, member = _COMMANDS.get(method, ("", ""))
     if not verb:
         return ""

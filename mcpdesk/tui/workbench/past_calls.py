@@ -17,7 +17,7 @@ from mcpdesk.protocol import codec
 MAX_PER_ITEM = 100
 """Maximum stored calls of one item."""
 MAX_SAVED = 50
-"""Maximum saved calls of one item; the oldest are deleted first."""
+"""Maximum number of saved calls of one item. The oldest calls are deleted first."""
 SAVED_CALLS_FILE = "saved-calls.json"
 _COMPACT_ABOVE = 2 << 20
 """Size in bytes above which the file of calls is rewritten without deleted ones."""
@@ -45,7 +45,7 @@ class KeptFile:
         self._path = path
 
     def read(self) -> bytes | None:
-        """Return the contents; None if the file cannot be read."""
+        """Return the contents. None if the file cannot be read."""
         try:
             return None if self._path is None else self._path.read_bytes()
         except OSError:
@@ -124,7 +124,7 @@ class SavedCalls:
         return self._saved.get(f"{server} {item}", {})
 
     def add(self, server: str, item: str, name: str, arguments: Any) -> None:
-        """Save arguments; those with the same name are replaced."""
+        """Save arguments. Arguments with the same name are replaced."""
         others = [(key, value) for key, value in self.of(server, item).items() if key != name]
         self._saved[f"{server} {item}"] = dict([*others, (name, arguments)][-MAX_SAVED:])
         self._write()

@@ -27,7 +27,7 @@ from mcpdesk.tui.workbench.item_requests import repeated
 MOST_SAVES = 10
 """Maximum stored saves of a server, with their results."""
 MOST = 50
-"""Maximum repeated calls: the newest ones, without duplicate arguments."""
+"""Maximum number of repeated calls. These are the newest calls, without duplicate arguments."""
 CALL_S = 10.0
 """Timeout of one call in seconds."""
 RUN_S = 60.0
@@ -67,7 +67,7 @@ class ReplayRow:
     verdict: ReplayVerdict = ReplayVerdict.WAITING
 
     def finish(self, outcome: CallOutcome) -> None:
-        """Compare the outcome with the recorded one; members that only one revision has are ignored."""
+        """Compare the outcome with the recorded outcome. Members that only one revision has are ignored."""
         members = [
             key
             for key in _COMPARED
@@ -85,7 +85,7 @@ class ReplayRow:
 
 
 class RecordingReplay:
-    """One replay of the recorded calls of a server; `rows` are updated while it runs."""
+    """One replay of the recorded calls of a server. `rows` are updated while it runs."""
 
     def __init__(self, link: Link, server: str) -> None:
         self.server = server
@@ -172,13 +172,13 @@ class Saves:
     def __init__(self) -> None:
         self.at_every_save = False
         self.update_page: Callable[[], None] | None = None
-        """Updates the page that shows the saves; None while it is closed."""
+        """Updates the page that shows the saves. None while it is closed."""
         self._of: dict[str, list[Save]] = {}
         """Saves by server, the newest last."""
         self._catalogues: dict[str, Catalogue] = {}
 
     def of(self, server: str) -> Sequence[Save]:
-        """Return the stored saves of a server, the newest last; the initial code counts as one."""
+        """Return the stored saves of a server, the newest last. The code at the start counts as a save."""
         return self._of.setdefault(server, [Save(server, 0.0)])
 
     def latest(self, server: str) -> Save:
@@ -302,7 +302,7 @@ def has_failed(outcome: CallOutcome) -> bool:
 
 
 def _with(outcome: CallOutcome, members: list[str]) -> CallOutcome:
-    """Return an outcome with only these members of its result; `isError` only if it is true."""
+    """Return an outcome with only these members of its result. `isError` is included only if it is true."""
     if outcome.result is None:
         return outcome
     members_left = {

@@ -91,7 +91,7 @@ class SavePage(Dialog[None]):
         super().__init__()
         self._saves, self._server, self._start, self._stop = saves, server, start, stop
         self._chosen: Save | None = None
-        """Save that is shown; None for the latest."""
+        """Save that is shown. None for the latest."""
         self._is_ready = False
         saves.update_page = self.update_rows
         self._drawn: tuple[object, object] | None = None

@@ -30,7 +30,7 @@ class Split:
         return self._shares.get(stacked)
 
     def set(self, share: float, *, stacked: bool) -> None:
-        """Set a share; it is limited to the allowed range."""
+        """Set a share. It is limited to the allowed range."""
         self._shares[stacked] = max(LEAST, min(MOST, round(share)))
 
     def move(self, by: int, *, stacked: bool) -> None:
