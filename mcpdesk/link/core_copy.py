@@ -237,7 +237,7 @@ class CoreCopy(Link):
     def __init__(self, core: Welcome, room: CopyRoom, label: str = "") -> None:
         """Create an empty copy, which `follow` then fills.
 
-        `replica` is the replica name of all items in the copy.
+        `label` is the name of the core that all items in the copy get.
         """
         self.core = core
         """Metadata of the core to which the copy is attached, or was attached last."""

@@ -44,8 +44,7 @@ class FeaturePart(Struct, frozen=True):
     """Kinds of requests about this state."""
 
     def raised(self, above: int, core: str) -> Self:
-        """Return the state with the offset `above` added to its numbers, and with the name of the core's
-        replica."""
+        """Return the state with the offset `above` added to its numbers, and with the name of its core."""
         return self
 
     def as_masked(self, masked: Self) -> Self:

@@ -172,8 +172,8 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def __init__(self, host: Host, present: int = 1, *, shows_others: bool = True) -> None:
         """Create a link with `present` viewers. While a core has viewers, its servers can ask questions.
 
-        `shows_others=False` leaves out questions of other replicas. It is used by a desk that combines the
-        links of all replicas.
+        `shows_others=False` leaves out questions of other cores. It is used by a desk that combines the links
+        of all cores.
         """
         LocalServers.__init__(self, host)
         LocalWork.__init__(self, host)
