@@ -1,4 +1,7 @@
-"""Optional capabilities. Each is a folder here. It can be deleted, because no other code imports it."""
+"""Optional features.
+
+Each feature is a folder here. The folder can be deleted, because no other code imports it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 VARIABLE = "MCPDESK_DISABLED_FEATURES"
-"""Environment variable of the setting `disabled_features`, which has no other source.
+"""Environment variable of the setting `disabled_features`. The setting has no other source.
 
-It is read here, because commands are listed before settings are resolved.
+The variable is read here, because commands are listed before settings are resolved.
 """
 
 NO_FEATURE = "Its feature is switched off by disabled_features, or its folder was deleted."
@@ -35,7 +38,10 @@ def offering(member: str) -> Iterator[Feature]:
 
 
 def required(made: Iterable[T | None], problem: str) -> T:
-    """Return the first result of a feature. Raises: DeskUserError with the problem if there is none."""
+    """Return the first result that is not None.
+
+    Raises: DeskUserError with the problem if every result is None.
+    """
     found = next((each for each in made if each is not None), None)
     if found is None:
         raise DeskUserError(problem, NO_FEATURE)

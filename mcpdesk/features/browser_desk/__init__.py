@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BrowserDeskFeature(Feature):
-    """Pages with a terminal, where screens of the core run."""
+    """Browser pages with a terminal. A screen of the core runs in each page."""
 
     def require_free_address(self, settings: Settings) -> None:
         """Check the address of `web`."""

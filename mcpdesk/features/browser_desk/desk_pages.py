@@ -1,8 +1,8 @@
 """Server for the desk in a browser. The operator opens pages, each with a terminal.
 
 Each page is a separate screen on the same core (`mcpdesk attach`), so closing a page leaves the core running.
-The script of the terminal comes from textual-serve. Its server is not used, because it has no sign-in. The
-number of connections is small and limited, so that they leave enough open files for the core.
+The script of the terminal comes from textual-serve. The server of textual-serve is not used, because it has
+no sign-in. The number of connections is small and limited, because the core needs open files as well.
 """
 
 from __future__ import annotations
@@ -36,23 +36,27 @@ from mcpdesk.transports.http.socket_upgrade import upgraded
 
 INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
-"""Maximum number of screens; each is a separate process."""
+"""Maximum number of screens. Each screen is a separate process."""
 MAX_CONNECTIONS = 64
-"""Maximum number of connections. Together with the pipes of all screens, they need fewer open files than the
-HTTP listener leaves free.
+"""Maximum number of connections.
+
+The connections and the pipes of all screens need fewer open files than the HTTP listener leaves free.
 """
 LARGEST_MESSAGE = 1 << 20
 """Maximum size in bytes of a message from a page, such as pasted text."""
 HEARTBEAT_S = 15.0
 CLOSE_S = 1.0
-"""Seconds that a page has to acknowledge that its screen has ended."""
+"""Seconds to wait until a page acknowledges that its screen has ended."""
 END_S = 8.0
 """Seconds that closing all pages may take."""
 CHECK_S = 1.0
 """Seconds between two checks that the operator of a page is still signed in."""
 COOKIE = "mcpdesk-web"
 SOCKET = "/ws/"
-"""Path of a page's WebSocket. The page key follows, because browsers cannot send it in a header."""
+"""Path of a page's WebSocket.
+
+The page key follows in the path, because browsers cannot send it in a header.
+"""
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "font-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
@@ -83,7 +87,7 @@ class BrowserDeskPlan(Struct, frozen=True):
 
 
 def listening_socket(host: str, port: int, *, may_move: bool) -> socket.socket:
-    """Listen on a port, or on another one if it is taken and `may_move` is set.
+    """Listen on a port. If the port is taken and `may_move` is set, listen on another port.
 
     Raises: DeskUserError if the address cannot be used.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def require_free_address(settings: Settings) -> None:
     """Check the configured address. Raises: DeskUserError."""
-    if settings.web != DEFAULT_WEB_ADDRESS:  # otherwise another free port is used
+    if settings.web != DEFAULT_WEB_ADDRESS:  # with the default, another free port is used
         listening_socket(*_web_address(settings.web), may_move=False).close()
 
 

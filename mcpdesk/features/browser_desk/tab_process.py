@@ -21,7 +21,7 @@ LINES = 10
 LARGEST = 16 << 20
 """Maximum size of a packet in bytes."""
 KEPT = 2_000
-"""Number of bytes of stderr that are shown if the screen cannot start."""
+"""Number of last bytes of stderr that are shown if the screen cannot start."""
 LEAVE_S = 2.0
 """Seconds to wait for the screen to end after each step: a request to quit, SIGTERM, and SIGKILL."""
 DRIVER = {
@@ -54,7 +54,7 @@ class TabProcess:
     async def run(self, show: Show, open_url: OpenUrl, width: int, height: int) -> None:
         """Run the screen until it ends. If it cannot start, show its error output. Raises: OSError."""
         size = {"COLUMNS": str(width), "ROWS": str(height)}
-        # In a separate session it receives no input from the terminal of the desk.
+        # In a separate session, the process receives no input from the terminal of the desk.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -137,7 +137,7 @@ class TabProcess:
         process = self._process
         if process is None or process.stdin is None:
             return
-        with suppress(ConnectionError, RuntimeError):  # it has just ended
+        with suppress(ConnectionError, RuntimeError):  # the process has just ended
             process.stdin.write(kind + len(payload).to_bytes(4, "big") + payload)
             await process.stdin.drain()
 

@@ -40,7 +40,10 @@ def save_cases(
 def _save_cases_of(
     index: Index, server: str, numbers: Sequence[int], hosted: str, questions: Sequence[Question]
 ) -> str:
-    """Write the calls of one server. Return a message. Empty if no call can become a case."""
+    """Write the calls of one server and return a message.
+
+    The message is empty if no call can become a case.
+    """
     case_lines = cases(index, numbers, partial(answers_of, questions))
     if not case_lines:
         return ""

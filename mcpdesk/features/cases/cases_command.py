@@ -198,7 +198,7 @@ class _Report:
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.output_fd = 1
-        """Descriptor for results. It differs from 1 while hosted code could write to descriptor 1."""
+        """Descriptor for results. It is not 1 while hosted code could write to descriptor 1."""
         self.transport = ""
         """Current transport, if there are several."""
         self.junit = list[JUnitCase]()
@@ -250,11 +250,11 @@ class _Report:
 
 
 _COLOURS = {"passed": "green", "failed": "red", "    - ": "red", "    + ": "green"}
-"""Colour of a line by its beginning. Lines of a difference are indented."""
+"""Colour of a line by the beginning of the line. Lines of a difference are indented."""
 
 
 def _coloured(line: str, is_coloured: bool, colour: str = "") -> str:
-    """Colour a line according to its beginning. The text alone has the same meaning."""
+    """Colour a line according to its beginning. The meaning does not depend on the colour."""
     begin = f"    {line.lstrip()[:2]}" if line.startswith("    ") else line
     chosen = colour or _COLOURS.get(begin, "")
     return click.style(line, fg=chosen) if is_coloured and chosen else line

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml", ".json")
 SERVER_PARTS = ("mcp.json", "tools", "resources", "prompts")
-"""Files and folders that mark a server folder. It has at least one of them."""
+"""Files and folders that mark a server folder. A server folder has at least one of them."""
 SNAPSHOTS = "snapshots"
 """Folder of the snapshots, next to the test."""
 
@@ -57,7 +57,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def target_of(config: pytest.Config) -> str:
-    """Return the server in the ini option, with a path relative to the ini file. Empty if not set."""
+    """Return the server in the ini option, with a path relative to the ini file.
+
+    Empty if the option is not set.
+    """
     text = str(config.getini("mcpdesk_target")).strip()
     if not text or "://" in text or text.startswith("-- "):
         return text
@@ -69,10 +72,8 @@ def _root(config: pytest.Config) -> Path:
 
 
 class CaseFile(pytest.File):
-    """Case file. Its cases run against `mcpdesk_target`, or else against the server folder that contains it.
-
-    The server is started once per file.
-    """
+    """Case file. Its cases run against `mcpdesk_target`, or else against the server folder that contains the
+    file. // The server is started once per file."""
 
     client: ServerUnderTest | None = None
 
@@ -172,11 +173,17 @@ def desk_client_session(request: pytest.FixtureRequest) -> Iterator[Connect]:
 
 @contextmanager
 def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Connect]:
-    """Yield a function that connects until the block ends. With `shares`, equal calls get one client."""
+    """Yield a function that connects to servers. The connections are closed when the block ends.
+
+    With `shares`, equal calls get the same client.
+    """
     from mcpdesk.testing.sync_client import ServerUnderTest
 
     shared: dict[object, tuple[object, ServerUnderTest]] = {}
-    """Clients by target and options. The target is kept, because ids of deleted objects are reused."""
+    """Clients by target and options.
+
+    The target is stored too, because Python reuses the ids of deleted objects.
+    """
     with ExitStack() as clients:
 
         def connect(target: Any = None, **options: Unpack[ConnectOptions]) -> ServerUnderTest:
@@ -194,7 +201,10 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
 
 
 def _identity(target: Any) -> object:
-    """Return a value that is equal for equal targets; a relative path depends on the working folder."""
+    """Return a value that is equal for equal targets.
+
+    It depends on the working folder if the target is a relative path.
+    """
     if not isinstance(target, str | os.PathLike):
         return id(target)
     text = os.fspath(target)

@@ -19,7 +19,10 @@ from mcpdesk.recorder.varying_values import has_shapes, known_texts, longest_par
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 _LONGEST = 4_000
-"""Maximum length in characters of a text that a case expects completely."""
+"""Maximum length in characters of a text that a case expects completely.
+
+Of a longer text, only a part is expected.
+"""
 _FEWEST = 4
 """Minimum length in characters of an error text that a case expects."""
 _NO_NAME = re.compile(r"\W")
@@ -47,7 +50,7 @@ Answered = Callable[[Exchange], list[dict[str, Any]]]
 def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call: []) -> list[bytes]:
     """Return calls as cases in JSON, with secrets masked.
 
-    Of several calls with the same request, only the last is used, because it shows what the code does now.
+    If several calls have the same request, only the last is used, because it shows what the code does now.
     `answered` returns answers that did not pass over the connection of the call.
     """
     case_lines: dict[bytes, bytes] = {}
@@ -98,9 +101,9 @@ def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any] | None:
-    """Return the expectation for a response.
+    """Return the expected result for a response, in the format of a case.
 
-    For a value that varies, only its shape is expected. For a secret, any value is accepted.
+    For a value that varies, only its form is expected. For a secret, any value is accepted.
     """
     if "error" in response:
         return {"error": _words(str(_member(response, "error").get("message", "")), known)}
@@ -137,7 +140,8 @@ def _text(result: Mapping[str, Any]) -> str:
 
 
 def _answers(index: Index, operation: Exchange) -> Iterator[dict[str, Any]]:
-    """Yield the answers that a client gave during a call: to requests of the server, or in later rounds."""
+    """Yield the answers that a client gave during a call, either to requests of the server or in later
+    rounds."""
     asked = _questions(_read(index, operation, operation.response))
     for part in map(index.exchange, operation.parts):
         if part.direction is Direction.OUT:

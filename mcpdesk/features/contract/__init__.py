@@ -1,4 +1,5 @@
-"""Contract of a server: errors in its items, limits of known clients, and a lock of its definitions."""
+"""Contract of a server, and checks: errors in its items, limits of known clients, and a lock of its
+definitions."""
 
 from __future__ import annotations
 

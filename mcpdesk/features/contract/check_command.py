@@ -210,7 +210,7 @@ def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Rem
 
 
 def _client_lines(remarks: Sequence[Remark]) -> Iterator[str]:
-    """Yield a line for each finding, shared by clients with the same effect, then the numbered sources."""
+    """Yield a line for each finding, then the numbered sources. Clients with the same effect share a line."""
     sources = dict[str, int]()
     groups = dict[tuple[str, str], list[str]]()
     for remark in remarks:
@@ -242,7 +242,7 @@ class _Report(NamedTuple):
     server: str
     instructions: str
     asks: Mapping[str, str]
-    """Client features that a folder's files use, with the first position."""
+    """Client features that a folder's files use, each with the position of its first use."""
 
 
 def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:

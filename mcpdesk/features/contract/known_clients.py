@@ -22,7 +22,7 @@ from mcpdesk.paths import PACKAGE
 
 CLAIMS = PACKAGE / "features" / "contract" / "known_clients.json"
 FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sampling", "list_roots": "roots"}
-"""Client feature that each method of a tool's context requires."""
+"""Client feature that a method of a tool's context requires, by name of the method."""
 LARGEST = 1 << 20
 """Maximum size in bytes of a Python file that is searched for uses of client features."""
 DEEPEST = 12
@@ -30,7 +30,7 @@ DEEPEST = 12
 
 
 class Rule(Struct, frozen=True):
-    """Parameters of a check. A check uses only some of the fields."""
+    """Parameters of a check. Each check uses only some of these fields."""
 
     most: int = 0
     form: str = ""
@@ -49,8 +49,9 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True):
     """Key of the function in `CHECKS` that detects the case."""
     level: Level
     effect: str
-    """Behaviour of the client, as the end of a sentence after its name and a colon. It may contain
-    `{feature}`.
+    """Behaviour of the client, as a clause after the client's name and a colon.
+
+    It may contain `{feature}`.
     """
     source: str
     """URL of the source."""
@@ -106,7 +107,7 @@ class ClientFinding(NamedTuple):
 
     @property
     def effect(self) -> str:
-        """Behaviour of the client, with the feature filled in."""
+        """Behaviour of the client, with the name of the feature inserted."""
         return self.claim.effect.format(feature=self.fact.feature)
 
     def finding(self) -> Finding:
@@ -126,7 +127,7 @@ def claims() -> tuple[Claim, ...]:
 def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[ClientFinding]:
     """Return the claims that apply to the offered items, most severe first.
 
-    `clients` limits the result to these clients. All are checked if it is empty.
+    `clients` limits the result to these clients. If it is empty, all clients are checked.
     """
     findings = [
         ClientFinding(claim, fact)
@@ -149,7 +150,7 @@ def asked_of_clients(folder: Path) -> dict[str, str]:
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, RecursionError):
-            continue  # the loader reports it
+            continue  # the loader reports the error
         for feature, line in _asked_in(tree):
             requests.setdefault(feature, f"{relative.as_posix()}:{line}")
     return requests

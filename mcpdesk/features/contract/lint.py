@@ -26,15 +26,15 @@ from mcpdesk.tools import missing_libraries
 from mcpdesk.upstream.offers import Offer
 
 CUT_BYTES = 2048
-"""Maximum size in bytes of tool descriptions and server instructions in Claude Code. It cuts off longer ones.
-"""
+"""Maximum size in bytes of tool descriptions and server instructions in Claude Code, which cuts off longer
+texts."""
 OPENAI_CHARACTERS = 1024
 """Length limit in characters of a function description in OpenAI's API."""
 API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Pattern for tool names that model APIs accept."""
 API_NAME_LENGTH = 64
 MANY_TOOLS = 80
-"""Total number of tools of all servers above which Cursor warns."""
+"""Cursor warns if all servers together have more than this number of tools."""
 BUILT_IN = "built-in"
 LARGE_RESOURCE = 1 << 20
 MOST_TEXTS = 5_000
@@ -239,7 +239,7 @@ def lint_offers(
 ) -> list[Finding]:
     """Return all findings about an upstream server, errors first.
 
-    `problems` are errors that concern whole lists instead of single items.
+    `problems` are errors that concern complete lists and not particular items.
     """
     remarks = [
         *(from_text(Level.ERROR, text) for text in problems),
@@ -373,4 +373,4 @@ def _fits(value: Any, part: dict[str, Any]) -> bool:
     try:
         return compile_schema(part).accepts(value)
     except SchemaError:
-        return True  # another check reports it
+        return True  # another check reports this error

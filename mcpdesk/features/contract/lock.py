@@ -26,7 +26,7 @@ class LockPlace(NamedTuple):
     file: Path
     is_written: bool
     is_own: bool
-    """True for the file in the server's own folder."""
+    """True for the lock file in the server's own folder."""
 
 
 class Contract(NamedTuple):
@@ -50,9 +50,10 @@ def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
 def lock_file_path(
     target: str, is_folder: bool, file: str | None, update: bool, packages: Sequence[str] = ()
 ) -> LockPlace | None:
-    """Return the lock file to use, or None if no lock was requested. `file` is the value of --lock, or empty.
+    """Return the lock file to use, or None if no lock was requested.
 
-    Raises: DeskUserError if the file cannot be determined, or there is no lock to compare with.
+    `file` is the value of --lock, or empty. Raises: DeskUserError if the file cannot be determined, or if no
+    lock exists to compare with.
     """
     if file is None and not update:
         return None

@@ -17,7 +17,7 @@ class Lock(Struct, frozen=True):
     """Content of a lock file."""
 
     server: str
-    """Name of the server. Empty in a file of an earlier version."""
+    """Name of the server. Empty in a file that an earlier version wrote."""
     definitions: Definitions
 
 
@@ -30,7 +30,7 @@ def lock_text(definitions: Definitions, server: str) -> str:
 
 
 def read_lock(data: bytes) -> Lock:
-    """Return the content of a lock file. Raises: ValueError, worded to follow its name."""
+    """Return the content of a lock file. Raises: ValueError with a reason that can follow the file name."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):

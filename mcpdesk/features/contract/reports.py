@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Remark(NamedTuple):
-    """Finding of a check. `word` is a level or a verdict; `subject` reads like `tool greet`."""
+    """Finding of a check. `word` is a level or a verdict. `subject` is a text such as `tool greet`."""
 
     word: str
     message: str
@@ -37,12 +37,12 @@ class Remark(NamedTuple):
         return ": ".join(part for part in (self.location, self.word, self.subject, self.message) if part)
 
     def facts(self, word: str) -> dict[str, str]:
-        """Return the members of its JSON object."""
+        """Return the members of the remark's JSON object."""
         return {word: self.word, "place": self.location, "subject": self.subject, "message": self.message}
 
 
 def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
-    """Return a JUnit report with a case for each item and each other subject. Errors fail their case."""
+    """Return a JUnit report with a case for each item and each other subject. A case with an error fails."""
     subjects = dict.fromkeys([*(f"{item.kind} {item.name}" for item in items), *(r.subject for r in remarks)])
     cases = list[JUnitCase]()
     for subject in subjects:
@@ -96,7 +96,7 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
 
 
 def _file_and_line(remark: Remark, folder: Path, lock: Path | None) -> tuple[Path | None, int]:
-    """Return the file and line of a remark about a folder. The file is None if the remark has none."""
+    """Return the file and line of a remark about a folder. The file is None if the remark names no file."""
     file, _, line = remark.location.rpartition(":")
     if not line.isdecimal():
         file, line = remark.location, "1"
@@ -116,7 +116,7 @@ def _named_files(target: str) -> Iterator[Path]:
     words = shlex.split(target.removeprefix(COMMAND)) if target.startswith(COMMAND) else [target]
     here = Path().resolve()
     for word in reversed(words):
-        for text in (word, word.rpartition(":")[0]):  # also FILE:NAME
+        for text in (word, word.rpartition(":")[0]):  # a word may also be FILE:NAME
             path = Path(text).expanduser()
             if text and "\0" not in text and path.resolve().is_relative_to(here):
                 yield path

@@ -1,7 +1,7 @@
 """Routes of the dashboard: the page at `/`, the stream of updates, and the actions.
 
-Every caller may load the page, because it contains no data. Everything else requires the operator's sign-in,
-even if callers need no API key, because it shows all traffic and answers questions.
+Every caller may load the page, because it contains no data. All other routes require the operator's sign-in,
+even if callers need no API key, because the dashboard shows all traffic and answers questions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ MAX_FILTER = 2_000
 OLDER = 200
 """Number of older lines that are sent at a time."""
 DOWNLOAD = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
-"""Path of the files of a job. Clients use another path, which needs a key or token that browsers do
-not send.
+"""Path of the files of a job.
+
+Clients use another path; it needs a key or a token, which browsers do not send.
 """
 
 MEDIA_TYPES = {
@@ -90,7 +91,7 @@ class PageFile(NamedTuple):
     """`ETag` of the file: a hash of its content."""
 
     def answer(self, request: web.BaseRequest) -> web.Response:
-        """Return the file, or status 304 if the browser has it."""
+        """Return the file, or status 304 if the browser already has this version."""
         headers = CONFINED | {"ETag": self.tag}
         if request.headers.get("If-None-Match") == self.tag:
             return web.Response(status=304, headers=headers)
@@ -201,8 +202,9 @@ class DashboardRoutes:
         return LinkBoard(*self._front_end())
 
     async def _running(self) -> PageUpdates:
-        """Return the object that updates pages. It is created on a worker thread when the first page
-        opens.
+        """Return the object that updates pages.
+
+        The object is created on a worker thread when the first page opens.
         """
         async with self._making:
             if self._updates is None:
@@ -210,7 +212,7 @@ class DashboardRoutes:
             return self._updates
 
     def _session(self, request: web.BaseRequest) -> web.Response:
-        """Return whether the browser is signed in. The page requests this before it opens the stream."""
+        """Return whether the browser is signed in. The page sends this request before it opens the stream."""
         try:
             self._sign_in.admit(request)
         except RequestRefused:

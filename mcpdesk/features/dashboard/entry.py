@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class DashboardEntry(ExtraRoutes):
-    """Dashboard of one listener, if its core has one. It is created at the first request of a browser."""
+    """Entry to the dashboard of one listener, if its core has one.
+
+    The dashboard itself is created at the first request of a browser.
+    """
 
     front_line = "A browser gets the dashboard here."
 
@@ -42,7 +45,7 @@ class DashboardEntry(ExtraRoutes):
             from mcpdesk.features.dashboard.dashboard_routes import DashboardRoutes, page_files
 
             files = await asyncio.to_thread(page_files)
-            if self._routes is None:  # another request may have created it
+            if self._routes is None:  # another request may have created the dashboard
                 self._routes = DashboardRoutes(self._site, front_end, files)
         return await self._routes.answer(request, path)
 

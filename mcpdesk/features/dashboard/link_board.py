@@ -59,13 +59,13 @@ CAME_ALONG = 100
 listed.
 """
 ITEMS = 200
-"""Maximum number of items that are listed for a server. The count includes all."""
+"""Maximum number of items that are listed for a server. The count next to the list includes all items."""
 LINES = 200
 """Maximum number of clients, jobs, callbacks and log lines that are listed. The newest are listed."""
 LOGGED = 500
 """Maximum length of a log line in characters."""
 FILES = 50
-"""Maximum number of files listed for a job. The count includes all."""
+"""Maximum number of files listed for a job. The count next to the list includes all files."""
 ENDED = 12
 """Maximum number of ended questions that are listed. The latest are listed."""
 LONGEST = 300
@@ -73,10 +73,13 @@ LONGEST = 300
 SHOWN = 200
 """Number of traffic lines on one page."""
 LOOK_S = 0.06
-"""Seconds that one call of `look` may spend on pairing and filtering. The next call continues."""
+"""Maximum number of seconds that a call of `look` spends on pairing and filtering.
+
+The next call continues.
+"""
 SLICE_S = 0.004
 EXACT = 1 << 53
-"""Limit above which a browser cannot represent an integer exactly."""
+"""A browser can represent integers exactly only up to this number."""
 BREATH_S = 0.0005
 """Seconds of the pause between two slices, during which the core can handle calls."""
 
@@ -103,7 +106,7 @@ def row_json(index: Index, number: int) -> Mapping[str, Any]:
 def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str, Any]:
     """Return all data of one exchange.
 
-    `schema` is the input schema of the tool; it may mark arguments as secret. Raises: IndexError if the
+    `schema` is the input schema of the tool. It may mark arguments as secret. Raises: IndexError if the
     exchange does not exist.
     """
     exchange = index.exchange(number)
@@ -126,7 +129,7 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
 
 
 def _command(index: Index, number: int, schema: Any) -> str:
-    """Return a shell command that repeats the request; empty if no feature offers one."""
+    """Return a shell command that repeats the request. Empty if no feature offers such a command."""
     facts = ExchangeFacts(nothing_logged, schema=schema)
     copies = (each for feature in offering("exchange_copies") for each in feature.exchange_copies())
     return next((each.make(index, number, facts) for each in copies if each.is_command), "")
@@ -377,7 +380,7 @@ LOG_S = 1.0
 COUNT_S = 2.0
 """Seconds between two computations of the statistics."""
 KEY = "YOUR-KEY"
-"""Placeholder for the key in a text to paste. The real key is never sent to a browser."""
+"""Placeholder for the API key in a text to paste. The real key is never sent to a browser."""
 
 
 class LinkBoard:
@@ -399,7 +402,7 @@ class LinkBoard:
         """Monotonic time of the last computation of the statistics."""
 
     def sections(self) -> Mapping[str, Any]:
-        """Return all small sections by name. An unchanged section is the same object as before."""
+        """Return all small sections by name. If a section is unchanged, it is the same object as before."""
         link, view = self._link, self._link.view()
         work = view.work
         jobs, here = self._all_jobs(view), connected(view.clients, time())
@@ -461,12 +464,13 @@ class LinkBoard:
         return cached[1]
 
     def _logs(self) -> Any:
-        """Return log lines, which may be `LOG_S` seconds old."""
+        """Return log lines. The result may be up to `LOG_S` seconds old."""
         if self._last_line < 0 or monotonic() >= self._logged + LOG_S:
             self._logged = monotonic()
             if fresh := self._link.logs(self._last_line):
                 self._last_line = fresh[-1].number
-                # Cores join one after another, and each sends its past lines then.
+                # Lines are sorted, because cores join one after another, and each core sends its past lines
+                # then.
                 ordered = sorted((*self._lines, *fresh), key=attrgetter("time"))
                 self._lines = ordered[-LINES:]
         return self._made("logs", self._last_line, lambda: logs_json(self._lines))
@@ -484,8 +488,9 @@ class LinkBoard:
         return core_json(view, [self._link.catalogue(server.name) for server in view.servers])
 
     def _all_jobs(self, view: CoreView) -> tuple[JobView, ...]:
-        """Return all jobs. The version of the list does not change while a job runs, so this is not
-        cached.
+        """Return all jobs.
+
+        They are not cached, because the version of the list does not change while a job runs.
         """
         version = view.work.jobs_version
         if version != self._jobs[0] or view.work.running_jobs:
@@ -493,7 +498,7 @@ class LinkBoard:
         return self._jobs[1]
 
     def _schema(self, server: str, tool: str) -> Mapping[str, Any] | None:
-        """Return the input schema of a tool. It may mark arguments as secret."""
+        """Return the input schema of a tool. The schema may mark arguments as secret."""
         if server not in {each.name for each in self._link.view().servers}:
             return None
         items = self._link.catalogue(server).items
@@ -557,7 +562,8 @@ class Acts:
     async def act(self, name: str, given: Any, by: str) -> Verdict:
         """Carry out an action by name.
 
-        `by` is the display name of the caller. It is shown to people who try to answer the same question.
+        `by` is the display name of the caller. It is shown to other people who try to answer the same
+        question.
         """
         act = _ACTS.get(name)
         if act is None:

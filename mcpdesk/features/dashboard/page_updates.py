@@ -1,6 +1,6 @@
 """Updates of all open pages of the dashboard, a few times a second.
 
-A separate thread reads the core, so that calls are not delayed. It only works while a page is open.
+A separate thread reads the core, so that calls are not delayed. The thread only works while a page is open.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ PERIOD_S = 0.25
 SOON_S = 0.03
 """Seconds between two updates while older traffic is being read."""
 MAX_PAGES = 32
-"""Maximum number of open pages. One more closes the oldest."""
+"""Maximum number of open pages. If one more page opens, the oldest page is closed."""
 MAX_UNREAD = 1 << 20
-"""Maximum number of unread bytes of a page. Above it, updates stop. Later the page receives all data
-again.
+"""Maximum number of bytes that a page has not read.
+
+Beyond it, updates stop, and the page later receives all data again.
 """
 RETRY = b"retry: 2000\n\n"
 
@@ -47,7 +48,7 @@ class DashboardPage:
         self.filter_text = ""
         self.job = ""
         self.job_end = -1
-        """End of the part of the job's output that the page has received."""
+        """Offset up to which the page has received the job's output."""
         self.knows_core = False
         self.knows_lines = False
         """True if the page has received all lines, so that it only needs changes."""
@@ -58,7 +59,7 @@ class DashboardPage:
         self.stream.put(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
 
     def keeps_up(self) -> bool:
-        """Return True if the page reads fast enough. Otherwise it will receive all data again."""
+        """Return True if the page reads fast enough. Otherwise the page will receive all data again."""
         if self.stream.queued < MAX_UNREAD:
             return True
         self.knows_core = self.knows_lines = False
@@ -112,7 +113,7 @@ class PageUpdates:
         self._wake.set()
 
     async def on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function on the dashboard's thread. It may take milliseconds."""
+        """Run a function on the dashboard's thread. The function may take milliseconds."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     async def close(self) -> None:
@@ -147,10 +148,7 @@ class PageUpdates:
             self.lines.clear()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait until the next update is due.
-
-        A new page, or one with a new filter, is updated at once.
-        """
+        """Wait until the next update is due. A new page, or a page with a new filter, is updated at once."""
         await asyncio.sleep(SOON_S)  # the minimum time between two updates
         try:
             async with asyncio.timeout(seconds - SOON_S):

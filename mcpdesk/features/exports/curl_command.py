@@ -25,8 +25,9 @@ def curl(
 ) -> str:
     """Return the request of an exchange as a curl command.
 
-    `url` and `headers` are used if the exchange did not use HTTP; otherwise the request is repeated as
-    recorded. `schema` is the input schema of the called tool; values that it marks as secret are masked too.
+    `url` and `headers` are used if the exchange did not use HTTP. Otherwise the request is repeated as
+    recorded. `schema` is the input schema of the called tool. Values that the schema marks as secret are
+    masked too.
     """
     exchange = index.exchange(number)
     frame = exchange.request if exchange.request is not None else exchange.response
@@ -46,7 +47,10 @@ def curl(
 
 
 def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """Yield requests of clients as curl commands, each below a comment that identifies it."""
+    """Yield requests of clients as curl commands.
+
+    Above each command is a comment that identifies the request.
+    """
     for number in numbers:
         one = index.exchange(number)
         if one.kind is ExchangeKind.REQUEST and one.direction is Direction.IN and one.request is not None:

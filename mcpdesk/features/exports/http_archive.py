@@ -77,7 +77,7 @@ def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
 
 
 def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
-    """Return the response; its status is 0, as in browsers, if the response is missing or unknown."""
+    """Return the response. If it is missing or unknown, its status is 0, as in browsers."""
     frame = exchange.response
     line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
     version, _, rest = line.partition(" ")
@@ -105,7 +105,7 @@ def _har_common(headers: Pairs, body: str, comment: str) -> dict[str, Any]:
 
 
 def _har_body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
-    """Return the body as far as it was kept, and a comment on missing parts."""
+    """Return the part of the body that was kept, and a comment on missing parts."""
     value, problem = message(index, exchange, frame)
     return value if isinstance(value, str) else codec.dumps(value, default=str).decode(), problem
 

@@ -1,4 +1,4 @@
-"""Exchanges as JSON: JSON Lines for programs, and one exchange with everything that is known about it."""
+"""Exchanges as JSON: JSON Lines for programs, and a single exchange with all its data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcpdesk.recorder.readable_message import held_messages, http, message
 from mcpdesk.recorder.record import Gap
 
 _MOST_NOTIFICATIONS = 1_000
-"""Maximum notifications that are written with one exchange."""
+"""Maximum number of notifications that are written with one exchange."""
 
 
 def json_lines(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
@@ -36,7 +36,10 @@ def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
 
 
 def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[str, Any]:
-    """Return all data of an exchange as a JSON object; times are Unix seconds, `took_ms` milliseconds."""
+    """Return all data of an exchange as a JSON object.
+
+    Times are in Unix seconds, `took_ms` in milliseconds.
+    """
     exchange = index.exchange(number)
     record: dict[str, Any] = {
         "number": number,

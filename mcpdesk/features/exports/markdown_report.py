@@ -28,11 +28,11 @@ from mcpdesk.recorder.record import Gap
 from mcpdesk.recorder.varying_values import pattern_of
 
 _LONGEST = 4000
-"""Maximum characters of one message in a report."""
+"""Maximum number of characters of one message in a report."""
 _LONGEST_CELL = 120
-"""Maximum characters of arguments, results and errors in a table of a report."""
+"""Maximum number of characters of arguments, results and errors in a table of a report."""
 _MOST_ROWS = 20
-"""Maximum rows of the tables of errors and of slow calls in a report."""
+"""Maximum number of rows in the table of errors, and in the table of slow calls."""
 _MOST_NAMES = 5
 
 

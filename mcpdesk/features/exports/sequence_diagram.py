@@ -15,10 +15,12 @@ from mcpdesk.recorder.readable_message import held_messages, message
 from mcpdesk.recorder.record import Direction
 
 MOST_EXCHANGES = 200
-"""Maximum exchanges in a diagram. Longer ones are unreadable, and Mermaid refuses texts over 50,000
-characters."""
+"""Maximum number of exchanges in a diagram.
+
+Longer diagrams are unreadable, and Mermaid refuses texts over 50,000 characters.
+"""
 _LONGEST = 60
-"""Maximum characters of an answer on its arrow."""
+"""Maximum number of characters of an answer on its arrow."""
 _ESCAPED = str.maketrans({"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;"})
 _ASKS_A_PERSON = "elicitation/create"
 

@@ -1,4 +1,4 @@
-"""Gateway dialect, an older protocol at `/v1/mcp` whose clients can call tools as jobs."""
+"""Gateway dialect: an older protocol at `/v1/mcp`. Its clients can call tools as jobs."""
 
 from __future__ import annotations
 

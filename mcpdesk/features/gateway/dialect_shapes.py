@@ -1,4 +1,4 @@
-"""JSON of the gateway dialect: method names, tool results and descriptions of an older protocol.
+"""JSON of the gateway dialect, an older protocol: method names, tool results and descriptions.
 
 Results of the dialect are MCP results with additional members, so clients of MCP and clients of the dialect
 can both read them.
@@ -14,8 +14,9 @@ from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.revisions import BY_NAME, V2025_06_18
 
 REVISION = V2025_06_18
-"""Revision that `initialize` reports if the client requests none. It is also used for clients that send no
-`initialize`.
+"""Revision that `initialize` reports if the client requests no revision.
+
+It is also used for clients that send no `initialize`.
 """
 DISCOVERY_VERSION = "0.1"
 SYNC, ASYNC = "sync", "async"
@@ -79,7 +80,7 @@ def superset(body: JSONObject, structured: Any) -> JSONObject:
 
 
 def stored_output(identifier: str) -> JSONObject:
-    """Return the members that a result or error with truncated output has in addition."""
+    """Return the additional members of a result or an error whose output is truncated."""
     return {"truncated": True, "download": places(identifier)["download"]}
 
 

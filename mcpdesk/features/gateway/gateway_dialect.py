@@ -1,6 +1,7 @@
-"""Translation between the gateway dialect and standard MCP, for requests and results.
+"""Translation of requests and results between the gateway dialect and standard MCP.
 
-All other code treats the peer like any other. Each conversation has its own dialect object.
+All other code handles a peer with this dialect like any other peer. Each conversation has its own dialect
+object.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from mcpdesk.server.offer.tool import Tool
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
 PACE_S = 0.05
-"""Seconds between two reports about a job to a listening client. Changes in this time are sent together."""
+"""Seconds between two reports about a job to a listening client. Changes in between are sent together."""
 
 
 class GatewayDialect(Dialect):
@@ -50,13 +51,13 @@ class GatewayDialect(Dialect):
             task.cancel()
 
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
-        """Return the response to a status request. None if it is another method."""
+        """Return the response to a status request. None if `method` is another method."""
         if method not in dialect_shapes.STATUS_METHODS:
             return None
         return {"status": "ok", "name": name, "version": version}
 
     def standard(self, message: JSONObject) -> JSONObject:
-        """Convert a request to a standard one. Raises: RemoteProtocolError (-32602)."""
+        """Convert a request to a request of standard MCP. Raises: RemoteProtocolError (-32602)."""
         return dialect_shapes.translated(message)
 
     def wants_job(self, params: JSONObject) -> bool:
@@ -69,7 +70,7 @@ class GatewayDialect(Dialect):
     def opens(self, answer: bytes) -> bool:
         """Send the response to the handshake, and then `notifications/initialized`.
 
-        Return False if it was not sent.
+        Return False if the response was not sent.
         """
         if self._push is None:
             return False
@@ -84,10 +85,11 @@ class GatewayDialect(Dialect):
     def result(
         self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, stored_job: Job | None = None
     ) -> JSONObject:
-        """Return the result of a call. `shaped` is the result for a standard peer.
+        """Return the result of a call.
 
-        `stored_job` is the job with the full output, if `shaped` has only a part of it. Raises:
-        RemoteProtocolError (-32000) for a failed call, (-32602) for invalid arguments.
+        `shaped` is the result for a standard peer. If it has only a part of the output, `stored_job` is the
+        job with the full output. Raises: RemoteProtocolError (-32000) for a failed call, (-32602) for invalid
+        arguments.
         """
         if ended.failures:
             raise unfit_error(tool, ended)
@@ -100,7 +102,7 @@ class GatewayDialect(Dialect):
         return dialect_shapes.superset(shaped, structured) | more
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
-        """Report the progress of a job after the response to its call, if the peer expects this."""
+        """Report the progress of a job after the response to its call, if the peer expects such reports."""
         if self._push is not None:
             # The response is sent in this turn of the loop.
             asyncio.get_running_loop().call_soon(self._begin_report, job, token, outlet)
@@ -113,7 +115,7 @@ class GatewayDialect(Dialect):
         task.add_done_callback(self._reporting.discard)
 
     async def _report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
-        """Report on a job until it has ended. A slow peer misses intermediate states."""
+        """Report on a job until the job has ended. A slow peer does not receive all intermediate states."""
         tag: dict[str, Any] = {} if token is None else {"progressToken": token}
         with JobReader(job) as reader:
             while True:

@@ -26,7 +26,10 @@ def gateway_paths(mcp: McpRoutes, sockets: SocketRoutes) -> list[DialectPath]:
     async def discover_or_get(
         request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Return the discovery document. A client with a session gets its standing stream."""
+        """Return the discovery document.
+
+        For a client with a session, open its stream for server messages instead.
+        """
         head, gateway = head_of(request), endpoint.in_dialect(GatewayDialect)
         if head.session is not None or not head.accepted.json:
             return await mcp.get(request, gateway, caller)

@@ -1,4 +1,4 @@
-"""Load test of a tool: calls at a steady rate, whether or not earlier ones were answered."""
+"""Load test of a tool: calls at a steady rate, even if earlier calls were not answered yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
 
 MOST_IN_FLIGHT = 10_000
-"""Maximum number of concurrent calls; a call beyond that is not sent and counts as an error."""
+"""Maximum number of concurrent calls. A call beyond this limit is not sent and counts as an error."""
 PERCENTILES = (50, 90, 99)
 _ERROR_CHARACTERS = 120
 
@@ -40,14 +40,14 @@ class LoadResult(Struct, frozen=True):
     calls: int
     failed: int
     errors: dict[str, int]
-    """Number of occurrences of the most frequent errors."""
+    """Number of occurrences by error, for the most frequent errors."""
     times: list[float]
-    """Sorted times of all calls with a response, including errors of the tool."""
+    """Sorted times of all calls with a response, including tool errors."""
     seconds: float
     """Total duration."""
 
     def percentile(self, share: float) -> float | None:
-        """Return the percentile `share` of the times, or None if no call was answered."""
+        """Return the percentile `share` (0 to 100) of the times, or None if no call was answered."""
         if not self.times:
             return None
         return self.times[max(0, ceil(len(self.times) * share / 100) - 1)]
@@ -56,8 +56,8 @@ class LoadResult(Struct, frozen=True):
 async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
     """Call at the rate of the plan, wait for all responses, and return the outcome.
 
-    The time of a call is counted from when it was due, even if it started late. A slow server therefore
-    cannot hide its delays.
+    The time of a call begins when the call is due, even if it is sent later. A slow server therefore cannot
+    hide its delays.
     """
     times, errors = list[float](), Counter[str]()
     running = set[asyncio.Task[None]]()

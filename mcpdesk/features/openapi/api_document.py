@@ -1,7 +1,7 @@
 """Operations of an OpenAPI document (3.0 or 3.1, JSON or YAML), with local `$ref`s resolved.
 
-Independent of Python code generation and server folders. The document is untrusted: its size, depth and
-references are limited, and an unsupported operation is left out with a reason.
+This module does not depend on Python code generation and server folders. The document is untrusted: its size,
+depth and references are limited. An unsupported operation is left out, with a reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
 MOST_BYTES = 16 << 20
-"""Size limit of a document."""
+"""Maximum size of a document in bytes."""
 METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
 OPEN_DOCUMENT = re.compile(r"3\.[01](?:\.\d+)?(?:-\S*)?")
 JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json(?:\s*;.*)?|\*/\*", re.IGNORECASE)
@@ -31,11 +31,11 @@ LONGEST_CHAIN = 32
 LISTED = 12
 """Maximum number of names in one message."""
 IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
-"""Header parameters that the specification says to ignore."""
+"""Header parameters that must be ignored according to the specification."""
 
 
 class NotUsable(Exception):
-    """An operation cannot be offered as a tool; the message has the reason."""
+    """An operation cannot be offered as a tool. The message has the reason."""
 
 
 class ApiParameter(Struct, frozen=True):
@@ -50,7 +50,7 @@ class ApiParameter(Struct, frozen=True):
     style: str = ""
     explode: bool = True
     is_json: bool = False
-    """True if its value is sent as JSON text."""
+    """True if the value of the parameter is sent as JSON text."""
 
 
 class ApiBody(Struct, frozen=True):
@@ -79,7 +79,7 @@ class Operation(Struct, frozen=True):
     """One operation of a service."""
 
     id: str
-    """The `operationId`, or method and path if it is missing."""
+    """The `operationId`, or method and path if the operation has no id."""
     method: str
     path: str
     tag: str = ""
@@ -106,13 +106,14 @@ class ApiDocument(Struct, frozen=True):
     left_out: tuple[str, ...]
     """One sentence about each operation that is left out."""
     resolve: Callable[[Any], Any]
-    """Resolves the references of a schema."""
+    """Function that resolves the references of a schema."""
 
 
 def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str] = ()) -> ApiDocument:
-    """Read a document with the operations that have one of the tags or ids, or all that are not deprecated.
+    """Read a document with the operations that have one of the tags or ids.
 
-    Raises: DeskUserError for a file that is not such a document, and for unknown tags and operations.
+    Without tags and ids, all operations that are not deprecated are read. Raises: DeskUserError for a file
+    that is not such a document, and for unknown tags and operations.
     """
     root = _content(file)
     reader = _Reader(root)
@@ -338,7 +339,10 @@ class _Reader:
         return api_keys
 
     def _needed_keys(self, raw: Any) -> tuple[str, ...]:
-        """Return the first alternative with known keys. Empty if no key is required or keys are optional."""
+        """Return the first alternative whose keys are all supported.
+
+        Empty if no key is required or keys are optional.
+        """
         alternatives = [list(_mapping(each)) for each in _list(raw)]
         if not alternatives or [] in alternatives:
             return ()
@@ -362,7 +366,7 @@ def _id_of(raw: Mapping[str, Any], method: str, path: str) -> str:
 
 
 def _url_of(servers: Any) -> str:
-    """Return the first server's URL with default variables. Empty if that is not an address."""
+    """Return the first server's URL with default variables. Empty if the result is not an address."""
     server = _mapping(next(iter(_list(servers)), None))
     url = _text(server.get("url"))
     for name, variable in _mapping(server.get("variables")).items():

@@ -1,7 +1,7 @@
 """Generates the files of a server folder whose tools call the service in an OpenAPI document.
 
-The files are for a person to keep and change. Content of the document appears in them only as a text, a name
-made of letters, or a number.
+A person keeps and changes these files. Content of the document appears in them only as a text, a name made of
+letters, or a number.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from mcpdesk.hosting.folder.module_items import dashed
 
 SERVICE = "service"
 LONGEST_CALLED = 57
-"""Maximum total length of a server's name and a tool's name. Known clients set this limit."""
+"""Maximum total length of a server's name and a tool's name. Limits of known clients require this."""
 MOST_FIELDS = 20
 """Maximum number of body members that become separate parameters."""
 LONGEST_TITLE = 60
 RESERVED = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
-"""Names that a module of tools imports or uses: a function of that name would replace them."""
+"""Names that a module of tools imports or uses. A function with such a name would replace the original."""
 
 
 class ApiFolder(Struct, frozen=True):
@@ -67,7 +67,7 @@ class ToolParameter(Struct, frozen=True):
     default: str = ""
     """Default as a Python literal. Empty for None."""
     value: str = ""
-    """Expression whose value is sent. Empty to send the parameter itself."""
+    """Python expression whose value is sent. Empty to send the parameter itself."""
 
 
 def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
@@ -139,7 +139,7 @@ def _variable(prefix: str, key: str, document: ApiDocument) -> str:
 def _readable_id(operation: Operation) -> str:
     """Return the operation id, or method and path in words.
 
-    An id that ends with path and method, as FastAPI's do, is returned without them.
+    If an id ends with path and method, as ids of FastAPI do, this end is removed.
     """
     end = re.sub(r"\W", "_", operation.path) + f"_{operation.method.lower()}"
     if operation.id.endswith(end) and operation.id != end:
@@ -152,7 +152,7 @@ def _readable_id(operation: Operation) -> str:
 
 
 def _function_name(operation: Operation, used_names: set[str], longest: int) -> str:
-    """Return an unused name. `list` becomes `list_`, but the tool is still called `list`."""
+    """Return an unused function name. `list` becomes `list_`, but the tool is still called `list`."""
     name = snake(_readable_id(operation), "call")
     if name in RESERVED and f"{name}_" not in used_names:
         return f"{name}_"
@@ -160,7 +160,10 @@ def _function_name(operation: Operation, used_names: set[str], longest: int) -> 
 
 
 def _stem(tag: str) -> str:
-    """Return the file name for a tag, different from other modules of the folder and of Python."""
+    """Return the file name for a tag.
+
+    It differs from the names of other modules in the folder and in Python.
+    """
     stem = snake(tag, "operations")[:40].strip("_")
     used_names = {SERVICE, MODELS, "context", "aiohttp", "mcpdesk"}
     return f"{stem}_tools" if stem in used_names or stem in sys.stdlib_module_names else stem
@@ -295,7 +298,8 @@ def _fields(
 ) -> Iterator[ToolParameter]:
     """Yield the members of a body as separate parameters.
 
-    Yields none if some members are unknown, if there are too many, or if null differs from an omitted value.
+    No member is yielded if some members are unknown, if there are too many, or if null differs from an
+    omitted value.
     """
     members = types.members(body.schema) if body.kind in ("json", "form") else None
     if members is None or not members.properties or members.additional not in (None, False):
@@ -347,7 +351,7 @@ def _is_within(value: object, schema: Mapping[str, object], types: TypeWriter) -
 
 
 _BOUNDS = frozenset({"minimum", "maximum", "minLength", "maxLength", "pattern"})
-"""Keywords that limit a value. Exclusive bounds are missing, because they are flags in OpenAPI 3.0."""
+"""Keywords that limit a value. Exclusive bounds are not included, because they are flags in OpenAPI 3.0."""
 
 
 def literal(value: object) -> str:
@@ -389,7 +393,7 @@ def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str
 
 
 def _fitted(head: str, items: Sequence[str], end: str = "", brackets: str = "()", indent: int = -1) -> str:
-    """Return the items in brackets, on one line if they fit, else one per line."""
+    """Return the items in brackets: on one line if they fit, otherwise one item per line."""
     line = f"{head}{brackets[0]}{', '.join(items)}{brackets[1]}{end}"
     if "\n" not in line and len(line) + max(indent, 0) <= WIDTH:
         return line

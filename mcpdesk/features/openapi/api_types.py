@@ -21,14 +21,14 @@ from mcpdesk.plain_text import clean
 WIDTH = 100
 """Line width of generated code."""
 DEEPEST = 12
-"""Depth limit of nested objects; deeper ones are `Any`."""
+"""Maximum depth of nested objects. Deeper objects are `Any`."""
 MOST_MODELS = 300
 MOST_STEPS = 50_000
-"""Limit of schemas visited per document, because nested alternatives multiply."""
+"""Maximum number of schemas visited per document. Nested alternatives would multiply this number."""
 MOST_VALUES = 100
-"""Maximum number of values in an enumeration. One with more values becomes `str`."""
+"""Maximum number of values in an enumeration. An enumeration with more values becomes `str`."""
 LONGEST_DOC = 1000
-"""Maximum characters of a description. OpenAI's API allows 1,024."""
+"""Maximum number of characters of a description. OpenAI's API allows 1,024."""
 MODELS = "models"
 """Module of the folder with the types."""
 _TAKEN = {"Any", "Annotated", "Literal", "NotRequired", "TypedDict", "Meta", "Context"}
@@ -49,7 +49,7 @@ class Hint(Struct, frozen=True):
 
     @property
     def full(self) -> str:
-        """Hint including its bounds."""
+        """Type hint including its bounds."""
         bare = f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
         if not self.is_nullable or self.kind == "any":
             return bare
@@ -86,7 +86,7 @@ class TypeWriter:
     def __init__(self, resolve: Callable[[Any], Any]) -> None:
         self._resolve = resolve
         self._class_names = dict[str, str]()
-        """Class names by reference, together with other names in use."""
+        """Class names by reference. It also contains other names in use."""
         self._open = set[str]()
         """Classes that are being written."""
         self._classes = dict[str, str]()
@@ -94,7 +94,7 @@ class TypeWriter:
         self._steps = 0
 
     def module(self) -> str:
-        """Return the module of all classes. Empty if there are no classes."""
+        """Return the text of the module with all classes. Empty if no classes are needed."""
         if not self._classes:
             return ""
         head = '"""Types of the parameters of the service."""\n\n' + import_lines(self._imports)
@@ -102,7 +102,10 @@ class TypeWriter:
         return f"{head}\n\n{body}" if body.startswith("#") else f"{head}\n\n\n{body}"
 
     def hint(self, schema: Any, name: str, depth: int = 0) -> Hint:
-        """Return the hint for a schema; `name` is for a class it may need. Raises: NotUsable."""
+        """Return the hint for a schema.
+
+        `name` is the name of a class that the hint may need. Raises: NotUsable.
+        """
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         schema = self._resolve(schema)
         if not isinstance(schema, Mapping) or depth > DEEPEST or self._is_enough():
@@ -137,12 +140,15 @@ class TypeWriter:
         return ObjectMembers(properties, frozenset(required & properties.keys()), additional, described)
 
     def _is_enough(self) -> bool:
-        """Return True once the limit of visited schemas is reached; further ones are `Any`."""
+        """Return True once the limit of visited schemas is reached. Further schemas become `Any`."""
         self._steps += 1
         return self._steps > MOST_STEPS
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
-        """Return a schema, or the one it refers to. Empty if it is not an object. Raises: NotUsable."""
+        """Return a schema, or the schema that it refers to.
+
+        Empty if the result is not an object. Raises: NotUsable.
+        """
         schema_found = self._resolve(schema)
         return schema_found if isinstance(schema_found, Mapping) else {}
 
@@ -245,7 +251,10 @@ class TypeWriter:
         return self._class_names[key]
 
     def _union(self, hints: Sequence[Hint]) -> Hint:
-        """Return a union of hints, less exact where argument checking cannot distinguish them."""
+        """Return a union of hints.
+
+        It is less exact where the check of arguments cannot distinguish the alternatives.
+        """
         distinct = list(dict.fromkeys(hints))
         kinds = [hint.kind for hint in distinct]
         if "int" in kinds and "float" in kinds:
@@ -360,7 +369,7 @@ def _annotated(hint: str, description: str, is_required: bool) -> str:
 
 
 def words(name: str) -> list[str]:
-    """Return the ASCII words of a name in any style: `petId` is pet, Id."""
+    """Return the ASCII words of a name in any style: `pet` and `Id` for `petId`."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     return re.findall(r"[A-Za-z0-9]+", spaced)
 
@@ -375,7 +384,7 @@ def snake(name: str, otherwise: str) -> str:
 
 
 def unique(name: str, used_names: set[str], longest: int = 80) -> str:
-    """Return the name, with a number appended if it is in use."""
+    """Return the name, with a number appended if the name is already in use."""
     wanted, count = name if len(name) <= longest else name[:longest].rstrip("_"), 1
     while wanted in used_names:
         count += 1
@@ -395,7 +404,7 @@ def one_line(text: str) -> str:
 
 
 def docstring(text: str, described: Mapping[str, str], section: str, indent: str = "    ") -> str:
-    """Return a docstring with a text and a section about members; the text is escaped."""
+    """Return a docstring with a text and a section about members. The text is escaped."""
     safe = clean(text).replace("\\", "\\\\").replace('"""', "'''").strip()
     if len(safe) > LONGEST_DOC:
         safe = safe[:LONGEST_DOC].rsplit(" ", 1)[0].rstrip("\\") + " ..."
@@ -429,7 +438,7 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
 
 
 def import_lines(names: set[str]) -> str:
-    """Return import lines for these names, one per module. Modules of the folder come last."""
+    """Return import lines for these names, one line per module. Modules of the folder come last."""
     modules = dict[str, list[str]]()
     for each in sorted(names):
         module, _, name = each.rpartition(".")

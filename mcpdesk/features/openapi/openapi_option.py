@@ -15,13 +15,13 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
 
 MOST_OPERATIONS = 80
-"""Limit of tools, because Cursor warns of more."""
+"""Maximum number of tools, because Cursor warns about a higher number."""
 
 
 def make_folder(folder: Path, name: str, parts: str, options: Mapping[str, Any]) -> int | None:
     """Make a folder whose tools call a service, and print the next steps. Return the exit code.
 
-    Return None if no document was given. Raises: DeskUserError.
+    Return None if the options name no document. Raises: DeskUserError.
     """
     file: Path | None = options["document"]
     if file is None:

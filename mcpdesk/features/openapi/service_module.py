@@ -9,7 +9,7 @@ from mcpdesk.features.openapi.api_types import one_line, quoted
 
 
 def service_module(document: ApiDocument, url_variable: str, variables: Mapping[str, str]) -> str:
-    """Return the module's text; `variables` are the environment variables of the keys in use."""
+    """Return the text of the module. `variables` are the environment variables of the keys in use."""
     keys = "".join(
         f"    {quoted(name)}: ({quoted(key.location)}, {quoted(key.parameter)}, {quoted(variable)}),\n"
         for name, variable in variables.items()

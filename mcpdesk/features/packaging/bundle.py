@@ -1,8 +1,8 @@
 """MCPB bundle of a server folder: selection of its files, start command, and content.
 
-The bundle contains this program as a wheel, because the person who installs it may have neither mcpdesk nor
-access to a package index. The build is reproducible: times, owners and the order on disk are left out.
-Source: MCPB manifest 0.4.
+The bundle contains this program as a wheel, because the person who installs the bundle may have neither
+mcpdesk nor access to a package index. The build is reproducible: times, owners and the order on disk do not
+matter. Source: MCPB manifest 0.4.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from mcpdesk.tools import BUILTINS, EXTRA
 
 MOST_FILES = 5_000
 MOST_BYTES = 64 << 20
-"""Total size of the files before compression."""
+"""Maximum total size in bytes of the files before compression."""
 ENTRY = "main.py"
 START: JSONObject = {
     "type": "uv",
     "entry_point": ENTRY,
     "mcp_config": {"command": "uv", "args": ["run", "--directory", "${__dirname}", ENTRY]},
 }
-"""Start command for a client: uv installs the wheel and downloads the requirements, once."""
+"""Start command for a client. At the first start, uv installs the wheel and downloads the requirements."""
 PRIVATE_ENDINGS = (".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 PRIVATE_NAMES = frozenset({*ENV_FILES, "id_rsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json"})
 MADE_HERE = re.compile(r".*\.mcpb|server\.json")
 LOOKED_AT = 1 << 20
-"""Largest file, in bytes, that is searched for secrets."""
+"""Maximum size in bytes of a file that is searched for secrets."""
 WHEEL = f"wheels/{FILE}"
 """Path of this program's wheel in a bundle."""
 TEST_FOLDERS = frozenset({"cases"})
@@ -83,7 +83,7 @@ class FolderFiles(NamedTuple):
 
 
 def folder_files(folder: Path) -> FolderFiles:
-    """Select the files. Raises: DeskUserError for a folder that is too large."""
+    """Select the files of a bundle. Raises: DeskUserError for a folder that is too large."""
     files = FolderFiles({}, [], [])
     total = 0
     for directory, folders, names in os.walk(folder):
@@ -146,7 +146,7 @@ def _project(name: str, version: str, requires: Iterable[str]) -> str:
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = False) -> None:
     entry = zipfile.ZipInfo(name, EPOCH)
-    entry.create_system = 3  # Unix, because the modes are Unix modes
+    entry.create_system = 3  # Unix, because the file modes are Unix modes
     entry.external_attr = (stat.S_IFREG | (0o755 if is_program else 0o644)) << 16
     entry.compress_type = zipfile.ZIP_DEFLATED
     archive.writestr(entry, data)

@@ -1,4 +1,4 @@
-"""Wheel of this program for a bundle, with the parts that serve a folder over stdio but without the screen.
+"""Wheel of this program for a bundle. It has the parts that serve a folder over stdio, but not the screen.
 
 A bundle contains its own runtime, so that it starts where no package index offers mcpdesk. The build is
 reproducible. Source: PyPA "Binary distribution format" 1.0, core metadata 2.4.
@@ -27,7 +27,7 @@ NAME = "mcpdesk"
 VERSION = f"{__version__}+runtime"
 FILE = f"{NAME}-{VERSION}-py3-none-any.whl"
 LEFT_OUT = ("tui", "_bundled")
-"""Folders of the package that serving a folder does not need."""
+"""Folders of the package that are not needed to serve a folder."""
 NOT_NEEDED = frozenset({"textual", "rich", "prometheus-client"})
 """Requirements that only the screen and HTTP need."""
 EXTRAS = (TOOLS_EXTRA,)
@@ -49,7 +49,7 @@ def runtime_wheel() -> bytes:
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, EPOCH)
-            entry.create_system = 3  # Unix, because the modes are Unix modes
+            entry.create_system = 3  # Unix, because the file modes are Unix modes
             entry.external_attr = 0o100644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)

@@ -1,7 +1,7 @@
 """Queries a terminal for its graphics protocols.
 
 The query is sent when the first picture is shown, not at startup. The person may be typing then, so the
-replies arrive among the keys.
+replies arrive between the typed keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from mcpdesk.features.pictures.terminal_graphics import (
 from mcpdesk.tui.terminal import DeskDriver, driver_of
 
 TIMEOUT_S = 0.5
-"""Seconds to wait for an answer; without one, half blocks are drawn. Later pictures use a late answer."""
+"""Seconds to wait for an answer.
+
+Without an answer, half blocks are drawn. Later pictures use a late answer.
+"""
 _queries: WeakKeyDictionary[DeskDriver, asyncio.Task[TerminalAnswers]] = WeakKeyDictionary()
 
 
@@ -39,7 +42,7 @@ async def graphics_of(app: App[Any]) -> Graphics:
         _queries[driver] = asyncio.create_task(_ask(driver))
     answers = await asyncio.shield(_queries[driver])
     cell = driver.cell_size() or answers.cell or CELL
-    if answers.knows_sixel:  # first: some terminals that support both do not support kitty's placeholders
+    if answers.knows_sixel:  # first, because some terminals that support both lack kitty's placeholders
         return Graphics(GraphicsKind.SIXEL, cell)
     has_colours = app.console.color_system == "truecolor"
     return Graphics(

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "ICO")
-"""Supported formats; some other readers of Pillow start programs."""
+"""Supported formats. Other formats are excluded, because some readers of Pillow start programs."""
 INSTALL = "pip install 'mcpdesk[tools]'"
 MAX_BYTES = 20_000_000
 MAX_PIXELS = 40_000_000
-"""Maximum pixels of a decoded picture."""
+"""Maximum number of pixels of a decoded picture."""
 _ORIENTATION = 0x0112
 _SIDEWAYS = frozenset({5, 6, 7, 8})
 """EXIF orientations with width and height exchanged."""
@@ -57,7 +57,7 @@ Colour: TypeAlias = tuple[int, int, int]
 
 
 class PictureError(Exception):
-    """Bytes that cannot be drawn as a picture; the message is the reason."""
+    """The bytes cannot be drawn as a picture. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,13 @@ def examine(data: bytes) -> PictureFacts:
 def shrunk(data: bytes, size: tuple[int, int], room: tuple[int, int], background: Colour) -> Image:
     """Return the first frame, upright and scaled to `size`, at the top left of an image of the size `room`.
 
-    `background` fills the rest and transparent pixels. Raises: PictureError.
+    The colour `background` fills the remaining area and transparent pixels. Raises: PictureError.
     """
     from PIL import Image, ImageOps
 
     with _opened(data) as image:
         longest = max(size)
-        image.draft("RGB", (longest, longest))  # decodes a JPEG no larger than needed
+        image.draft("RGB", (longest, longest))  # decodes a JPEG in a size not larger than needed
         image.load()
         plain = _plain(image)
         if (factor := max(image.size) // (2 * longest)) > 1:
@@ -141,7 +141,7 @@ def _orientation(image: Image) -> int:
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[Image]:
-    """Open a picture; every exception of a reader becomes a PictureError."""
+    """Open a picture. Every exception of a reader becomes a PictureError."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
@@ -165,7 +165,7 @@ _UPPER = "▀"
 
 
 def half_blocks(image: Image) -> list[Strip]:
-    """Return the lines of an RGB picture of even height; each cell shows two pixels, one above the other."""
+    """Return the lines of an RGB picture of even height. Each cell shows two pixels, one above the other."""
     pixels, across = image.tobytes(), image.width
     return [_strip(pixels, across, row) for row in range(0, image.height, 2)]
 
@@ -185,16 +185,17 @@ def _color(pixels: bytes, at: int) -> Color:
 _SAVE, _RESTORE = "\x1b7", "\x1b8"
 """Save and restore the position of the cursor."""
 _BAND = 6
-"""Rows of pixels in one sixel."""
+"""Number of pixel rows in one sixel."""
 _PRINTABLE = bytes(range(63, 127)) + bytes(192)
 """Table from the bits of a sixel to its character."""
 _RUN = re.compile(rb"(.)\1{3,}")
 
 
 def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
-    """Yield the sequences that draw an RGB picture, one for each row of cells from the top.
+    """Yield the sequences that draw an RGB picture: one for each row of cells, from the top.
 
-    Sixels do not belong to cells, and text written over them erases them, so each row is drawn separately.
+    Sixels do not belong to cells, and text that is written over sixels erases them. Each row is therefore
+    drawn separately.
     """
     from PIL.Image import Quantize
 
@@ -208,7 +209,7 @@ def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
 def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
     """Return lines of colour numbers as one sixel picture.
 
-    `palette` has red, green and blue of each number.
+    `palette` has the red, green and blue value of each number.
     """
     percent = [round(level / 2.55) for level in palette]
     colours = "".join(
@@ -220,7 +221,8 @@ def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
 
 
 def _band(lines: Sequence[bytes]) -> str:
-    """Encode up to six lines: the most frequent colour as a solid bar, then each other colour over it."""
+    """Encode up to six lines: the most frequent colour as a solid bar, then each other colour
+    over the bar."""
     (ground, _), *others = Counter(b"".join(lines)).most_common()
     bar = f"#{ground}!{len(lines[0])}{chr(62 + (1 << len(lines)))}"
     return "$".join([bar, *(f"#{colour}{_one_colour(lines, colour)}" for colour, _ in others)])
@@ -245,7 +247,10 @@ class SixelStrip(Strip):
         self._style = style
 
     def divide(self, cuts: Iterable[int]) -> list[Strip]:
-        """Divide the strip. The first piece keeps the picture if it fits; the other pieces are blank."""
+        """Divide the strip.
+
+        The first piece keeps the picture if the picture fits. The other pieces are blank.
+        """
         edges = [cut for cut in cuts if cut <= self.cell_length]
         pieces: list[Strip] = []
         for start, end in zip([0, *edges], edges, strict=False):
@@ -266,7 +271,7 @@ class SixelStrip(Strip):
         return Strip([Segment(" " * max(0, end - start), self._style)], max(0, end - start))
 
     def render(self, console: Console) -> str:
-        """Return blanks, the picture over them, then a move of the cursor to their end."""
+        """Return blanks, the picture over the blanks, then a move of the cursor to the end of the blanks."""
         blanks = super().render(console)
         return f"{_SAVE}{blanks}{_RESTORE}{self._sequence}{_RESTORE}\x1b[{self.cell_length}C"
 
@@ -276,7 +281,7 @@ class SixelStrip(Strip):
 
 _PLACEHOLDER = "\U0010eeee"
 _CHUNK = 4_096
-"""Maximum characters of a payload in one message."""
+"""Maximum number of characters of a payload in one message."""
 _DIACRITICS = """
 305 30d-30e 310 312 33d-33f 346 34a-34c 350-352 357 35b 363-36f 483-487 592-595 597-599 59c-5a1 5a8-5a9
 5ab-5ac 5af 5c4 610-617 657-65b 65d-65e 6d6-6dc 6df-6e2 6e4 6e7-6e8 6eb-6ec 730 732-733 735-736 73a 73d
@@ -297,13 +302,13 @@ def _combining() -> list[str]:
 NUMBERS = _combining()
 """Combining character of each number."""
 MAX_CELLS = len(NUMBERS)
-"""Maximum rows, and columns, of one picture."""
+"""Maximum number of rows and of columns of one picture."""
 
 
 def transmission(image: Image, number: int, columns: int, rows: int) -> str:
-    """Return the messages that send a picture to the terminal and scale it to the cells.
+    """Return the messages that send a picture to the terminal and scale the picture to the cells.
 
-    `number` identifies the picture; it must be below 2**24.
+    `number` identifies the picture. It must be below 2**24.
     """
     packed = io.BytesIO()
     image.save(packed, "PNG", compress_level=2)
@@ -322,7 +327,10 @@ def deletion(number: int) -> str:
 
 
 def placeholders(number: int, columns: int, rows: int) -> list[Strip]:
-    """Return cells that show a picture: colour encodes its number, combining characters row and column."""
+    """Return cells that show a picture.
+
+    Their colour encodes its number, combining characters encode row and column.
+    """
     style = Style(color=Color.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255))
     lines = ("".join(_PLACEHOLDER + row + column for column in NUMBERS[:columns]) for row in NUMBERS[:rows])
     return [Strip([Segment(line, style)], columns) for line in lines]
@@ -333,23 +341,30 @@ def _message(keys: str, payload: str = "") -> str:
 
 
 LEAST_ROWS = 12
-"""Rows that a picture may always take; in a higher pane it may fill the pane."""
+"""Number of rows that a picture may always take.
+
+In a higher pane, the picture may take all rows but a few.
+"""
 _WORDS = 3
-"""Rows left for text: the line of facts, and the tool's text before the picture."""
+"""Number of rows left for text: the line of facts, and the tool's text before the picture."""
 HEAVY = 128_000
-"""Characters of sixels above which a picture is not drawn during scrolling, because terminals are slow."""
+"""A picture with more characters of sixels than this is not drawn during scrolling, because terminals are
+slow."""
 STILL_S = 0.1
-"""Seconds without movement after which scrolling has ended."""
+"""When a picture has not moved for this many seconds, scrolling has ended."""
 _T = TypeVar("_T")
 _painter = ThreadPoolExecutor(1, thread_name_prefix="mcpdesk-picture")
 """Executor with a single thread, so that one picture at a time is decoded."""
 _numbers: Iterator[int] = count(randrange(1 << 8, 1 << 23))
-"""Numbers of pictures in the terminal's memory, from a random start, because other programs share it."""
+"""Numbers for pictures in the terminal's memory.
+
+The first is random, because other programs share the memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Parameters of a drawing; a picture is drawn again when one of them changes."""
+    """Parameters of a drawing. A picture is drawn again when one of them changes."""
 
     graphics: Graphics
     columns: int
@@ -365,7 +380,7 @@ class _Drawing:
     strips: list[Strip] = field(default_factory=list)
     """Lines of half blocks, or of kitty's placeholders."""
     sixels: list[str] = field(default_factory=list)
-    """Sequences, one for each line."""
+    """Sequences that draw the picture as sixels, one for each line."""
     number: int = 0
     """Number of the picture in the terminal. 0 if the terminal does not store it."""
     sent: str = ""
@@ -373,7 +388,8 @@ class _Drawing:
 
 
 class PictureView(Widget):
-    """Line of facts, and below it the picture as large as fits, or the reason why it cannot be drawn."""
+    """Widget with a line of facts, and below it the picture as large as fits, or the reason why it cannot be
+    drawn."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"picture--note", "picture--trouble"}
     DEFAULT_CSS = """
@@ -383,7 +399,7 @@ class PictureView(Widget):
     """
 
     def __init__(self, encoded: str, note: str = "") -> None:
-        """Create the view; `encoded` is base64, `note` the description of the picture in the result."""
+        """Create the view. `encoded` is base64, `note` the description of the picture in the result."""
         super().__init__()
         self._encoded = encoded
         self._note = note
@@ -416,7 +432,7 @@ class PictureView(Widget):
         return 1 + self._cells[1]
 
     def render_line(self, y: int) -> Strip:
-        """Draw the line of facts or a line of the picture; start a missing drawing."""
+        """Draw the line of facts or a line of the picture. If the drawing is missing, start it."""
         width, style = self.size.width, self.rich_style
         if y == 0:
             return _text_line(self._facts_line(), width, style + self._partial("picture--note"))
@@ -448,7 +464,7 @@ class PictureView(Widget):
         return SixelStrip(drawing.sixels[y - 1], drawing.frame.columns, crop.width, self.rich_style)
 
     def _is_scrolling(self, drawing: _Drawing, crop: Region) -> bool:
-        """Return True if a large picture moved a moment ago; it is drawn when it stays in place."""
+        """Return True if a large picture moved a moment ago. It is drawn when it stays in place."""
         if sum(map(len, drawing.sixels)) < HEAVY:
             return False
         regions = (self.region, crop)
@@ -464,7 +480,7 @@ class PictureView(Widget):
         self.refresh()
 
     def _current(self) -> _Drawing | None:
-        """Return the last drawing; start a new one if its parameters changed."""
+        """Return the last drawing. If its parameters changed, start a new drawing."""
         red, green, blue = self.background_colors[1].rgb
         frame = _Frame(self._graphics, *self._cells, (red, green, blue))
         if self._facts is not None and frame.columns and frame != self._wanted:
@@ -530,7 +546,7 @@ def _decode(encoded: str) -> tuple[bytes, PictureFacts]:
 
 
 def _draw(data: bytes, facts: PictureFacts, frame: _Frame, is_wanted: Callable[[], bool]) -> _Drawing | None:
-    """Return the drawing, or None if it is no longer wanted. Raises: PictureError."""
+    """Return the drawing, or None if the drawing is no longer wanted. Raises: PictureError."""
     if not is_wanted():
         return None
     graphics, columns, rows = frame.graphics, frame.columns, frame.rows

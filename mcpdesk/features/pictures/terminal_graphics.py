@@ -10,12 +10,12 @@ from enum import Enum
 from math import ceil
 
 CELL = (10, 20)
-"""Default width and height of a cell in pixels, those of a VT340."""
+"""Default width and height of a cell in pixels, as on a VT340 terminal."""
 LEAST_COLUMNS = 16
-"""Minimum width in cells; smaller pictures are enlarged to about this width."""
+"""Minimum width in cells. Smaller pictures are enlarged to about this width."""
 _ALMOST = 1e-6
 MAX_SIXEL_PIXELS = 1_200_000
-"""Maximum pixels of a picture in sixels; more take too long to write."""
+"""Maximum number of pixels of a picture in sixels. Larger pictures take too long to write."""
 
 
 class GraphicsKind(Enum):
@@ -37,7 +37,7 @@ class Graphics:
 
     @property
     def dots(self) -> tuple[float, float]:
-        """Pixels of an unscaled picture per cell, across and down."""
+        """Number of pixels of an unscaled picture per cell: horizontally and vertically."""
         across, down = self.cell
         return (1.0, down / across) if self.kind is GraphicsKind.HALF_BLOCKS else (float(across), float(down))
 
@@ -71,12 +71,12 @@ class Graphics:
 
 NUMBER = 31
 QUESTION = (
-    f"\x1b_Gi={NUMBER},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # kitty's protocol, with one pixel
-    "\x1b[16t"  # size of a cell
-    "\x1b[c"  # device attributes: all terminals answer this, and answers come in order
+    f"\x1b_Gi={NUMBER},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # kitty's protocol, with a picture of one pixel
+    "\x1b[16t"  # query of the size of a cell
+    "\x1b[c"  # query of the device attributes; all terminals answer it, and answers come in order
 )
 WITHIN_S = 2.0
-"""Seconds after the query, during which a partial answer is held back until the rest arrives."""
+"""In this many seconds after the query, a partial answer is held back until the rest arrives."""
 _ANSWERS = re.compile(
     r"\x1b_Gi=31;(?P<kitty>[^\x1b]*)\x1b\\"
     r"|\x1b\[6;(?P<height>\d+);(?P<width>\d+)t"
@@ -90,7 +90,7 @@ class TerminalAnswers:
     """Collects the answers among typed keys. Only the reading thread may call `extract`."""
 
     def __init__(self, on_last: Callable[[], object]) -> None:
-        """Create a collector; the reading thread calls `on_last` when the last answer has arrived."""
+        """Create a collector. The reading thread calls `on_last` when the last answer has arrived."""
         self.knows_kitty = False
         self.knows_sixel = False
         self.cell: tuple[int, int] | None = None
@@ -100,7 +100,7 @@ class TerminalAnswers:
         self._begun = ""
 
     def extract(self, typed: str) -> str:
-        """Return the typed characters, without the answers among them."""
+        """Return the typed characters, and store the terminal's answers that arrived between them."""
         typed, self._begun = self._begun + typed, ""
         left = _ANSWERS.sub(self._read_answer, typed)
         begun = _BEGUN.search(left)
