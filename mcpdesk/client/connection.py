@@ -208,7 +208,9 @@ class ServerConnection:
             self._listening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def listening(self) -> None:
-        """Listen, and wait until the stream is open, because servers may send questions of a call on it."""
+        """Listen, and wait until the stream is open, because servers may send questions of a call on this
+        stream.
+        """
         self.listen()
         await self._may_hear.wait()
 
@@ -523,7 +525,7 @@ class ServerConnection:
         return {key: task.result() for key, task in tasks.items()}
 
     async def _answer(self, method: str, params: JSONObject, call: ClientCall) -> JSONObject:
-        """Answer a question. Raises: ProtocolError if it is refused."""
+        """Answer a question. Raises: ProtocolError if the question is refused."""
         with call.thinking():
             return await self._questions()[method](params, call.subject)
 

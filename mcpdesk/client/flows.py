@@ -261,7 +261,7 @@ async def _cancelling(call: ClientCall, work: Awaitable[ServerResponse], cancel:
 
 
 async def _followed(call: ClientCall, task: JSONObject, named: JSONObject) -> ServerResponse:
-    """Poll a task until it ends. Raises: CallError if it was cancelled."""
+    """Poll a task until it ends. Raises: CallError if the task was cancelled."""
     answered: JSONObject = {}
     response: ServerResponse | None = None
     while True:

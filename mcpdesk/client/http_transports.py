@@ -317,7 +317,9 @@ class HttpRequests:
                 return Fetched(answer.status, lower(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
-        """Return the server's challenge to a request without a token. Empty if it sends none."""
+        """Return the server's challenge to a request without a token. Empty if the server sends no
+        challenge.
+        """
         from mcpdesk.client.oauth.discovery import challenge_in
         from mcpdesk.client.oauth.values import Challenge
 
@@ -509,7 +511,7 @@ class SseChannel:
     ) -> None:
         """`headers` are sent with every request.
 
-        `on_data` receives messages. If it raises a CallError, the stream ends.
+        `on_data` receives messages. If `on_data` raises a CallError, the stream ends.
         """
         loop = asyncio.get_running_loop()
         self._requests, self._headers = requests, dict(headers)
@@ -525,7 +527,7 @@ class SseChannel:
     async def opened(self) -> None:
         """Wait until the server sends the URL for posts.
 
-        Raises: CallError if it does not offer such a stream.
+        Raises: CallError if the server does not offer such a stream.
         """
         try:
             await self._post_url

@@ -158,7 +158,9 @@ def configured_targets(
 
 
 def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:
-    """Return the target for an entry of a configuration file. Raises: DeskUserError if it cannot be used."""
+    """Return the target for an entry of a configuration file. Raises: DeskUserError if the entry cannot be
+    used.
+    """
     if server.problem:
         raise DeskUserError(f"{server.name}: {server.problem}.")
     if server.url:

@@ -83,7 +83,9 @@ def is_error(message: Any) -> bool:
 
 
 def named_revision(reply: ServerReply) -> str:
-    """Return the revision in the answer to a handshake. Empty if it is missing or not valid in a header."""
+    """Return the revision in the answer to a handshake. Empty if the revision is missing or not valid in a
+    header.
+    """
     result = reply.message.get("result") if isinstance(reply.message, dict) else None
     named = result.get("protocolVersion") if isinstance(result, dict) else None
     is_fit = isinstance(named, str) and named.isascii() and named.isprintable() and len(named) <= 40
@@ -253,7 +255,7 @@ class ClientTransport(ABC):
 
     @abstractmethod
     async def send(self, message: JSONObject) -> None:
-        """Send a notification or a response. Raises: CallError if the server does not accept it."""
+        """Send a notification or a response. Raises: CallError if the server does not accept the message."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -290,7 +292,7 @@ class ClientTransport(ABC):
 class SessionGone(HttpError):
     """The server no longer knows the session, and did not process the request.
 
-    `reply` is the reply that reports this, or None if there was none.
+    `reply` is the reply that reports this, or None if no reply does.
     """
 
     reply: ServerReply | None = None

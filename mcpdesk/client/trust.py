@@ -101,7 +101,7 @@ class TrustStore:
         return any((each.path, each.sha256) == wanted for each in self.read().entries)
 
     def trust(self, path: Path, sha256: str) -> None:
-        """Store the person's agreement. Raises: DeskUserError if it cannot be written."""
+        """Store the person's agreement. Raises: DeskUserError if the file cannot be written."""
         entry = TrustEntry(str(path.resolve()), sha256, time.time())
         known = (entry.path, entry.sha256)
 

@@ -545,7 +545,7 @@ class Pipe(FrameChannel):
 
 
 def _id_of(frame: bytes) -> Id | None:
-    """Return the id to send back for a rejected frame, or None if it cannot be read."""
+    """Return the id to send back for a rejected frame, or None if the id cannot be read."""
     try:
         return readable_id(codec.decode(frame))
     except ProtocolError:

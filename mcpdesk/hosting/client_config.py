@@ -40,7 +40,7 @@ class ServerAddress(NamedTuple):
     has_login: bool = False
     """True if clients over HTTP can get a token from an authorization server."""
     token: str = ""
-    """Bearer token of the client. Empty if it has none."""
+    """Bearer token of the client. Empty if the client has no token."""
 
     @property
     def is_served(self) -> bool:

@@ -34,7 +34,7 @@ class TokenView(Struct, frozen=True):
     scopes: frozenset[str]
     """Scopes of the token, including the scopes that these imply."""
     expires: float | None = None
-    """Unix time in seconds when it expires, or None."""
+    """Unix time in seconds when the token expires, or None."""
     ended: str = ""
     """Reason why the token is no longer valid, worded to follow the word `it`. Empty while the token is
     valid.

@@ -274,7 +274,9 @@ class HostedFolder:
         self._journal.notify(message, Severity.ERROR, "workbench")
 
     def _check_fixed(self, manifest: Manifest) -> None:
-        """Check a fixed manifest. Raises: ManifestError if a part of it needs a restart of the core."""
+        """Check a fixed manifest. Raises: ManifestError if a part of the manifest needs a restart of the
+        core.
+        """
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
         late = self._late(manifest) if self._late is not None else []
@@ -311,7 +313,9 @@ class HostedFolder:
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
     def _read_variables(self, folder: Path) -> Variables | None:
-        """Read the folder's env files, and report an invalid one. None if one is invalid or none exists."""
+        """Read the folder's env files, and report an invalid one. None if a file is invalid, or if no env
+        file exists.
+        """
         if self._variables is None:
             if not any((folder / name).exists() for name in ENV_FILES):
                 return None

@@ -81,8 +81,8 @@ class HostedJobs:
     async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
         """Return the caller's jobs, encoded and newest first.
 
-        The caller is identified by its principal, or by its HTTP session if it is anonymous. None if it has
-        neither. Raises: StorageError.
+        The caller is identified by its principal, or by its HTTP session if it is anonymous. None if the
+        caller has neither. Raises: StorageError.
         """
         mark = session_mark(session)
         if principal.kind == "open" and not mark:
@@ -170,7 +170,9 @@ class HostedJob:
         return JobReader(self._job) if kinds is None else JobReader(self._job, kinds)
 
     async def cancel(self, reason: str) -> bool:
-        """Cancel the job. False if it has already ended. Raises: StorageError if this cannot be written."""
+        """Cancel the job. Return False if the job has already ended. Raises: StorageError if this cannot be
+        written.
+        """
         self._store.check_shared(self._job)
         is_cancelled = self._store.cancel(self._job, reason)
         await self._store.settled(self._job)

@@ -121,8 +121,8 @@ class Journal:
         `where` is `file:line` if known. `trace` is the id of the caller's trace. `call` has the connection
         and id of the request that the line belongs to. `at` is the Unix time in seconds; None means now.
 
-        Lines with the same `cause` are limited to one a second. The written line says how many it represents.
-        Lines without a cause are not limited.
+        Lines with the same `cause` are limited to one a second. The written line says how many lines it
+        represents. Lines without a cause are not limited.
         """
         if cause:
             rest = (where, server, trace, call, at)

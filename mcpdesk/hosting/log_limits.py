@@ -27,7 +27,9 @@ class LogLimits:
         return bool(self._causes)
 
     def put(self, cause: str, write: Write) -> None:
-        """Write a line now. If its cause had one within the last second, only count it."""
+        """Write a line now. If a line with the same cause was written within the last second, only count the
+        new line.
+        """
         self.flush()
         with self._lock:
             known = self._causes.get(cause)

@@ -84,7 +84,8 @@ class PassThrough(Protocol):
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
-        """Forward a request. Leaving the block early cancels it. Raises: CallError if no response arrives.
+        """Forward a request. Leaving the block early cancels the request. Raises: CallError if no response
+        arrives.
 
         `on_unclaimed` is called with messages of the server that this client does not receive, such as a
         second response. `on_unclaimed` may also be called after the block.

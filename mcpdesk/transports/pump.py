@@ -360,7 +360,7 @@ class Pump:
         self._send()
 
     def _send(self) -> None:
-        """Write as much as the desk accepts. If it has ended, first read its remaining output."""
+        """Write as much as the desk accepts. If the desk has ended, first read its remaining output."""
         for lines in () if self._desk_is_deaf else self._to_desk.flush():
             self._pass(self._client_state.client_sent, lines)
         self._desk_is_deaf = self._desk_is_deaf or self._to_desk.is_closed

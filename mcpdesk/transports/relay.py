@@ -170,7 +170,7 @@ class OneWay:
         self.is_from_client, self.source, self.sink = is_from_client, source, sink
         self.lock = threading.Lock()
         self.thread: int | None = None
-        """Thread that copies this direction. None before it starts."""
+        """Thread that copies this direction. None before the thread starts."""
         self.is_plain = True
         self.is_over = False
         """True when this direction has ended."""
@@ -305,7 +305,7 @@ class Gate:
             os.close(self._program.stdin)
 
     def listen(self) -> None:
-        """Execute the commands of the recorder until it ends. After that, nothing is held."""
+        """Execute the commands of the recorder until the recorder ends. After that, nothing is held."""
         with os.fdopen(self._recorder.commands, "rb") as words:
             while len(head := words.read(COMMAND_HEADER.size)) == COMMAND_HEADER.size:
                 word, number, size = COMMAND_HEADER.unpack(head)
@@ -578,7 +578,7 @@ def _signal_group(group: int, number: int) -> None:
     try:
         os.killpg(group, number)
     except OSError:
-        return  # it has ended
+        return  # the group has ended
 
 
 class _Carrier:

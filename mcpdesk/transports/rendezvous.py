@@ -134,7 +134,7 @@ def announce_desk(folder: AnyPath, state: str | None = None) -> int:
 def private_folder() -> str:
     """Create the runtime folder if needed, and check that only this user can access it.
 
-    Raises: UntrustedFolder; OSError if it cannot be created.
+    Raises: UntrustedFolder; OSError if the folder cannot be created.
     """
     path = runtime_folder()
     try:
@@ -158,7 +158,7 @@ def fallback_socket(name: str) -> str:
 def check_private(path: str) -> None:
     """Check that a path is a folder of this user, no symbolic link, and closed to other users.
 
-    Raises: UntrustedFolder; FileNotFoundError if it does not exist.
+    Raises: UntrustedFolder; FileNotFoundError if the path does not exist.
     """
     info = os.lstat(path)
     if not stat.S_ISDIR(info.st_mode):
@@ -170,7 +170,7 @@ def check_private(path: str) -> None:
 
 
 def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None:
-    """Connect to the desk that hosts `folder`. Return None if there is none.
+    """Connect to the desk that hosts `folder`. Return None if no desk hosts the folder.
 
     Raises: UntrustedFolder; OSError if the folder does not exist.
     """
@@ -308,7 +308,7 @@ def _clear(point: str) -> None:
 
 
 def connect(point: str) -> socket.socket | None:
-    """Connect to a process of this user that listens at `point`. None if there is none."""
+    """Connect to a process of this user that listens at `point`. None if no process listens there."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_TIMEOUT_S)
     try:

@@ -57,7 +57,7 @@ class PendingRequest:
         self.message: Message | None = message if is_kept else None
 
     def params(self) -> Message:
-        """Parameters of the request. Empty if it has none."""
+        """Parameters of the request. Empty if the request has none."""
         params = (self.message or _read(self.line) or {}).get("params")
         return params if isinstance(params, dict) else {}
 
@@ -67,18 +67,18 @@ class ClientState:
 
     def __init__(self) -> None:
         self.opening: Message | None = None
-        """Parameters of `initialize`. None until it was answered."""
+        """Parameters of `initialize`. None until `initialize` was answered."""
         self.revision = ""
         """Protocol revision in that answer."""
         self.is_ready = False
         """True after the client sent `notifications/initialized`."""
         self.level = ""
-        """Log level that the client set. Empty if it set none."""
+        """Log level that the client set. Empty if the client set no level."""
         self.subscriptions: dict[str, None] = {}
         self.in_flight: dict[Any, PendingRequest] = {}
         """Requests of the client that a server has received but not answered, by id."""
         self.asked_of_client: dict[Any, None] = {}
-        """Ids of requests to the client that it has not answered."""
+        """Ids of requests of servers that the client has not answered."""
         self.unsent = b""
         """Complete lines that no server has received."""
         self.rest = b""

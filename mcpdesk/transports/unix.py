@@ -79,7 +79,7 @@ class GreetingReader:
 
 
 def refusal_line(reason: str) -> bytes:
-    """Return the line that is sent to a pump instead of frames if it cannot be served."""
+    """Return the line that is sent instead of frames to a pump that cannot be served."""
     return REFUSAL + " ".join(reason.split()).encode() + b"\n"
 
 

@@ -120,7 +120,7 @@ class UnreadAnswers:
             raise self._refusal(size)
 
     def promise(self, size: int) -> None:
-        """Count an answer that a pipe will write soon. A negative size removes it."""
+        """Count an answer that a pipe will write soon. A negative size removes an answer from the count."""
         self._promised += size
 
     def wake(self) -> None:

@@ -117,7 +117,7 @@ class HttpAnswer:
         return f"an event stream began (HTTP {self._status}) and has brought {came}, and not the answer"
 
     async def read(self, answer: aiohttp.ClientResponse) -> ServerReply:
-        """Read the reply. Raises: InvalidAnswer if it is too large or unusable."""
+        """Read the reply. Raises: InvalidAnswer if the answer is too large or unusable."""
         headers, status = lower(answer), answer.status
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         self._status, self._is_stream = status, media_type == EVENT_STREAM and status == 200
@@ -136,7 +136,7 @@ class HttpAnswer:
     async def _body(self, answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
         """Return the body, and True if its end is missing although it is a complete answer.
 
-        Raises: InvalidAnswer if it is too large; any exception of aiohttp if it is incomplete.
+        Raises: InvalidAnswer if the body is too large; any exception of aiohttp if the body is incomplete.
         """
         import aiohttp
 

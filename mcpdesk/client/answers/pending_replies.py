@@ -75,8 +75,8 @@ class PendingReplies:
     def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
         """Pass a frame to the request that it answers, or else to `receive`.
 
-        Return False if the frame is not a message. `read` is the parsed frame, or None if it was not parsed
-        yet.
+        Return False if the frame is not a message. `read` is the parsed frame, or None if the frame was not
+        parsed yet.
         """
         read = read or read_frame(frame, is_line=self._is_pipe)
         if type(read.value) is dict:

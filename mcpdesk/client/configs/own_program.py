@@ -125,8 +125,8 @@ def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
 def package_source() -> str | None:
     """Return the installed package in the form that a runner such as `uvx` accepts.
 
-    For a package from a package index, this is the package's name. None if it was installed from a temporary
-    file or folder.
+    For a package from a package index, this is the package's name. None if the package was installed from a
+    temporary file or folder.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 

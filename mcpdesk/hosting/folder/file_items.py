@@ -75,7 +75,7 @@ def digest(data: bytes) -> str:
 
 
 def mark_of(value: str) -> int:
-    """Return a hash of a variable's value, so that the value is not stored. 0 if it is empty."""
+    """Return a hash of a variable's value, so that the value is not stored. 0 if the value is empty."""
     return hash(value) or 1 if value else 0
 
 
@@ -96,7 +96,9 @@ def unreadable_file(
 
 
 def why_unreadable(path: Path, folder: Path) -> str:
-    """Return the reason why a path cannot be read as a file of a server folder. Empty if it can be read."""
+    """Return the reason why a path cannot be read as a file of a server folder. Empty if the path can be
+    read.
+    """
     if not path.resolve().is_relative_to(folder):
         return "is a link that leaves the server folder"
     # Reading a pipe could block forever, and a device may have no end.

@@ -62,7 +62,7 @@ class FolderBell:
                 raise OSError(f"more than {MOST_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
                 number = ctypes.get_errno()
-                if os.path.isdir(path):  # else it was removed in the meantime
+                if os.path.isdir(path):  # otherwise the folder was removed in the meantime
                     raise OSError(number, os.strerror(number), path)
 
     async def rings(self) -> None:

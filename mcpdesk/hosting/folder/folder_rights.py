@@ -1,9 +1,9 @@
 """Values that a server folder may not set, because they would change who can reach or control the core.
 
-A folder runs with the rights of the person who opened it. It may not decide where the core listens, which
-keys and origins it accepts, or what code other programs on the desk load. The table of settings says which
-settings a folder may set. This module reports the others, and lists the variables that its env files may not
-set.
+A folder runs with the rights of the person who opened it. The folder may not decide where the core listens,
+which keys and origins it accepts, or what code other programs on the desk load. The table of settings says
+which settings a folder may set. This module reports the others, and lists the variables that its env files
+may not set.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ _SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_
 def may_set_variable(name: str) -> bool:
     """Return True if a folder's env files may set the variable in the environment of this process.
 
-    They may not set a variable that makes other programs load or run code, or connect to another host. Such a
-    variable affects every program of the desk, not only the folder's own code.
+    Env files may not set a variable that makes other programs load or run code, or connect to another host.
+    Such a variable affects every program of the desk, not only the folder's own code.
     """
     upper = name.upper()
     return not (upper in _NAMES or upper.startswith(_PREFIXES) or upper.endswith(_SUFFIXES))

@@ -224,7 +224,9 @@ class _Reading(Struct):
         return [problem]
 
     def _take_hooks(self, module: Any, location: str) -> None:
-        """Store the hooks. Raises: RegistrationError if the file defines none, or one in the wrong form."""
+        """Store the hooks. Raises: RegistrationError if the file defines no hook, or a hook in the wrong
+        form.
+        """
         hooks = {name: getattr(module, name, None) for name in HOOKS}
         if not any(hooks.values()):
             raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", location)

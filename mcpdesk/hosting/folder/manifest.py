@@ -74,7 +74,7 @@ class Auth(ManifestPart):
     includes: dict[str, list[str]] = {}
     """Narrower scopes that each broader scope implies."""
     authorization_servers: list[str] = []
-    """URLs of the issuers of tokens. The protected resource metadata publishes them."""
+    """URLs of the issuers of tokens. The protected resource metadata publishes these URLs."""
     resource: str = ""
     """Public URI of the server, if it is behind a proxy."""
     tools: dict[str, Needs] = {}
@@ -219,7 +219,7 @@ def _may_set(text: str) -> bool:
 
 
 def _text(path: Path) -> str:
-    """Read the file. Raises: FileNotFoundError; ManifestError if it is unreadable or not UTF-8."""
+    """Read the file. Raises: FileNotFoundError; ManifestError if the file is unreadable or not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -465,7 +465,7 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
 def _is_web(url: str, with_query: bool = False) -> bool:
     """Return True for an https URL, or an http URL of this machine.
 
-    It must have neither user nor fragment, and a query only if `with_query`.
+    The URL must have neither user nor fragment, and may have a query only if `with_query`.
     """
     from mcpdesk.auth.http_origin import is_loopback
 
@@ -501,7 +501,7 @@ class _Member(NamedTuple):
 def position_of(text: str, *trail: Step) -> TextPosition:
     """Return the position of a key or list item in valid JSON text.
 
-    If it does not exist, the result is the position of its nearest existing parent.
+    If the key or item does not exist, return the position of its nearest existing parent.
     """
     import json
 
@@ -519,7 +519,7 @@ def position_of(text: str, *trail: Step) -> TextPosition:
 
 
 def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
-    """Yield the members of the object or list at `start`. Other values have none."""
+    """Yield the members of the object or list at `start`. Yield nothing for any other value."""
     kind = text[start : start + 1]
     if kind not in ("{", "["):
         return

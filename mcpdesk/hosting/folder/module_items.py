@@ -76,7 +76,7 @@ class ModuleFile(Struct, frozen=True):
         )
 
     def line_of(self, name: str) -> int:
-        """Return the line on which the module assigns a name, or 1 if it has no such line."""
+        """Return the line on which the module assigns a name, or 1 if no line does."""
         for node in self.tree.body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             if any(isinstance(target, ast.Name) and target.id == name for target in targets):
@@ -303,7 +303,9 @@ def typed_resource(
 
 
 def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
-    """Return completions by variable. If the template has one variable, the author need not name it."""
+    """Return completions by variable. If the template has only one variable, the author need not name the
+    variable.
+    """
     if complete is None or isinstance(complete, Mapping):
         return complete or {}
     return {template.variables[0] if len(template.variables) == 1 else "": complete}
@@ -436,7 +438,7 @@ def _completer(name: str, source: Any, location: str) -> Completer:
 
 
 def _parameters(function: Callable[..., Any]) -> int:
-    """Return the number of parameters, or 0 if it is unknown."""
+    """Return the number of parameters, or 0 if the number is unknown."""
     try:
         return len(inspect.signature(function).parameters)
     except ValueError:

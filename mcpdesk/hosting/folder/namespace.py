@@ -123,7 +123,7 @@ class Namespace:
                     yield by_path[needed]
 
     def spec(self, fullname: str) -> ModuleSpec | None:
-        """Return the import spec of a module of the folder, or None if it does not exist."""
+        """Return the import spec of a module of the folder, or None if the module does not exist."""
         base = self.folder.joinpath(*fullname[len(self.prefix) + 1 :].split("."))
         for path, inside in ((base / "__init__.py", [str(base)]), (base.with_name(base.name + ".py"), None)):
             if path.is_file():
@@ -138,7 +138,7 @@ class Namespace:
         return spec
 
     def execute(self, module: ModuleType, path: Path) -> None:
-        """Run the code of a file in its module. Imports in it search the folder first."""
+        """Run the code of a file in its module. Imports in this code search the folder first."""
         data = path.read_bytes()
         if b"# /// script" in data:
             from mcpdesk.hosting.folder.requirements import check_script  # rarely needed
@@ -168,7 +168,7 @@ class Namespace:
     def _folder_of(self, name: str, importer: str | None) -> Path | None:
         """Return the folder where an `import` finds the module.
 
-        None if it is not a module of this folder.
+        None if the module does not belong to this folder.
         """
         top = name.partition(".")[0]
         if top in FOREIGN or importer is None:

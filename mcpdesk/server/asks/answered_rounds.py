@@ -1,7 +1,7 @@
 """Rounds that a client has answered. If a server asks questions, the client sends its request again with the
 answers, perhaps several times. Each of these requests is a round.
 
-A client repeats a request if it did not receive the response; a proxy may also repeat one. The repeated
+A client repeats a request if it did not receive the response. A proxy may also repeat a request. The repeated
 request then gets the first result instead of running again. Source: MCP basic/patterns/mrtr: "At-most-once
 use needs a server-side record".
 """

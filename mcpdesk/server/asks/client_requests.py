@@ -43,7 +43,7 @@ class ClientRequests:
         self._numbers = count(1)
         self._prefix = ""
         self.session_mark = ""
-        """Id of a session that may continue after this conversation. Empty if there is none."""
+        """Id of a session that may continue after this conversation. Empty if no such session exists."""
 
     async def ask(
         self, call: object, outlet: Callable[[], Outlet], asking: ClientQuestion[T], limit_s: float
@@ -71,7 +71,7 @@ class ClientRequests:
         return _read(asking, result)
 
     def receive(self, response: JSONObject) -> None:
-        """Handle a response. If its id is unknown, it is ignored."""
+        """Handle a response. A response with an unknown id is ignored."""
         identifier = response.get("id")
         waiting = self.answers.get(identifier) if isinstance(identifier, str) else None
         if waiting is not None and not waiting.result.done():
@@ -100,7 +100,7 @@ class ClientRequests:
 
     @property
     def mark(self) -> str:
-        """Unique id of this conversation. Empty until it is needed."""
+        """Unique id of this conversation. Empty until the id is needed."""
         return self._prefix
 
     @mark.setter
@@ -112,7 +112,7 @@ class ClientRequests:
         self._prefix, self._numbers = mark, count(first)
 
     def disown(self) -> None:
-        """Release the session, because it continues in another conversation."""
+        """Release the session, because the session continues in another conversation."""
         self._prefix = self.session_mark = ""
 
     def _identifier(self) -> str:

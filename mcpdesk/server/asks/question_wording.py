@@ -94,7 +94,9 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
     read: Callable[[Any], T]
 
     def check(self, terms: Terms) -> None:
-        """Check the capabilities of the client. Raises: MissingCapability if it lacks the needed one."""
+        """Check the capabilities of the client. Raises: MissingCapability if the client lacks the needed
+        capability.
+        """
         if not client_questions.declares(terms, self.needed):
             raise MissingCapability(f"The client does not offer {self.words}", self.needed)
 

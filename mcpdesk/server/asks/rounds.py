@@ -115,9 +115,9 @@ class Round:
     async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
         """Return the answer of the client, from this request or a later one.
 
-        `key` names the question. The default is its kind and a number. Raises: MissingCapability if the
-        client lacks the needed capability; ClientTimeout if it did not answer within `limit_s` seconds, in
-        which case a later answer is ignored.
+        `key` names the question. The default key is the kind of the question and a number. Raises:
+        MissingCapability if the client lacks the needed capability; ClientTimeout if the client did not
+        answer within `limit_s` seconds, in which case a later answer is ignored.
         """
         if self.call.stop:
             raise ClientError("The call has ended, so its client cannot be asked")
@@ -285,7 +285,7 @@ class Round:
         if self._follower is not None:
             self._follower.on_end(task)
         if not task.cancelled():
-            # Mark the exception as retrieved, because no request may ask for it.
+            # Mark the exception as retrieved, because perhaps no request retrieves it.
             task.exception()
         # Free the operation and its data. The call and the task would keep them in memory.
         self.call.round = None
@@ -417,10 +417,10 @@ class Rounds:
     ) -> JSONObject:
         """Return the result of this round.
 
-        If the handler has open questions, it is parked for at most `parked_s` seconds. `confirm` stores a
-        result before the result is sent. `confirm` is None if nothing must be stored. A request that repeats
-        an earlier one waits for it or gets its result. Raises: RemoteProtocolError (-32602) for invalid
-        answers or an invalid state; exceptions of the handler.
+        If the handler has open questions, the operation is parked for at most `parked_s` seconds. `confirm`
+        stores a result before the result is sent. `confirm` is None if nothing must be stored. A request that
+        repeats an earlier request waits for the earlier one, or gets the same result. Raises:
+        RemoteProtocolError (-32602) for invalid answers or an invalid state; exceptions of the handler.
         """
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):
@@ -455,7 +455,8 @@ class Rounds:
     ) -> JSONObject:
         """Run a round that was not answered before.
 
-        Raises: StorageError if other processes cannot be asked whether they ran it; otherwise as `run`.
+        Raises: StorageError if other processes cannot be asked whether they ran the round; otherwise as
+        `run`.
         """
         claimed = await self._claim(state, str(call.params["requestState"]))
         try:
@@ -477,8 +478,8 @@ class Rounds:
         """Claim a round, and return the name of the claim. Empty if no other process runs rounds.
 
         A parked operation needs a claim, too, because another process may run the round while this one cannot
-        reach the store. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if
-        the process that ran the round has ended; StorageError if another process runs it, or if that is
+        reach the store. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if the
+        process that ran the round has ended; StorageError if another process runs the round, or if this is
         unknown.
         """
         if self._claims is None:
@@ -542,7 +543,9 @@ class Rounds:
 
 
 def _request(asking: ClientQuestion[Any], problem: str) -> JSONObject:
-    """Return a question in protocol format. If it is asked again, its message ends with the reason."""
+    """Return a question in protocol format. If the question is asked again, its message ends with the
+    reason.
+    """
     params = asking.params
     if problem and isinstance(params.get("message"), str):
         params = params | {"message": f"{params['message']}\n\nThe last answer was not accepted: {problem}"}

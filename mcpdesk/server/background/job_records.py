@@ -154,7 +154,7 @@ def interrupt(job: Job, now: float, reason: str) -> None:
 
 
 def job_record(job: Job, tail: int = 0) -> JobRecord:
-    """Return the record of a job with the last `tail` characters of its output. 0 means all of it."""
+    """Return the record of a job with the last `tail` characters of its output. 0 means the whole output."""
     feed = job.feed
     stdout, stderr = ("", "") if feed is None else feed.tails()
     latest = None if feed is None else feed.latest

@@ -222,7 +222,7 @@ class JobWork:
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
         if job.is_settled:
-            return  # it was cancelled but ran to its end
+            return  # the job was cancelled, but its handler ran to the end
         assert job.feed is not None
         structured = body.get("structuredContent")
         stdout, stderr, exit_code = job_shapes.outputs(body, structured)

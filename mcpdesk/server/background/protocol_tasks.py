@@ -106,7 +106,7 @@ class ProtocolTasks:
         return body
 
     def repeat(self, job: Job, call: Call, run: Callable[[Call], Awaitable[JSONObject]]) -> None:
-        """Run the call of a task again after another process started it."""
+        """Run the call of a task again, because the process that started the task has ended."""
         from mcpdesk.server.asks.rounds import Round
         from mcpdesk.server.background.task_work import TaskWork
 
@@ -123,7 +123,7 @@ class ProtocolTasks:
         self._jobs.run(job, follow())
 
     async def get(self, call: Call) -> JSONObject:
-        """Return the state of a task. In the extension it includes the result or error."""
+        """Return the state of a task. In the extension, the state includes the result or error."""
         job = await self._find_task(call)
         return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job)
 

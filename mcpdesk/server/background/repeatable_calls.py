@@ -42,7 +42,7 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
 
 
 def packed(call: Call, params: dict[str, Any]) -> bytes:
-    """Encode a call with these parameters. Empty if it is too large to run again."""
+    """Encode a call with these parameters. Empty if the call is too large to run again."""
     terms = call.terms
     repeatable = RepeatableCall(
         params,
@@ -58,7 +58,7 @@ def packed(call: Call, params: dict[str, Any]) -> bytes:
 
 
 def unpacked(request: bytes) -> RepeatableCall | None:
-    """Decode a stored call. None if another version of the program wrote it."""
+    """Decode a stored call. None if another version of the program wrote the call."""
     try:
         repeatable = msgspec.msgpack.decode(request, type=RepeatableCall)
     except msgspec.MsgspecError:

@@ -51,7 +51,7 @@ class TaskWork:
         self._failing_aio: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Answer the request that created the task. The handler continues without it."""
+        """Answer the request that created the task. The handler continues without the request."""
         body = task_shapes.created(self.job, self._call.terms)
         follower = Follower(self.on_questions, self.on_message, self.on_end)
         if self._is_core:

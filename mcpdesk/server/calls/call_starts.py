@@ -38,7 +38,7 @@ class CallStarts:
         self._is_turning = False
 
     def may_begin(self) -> bool:
-        """Return True if a call may begin at once. If not, it must await `turn`."""
+        """Return True if a call may begin at once. If not, the call must await `turn`."""
         if self._waiting or self._released:
             return False
         now = monotonic()

@@ -72,7 +72,7 @@ class Conversation:
         self.admission = stateless.Admission()
         self.transport = transport
         self.connection = 0
-        """Number of the connection in the recorder. 0 if it is not recorded."""
+        """Number of the connection in the recorder. 0 if the connection is not recorded."""
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
         """Headers of the HTTP request that opened a WebSocket or an event stream. None on other channels."""
@@ -110,7 +110,9 @@ class Conversation:
 
     @property
     def knows_tools(self) -> bool | None:
-        """True if the tools have not changed since the client listed them. None if it never listed them."""
+        """True if the tools have not changed since the client listed them. None if the client never listed
+        the tools.
+        """
         return (
             None
             if self.tools_listed is None
@@ -252,7 +254,7 @@ class Conversation:
         headers: Mapping[str, str] | None,
         principal: Principal,
     ) -> Answer:
-        """Answer a request. Raises: ProtocolError if it is rejected without running a handler."""
+        """Answer a request. Raises: ProtocolError if the request is rejected without running a handler."""
         identifier: Id = message["id"]
         if _has_expired(principal, headers):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)

@@ -94,7 +94,7 @@ class Deadlines:
             del traceback, ended
 
     async def report(self, work: Awaitable[T]) -> T:
-        """Await work of a call after its hosted code has ended. `stop` waits for it."""
+        """Await work of a call after its hosted code has ended. `stop` waits for this work."""
         self._reports += 1
         try:
             return await work

@@ -233,7 +233,7 @@ def _inside(filename: str, folder: Path) -> bool:
 
 
 def _as_plain(value: Any) -> Any:
-    """Convert paths to text, and dump models that support it."""
+    """Convert paths to text, and models with the method `model_dump` to plain values."""
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "model_dump"):

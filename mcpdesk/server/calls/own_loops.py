@@ -166,7 +166,7 @@ class LoopThread:
     async def state(self, lifespan: Lifespan, server: object) -> Any:
         """Return the value that the folder's `lifespan` yields for a server on this loop.
 
-        Raises: HandlerError if it fails.
+        Raises: HandlerError if `lifespan` fails.
         """
         if self._lifespan is None or self._lifespan.function is not lifespan.function:
             self._lifespan = lifespan.again()

@@ -192,7 +192,7 @@ class Call(Struct, eq=False):
 
     @property
     def session(self) -> str:
-        """Session of the request. Empty if it has none."""
+        """Session of the request. Empty if the request has no session."""
         return "" if self.home is None else self.home.owner
 
     @property

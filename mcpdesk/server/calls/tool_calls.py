@@ -184,7 +184,7 @@ class ToolCalls:
             return [SchemaFailure((), str(error))]
 
     async def outcome(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """Reject or run one tool call, and count it. Return None if it continues as a job.
+        """Reject or run one tool call, and count it. Return None if the call continues as a job.
 
         Raises: Refusal, MissingCapability, CancelledError.
         """

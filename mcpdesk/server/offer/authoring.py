@@ -43,8 +43,8 @@ class ItemKeywords(TypedDict, total=False):
     offered: bool
     """If False, the item is hidden until a handler calls `ctx.server.tools.offer(name)`.
 
-    `.withdraw(name)` hides it again. Clients are notified of both. Resources, templates and prompts have
-    similar registries.
+    `.withdraw(name)` hides it again. Clients are notified of both changes. Resources, templates and prompts
+    have similar registries.
     """
 
 
@@ -132,7 +132,7 @@ class Note(Struct, frozen=True):
 
 
 def note_of(function: object) -> Note | None:
-    """Return the note that a decorator stored on a function. None if it has no decorator."""
+    """Return the note that a decorator stored on a function. None if the function has no decorator."""
     note = getattr(function, NOTE, None)
     return note if isinstance(note, Note) else None
 
@@ -177,7 +177,8 @@ def fail(message: str, **data: Any) -> NoReturn:
 def refuse(message: str, code: int = ErrorCode.INTERNAL_ERROR, data: Any = None) -> NoReturn:
     """End a handler with a JSON-RPC error. Use `fail` for errors that a model can act on.
 
-    Raises: ValueError if the protocol reserves the code (-32099 to -32000) or it is not a valid number.
+    Raises: ValueError if the protocol reserves the code (-32099 to -32000) or if the code is not a valid
+    number.
     """
     if not isinstance(code, int) or abs(code) >= 2**53:
         raise ValueError(f"{code!r} is not an error code; use a whole number")

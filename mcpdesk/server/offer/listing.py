@@ -136,8 +136,8 @@ class OfferListing:
     ) -> bytes:
         """Return the encoded result of a list method.
 
-        With a `caller`, it contains only the items that the caller may use. Raises: RemoteProtocolError
-        (-32602) for an invalid cursor.
+        With a `caller`, the result contains only the items that the caller may use. Raises:
+        RemoteProtocolError (-32602) for an invalid cursor.
         """
         registry = self._registry(method)
         rights = True if caller is None else False if caller.claims is None else caller.scopes

@@ -126,14 +126,15 @@ class Registry(Generic[T]):
         return self._serve(tuple(unavailable))
 
     def offer(self, name: str) -> bool:
-        """Offer a known item from now on, even after a reload. Return True if it was not offered before.
+        """Offer a known item from now on, even after a reload. Return True if the item was not offered
+        before.
 
         Raises: LookupError if the name is unknown.
         """
         return self._choose(name, True)
 
     def withdraw(self, name: str) -> bool:
-        """Hide a known item until it is offered again. Return True if it was offered.
+        """Hide a known item until it is offered again. Return True if the item was offered.
 
         Raises: LookupError if the name is unknown.
         """

@@ -98,7 +98,7 @@ class Server(Struct, eq=False):
     helpers: tuple[str, ...] = ()
     """Notes about functions in the server's folder that are not offered because another file imports them."""
     withheld: str = ""
-    """Reason why the server is disabled. Empty if it is served."""
+    """Reason why the server is disabled. Empty if the server is served."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))
     resources: Registry[Resource] = field(default_factory=lambda: Registry("resource", lambda item: item.uri))
     templates: Registry[ResourceTemplate] = field(

@@ -33,7 +33,7 @@ class PatternBudget:
         """Text about the first limit that was exceeded. Empty if the result of the check is reliable."""
 
     def problem_of(self, pattern: Pattern, text: str) -> str:
-        """Return the reason why a text is rejected. Empty if it matches."""
+        """Return the reason why a text is rejected. Empty if the text matches."""
         length, longest = len(text), pattern.tier.longest
         if length <= longest:
             self.left -= TEXT_COST + pattern.tier.cost(length)
@@ -130,7 +130,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_names(value: Any, patterns: list[Pattern]) -> str:
-    """Return the limit that the member names in a value exceed. Empty if they are within all limits."""
+    """Return the limit that the member names in a value exceed. Empty if the names are within all limits."""
     budget = PatternBudget()
     for node in _objects(value) if patterns else ():
         for name in node:

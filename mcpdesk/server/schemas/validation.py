@@ -2,9 +2,9 @@
 
 Schemas may be of draft 2020-12 or older. Messages never contain the value itself.
 
-jsonschema_rs is imported when the first schema is compiled. It never downloads anything, but it has no time
-limit. A schema that doubles the work at every level, or that refers to itself at the same location, would
-block or crash the interpreter. Such schemas are rejected. `costly_patterns` checks costly regular
+jsonschema_rs is imported when the first schema is compiled. The library never downloads anything, but it has
+no time limit. A schema that doubles the work at every level, or that refers to itself at the same location,
+would block or crash the interpreter. Such schemas are rejected. `costly_patterns` checks costly regular
 expressions.
 """
 
@@ -47,9 +47,9 @@ LOOKED_AT = (100, 2_000)
 """Pair: the maximum number of parts of a value that are searched for errors, in the first and in a second
 pass.
 
-The second pass is made if the first finds none. The validator creates all errors before it returns the first,
-each with a copy of the invalid part. Without a limit, a few megabytes of invalid data would need gigabytes
-and minutes.
+The second pass is made if the first finds no errors. The validator creates all errors before it returns the
+first, each with a copy of the invalid part. Without a limit, a few megabytes of invalid data would need
+gigabytes and minutes.
 """
 HOLDS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}

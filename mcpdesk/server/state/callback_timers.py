@@ -132,7 +132,7 @@ class CallbackTimers:
         return self.snapshot
 
     async def cancel(self, number: int) -> Callback | None:
-        """Cancel a callback. Return it, or None if the number is unknown."""
+        """Cancel a callback. Return the callback, or None if the number is unknown."""
         callback = await self.get(number)
         if callback is not None and callback.due is not None:
             await self._data.run(lambda connection: kept.cancel(connection, number))
@@ -141,7 +141,7 @@ class CallbackTimers:
         return callback
 
     async def fire(self, number: int) -> bool:
-        """Fire a callback before its time. Return False if it is over."""
+        """Fire a callback before its time. Return False if the callback is over."""
         callback = await self.get(number)
         return callback is not None and callback.due is not None and await self._fire([callback])
 

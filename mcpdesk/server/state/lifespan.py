@@ -38,7 +38,7 @@ class Lifespan:
     async def state(self, server: object) -> Any:
         """Return the value that the generator yields.
 
-        Raises: HandlerError with the line that failed, if it fails before the `yield`.
+        Raises: HandlerError with the line that failed, if `lifespan` fails before the `yield`.
         """
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()

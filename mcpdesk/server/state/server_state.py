@@ -184,9 +184,9 @@ class ServerState:
         self.folder = folder
         """Server folder. Programs run in it."""
         self.state = state
-        """Folder for the data of this server. It is created when it is first written."""
+        """Folder for the data of this server. The folder is created before the first write."""
         self.own_loops: OwnLoops | None = None
-        """Separate event loops for the folder's code, if it has blocked the core's loop."""
+        """Separate event loops for the folder's code, if the code has blocked the core's loop."""
         self._has_state = False
         self._publishing_aio: asyncio.Task[None] | None = None
         """Task that informs other processes about the programs of this one."""
@@ -256,7 +256,9 @@ class ServerState:
             self.set_plans({key: each for key, each in self.plans.items() if key != session}, last)
 
     def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
-        """Return the reason why a tool may not run in a session with these arguments. Empty if it may run."""
+        """Return the reason why a tool may not run in a session with these arguments. Empty if the tool may
+        run.
+        """
         if self._is_stopping:
             return f"{tool.name} was not called: the server is stopping. Call again once it is back."
         reason = refused(tool, self.plans.get(session), arguments)
@@ -460,7 +462,7 @@ def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None =
 
 
 def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
-    """Return the first bytes of a plan's file, and its size. None if it cannot be read."""
+    """Return the first bytes of a plan's file, and its size. None if the file cannot be read."""
     try:
         status = os.stat(plan.file)
         if not stat.S_ISREG(status.st_mode):  # reading a pipe could wait forever
@@ -536,7 +538,7 @@ async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRec
     records = list[ProgramRecord]()
     for mark, text in stored.items():
         if mark != core.mark and core.is_running(mark):
-            with suppress(msgspec.DecodeError):  # another version wrote it
+            with suppress(msgspec.DecodeError):  # another version of the program wrote the record
                 records += msgspec.json.decode(text, type=list[ProgramRecord])
     return records
 

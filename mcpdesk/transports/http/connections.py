@@ -158,7 +158,7 @@ class HttpConnection(asyncio.Protocol):
         self._inspect = function
 
     def hold(self, size: int) -> bool:
-        """Reserve memory for a body until it is answered.
+        """Reserve memory for a request body until the request is answered.
 
         Return False if all bodies together would be too large.
         """
@@ -178,7 +178,7 @@ class HttpConnection(asyncio.Protocol):
             await UNREAD.reserve(size, self._reserve)
 
     def try_to_reserve(self, size: int) -> bool:
-        """Reserve memory for an answer. Return False if none is available."""
+        """Reserve memory for an answer. Return False if no memory is available."""
         if not UNREAD.has_room(size):
             return False
         self._reserve(size)
@@ -202,9 +202,9 @@ class HttpConnection(asyncio.Protocol):
         UNREAD.add(self)
 
     async def drain(self) -> None:
-        """Wait until the client has read enough. Raises: ConnectionResetError if it has disconnected.
+        """Wait until the client has read enough. Raises: ConnectionResetError if the client has disconnected.
 
-        Several tasks may wait. With aiohttp's own drain, cancelling one of them would cancel all.
+        Several tasks may wait. With aiohttp's own drain, cancelling one task would cancel all of them.
         """
         while self.is_write_paused and self._transport is not None:
             waiter = self.loop.create_future()
@@ -222,7 +222,8 @@ class HttpConnection(asyncio.Protocol):
     ) -> HostedDialogue | None:
         """Return the dialogue of a caller with a server, for requests without a session.
 
-        `revision` is a revision with a handshake, or empty. None if it cannot be served without a handshake.
+        `revision` is a revision with a handshake, or empty. None if the request cannot be served without a
+        handshake.
         """
         key = (endpoint.key, revision, caller.identity)
         dialogue = self.dialogues.get(key)
@@ -345,7 +346,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """True if no request is being answered, and no further request has begun beyond its head."""
+        """True if no request is being answered, and at most a part of the next request head has arrived."""
         return self._request is None and (self._is_between or self._request_size is None)
 
     @property
@@ -385,8 +386,8 @@ class HttpConnection(asyncio.Protocol):
         return None if self._request is None else self._request.task
 
     def make_room(self, reason: str) -> None:
-        """Disconnect this client to make room for another. If this client has begun a request, send it
-        `reason`.
+        """Disconnect this client to make room for another. If this client has begun a request, send `reason`
+        to the client.
         """
         if self._partial_head or self.body_since is not None:
             self._refuse(503, reason)
@@ -517,7 +518,7 @@ class HttpConnections:
         )
 
     def lost_at(self) -> dict[int, float | None]:
-        """Unix time when each dialogue lost its connection, by connection number. For any thread."""
+        """Unix times when dialogues without a connection lost it, by connection number. For any thread."""
         return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
 
     def admit(self, newcomer: HttpConnection, inner: web.RequestHandler) -> str:
@@ -638,7 +639,7 @@ def late(timeout_s: float) -> str:
 def max_open_files() -> int:
     """Return the maximum number of open files of this process."""
     if sys.platform == "win32":
-        return 1 << 30  # connections need no files there
+        return 1 << 30  # on Windows, connections need no open files
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -23,7 +23,7 @@ class ExtraRoutes:
         return False
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
-        """Answer a request. Return None if the path is another one."""
+        """Answer a request. Return None if these routes do not have the path."""
         return None
 
     async def close(self) -> None:
@@ -37,6 +37,6 @@ class DialectPath(NamedTuple):
     verbs: Mapping[str, Verb]
     """Handlers by method."""
     clients: str = ""
-    """Clients that use it, as the front page names them. If empty, the path is not listed."""
+    """Clients that use the path, as the front page names them. If empty, the path is not listed."""
     takes_key_in_query: bool = False
     """True if the key may be in `?api_key=`, because browsers send no headers with a WebSocket."""

@@ -389,7 +389,7 @@ class HttpService:
         return await handler(source)
 
     async def _is_known(self, request: web.BaseRequest) -> bool:
-        """Return True if a caller may see names: it has the key or a token, or is the operator."""
+        """Return True if a caller may see names: the caller has the key or a token, or is the operator."""
         rules = self._site.rules
         if not is_caller_due(self._site.endpoints(), rules):
             return True

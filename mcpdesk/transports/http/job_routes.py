@@ -85,7 +85,7 @@ class JobRoutes:
         self._site, self._elsewhere = site, elsewhere
 
     def parse_path(self, path: str) -> JobPath | None:
-        """Parse a path. None if it does not concern jobs."""
+        """Parse a path. None if the path does not concern jobs."""
         match = _PATH.fullmatch(path)
         if match is None:
             return JobPath({}, "", False) if _LIST.fullmatch(path) else None
@@ -95,8 +95,8 @@ class JobRoutes:
     async def answer(
         self, request: web.BaseRequest, job_path: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
-        """Answer a request. `callers` are the principals of the client, one for each server that
-        accepts it.
+        """Answer a request. `callers` are the principals of the client, one for each server that accepts the
+        client.
         """
         try:
             if not job_path.job:
@@ -119,8 +119,8 @@ class JobRoutes:
     ) -> web.StreamResponse | None:
         """Answer a request about a job that is not in this process. None if no such job exists.
 
-        The process that has the job answers if it is alive. Otherwise the job's record is used. Raises:
-        StorageError.
+        The process that has the job answers if this process is alive. Otherwise the job's record is used.
+        Raises: StorageError.
         """
         if self._elsewhere is None or self._site.jobs.has(job_path.job):
             return None
@@ -292,7 +292,9 @@ async def _send(request: web.BaseRequest, socket: Socket, texts: AsyncGenerator[
 
 
 def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
-    """Return a query parameter in seconds. None if it is missing. Raises: ValueError with the limits."""
+    """Return a query parameter in seconds. None if the parameter is missing. Raises: ValueError with the
+    limits.
+    """
     given = request.query.get(name)
     if given is None:
         return None

@@ -18,8 +18,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     """Return the complete body.
 
-    Raises: RequestRefused if it has more than `limit` bytes (413), is compressed (415), incomplete (400) or
-    too slow (408), or if all bodies together are too large (503).
+    Raises: RequestRefused if the body has more than `limit` bytes (413), is compressed (415), incomplete
+    (400) or too slow (408), or if all bodies together are too large (503).
     """
     head, content, connection = head_of(request), request.content, connection_of(request)
     if head.body_size is not None and head.body_size > limit:
@@ -38,7 +38,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
 
 
 def begin_body(request: web.BaseRequest) -> None:
-    """Ask the client to send the body. Raises: RequestRefused (415) if it is compressed."""
+    """Ask the client to send the body. Raises: RequestRefused (415) if the body is compressed."""
     if not head_of(request).is_plain:
         coding = request.headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity":

@@ -56,7 +56,7 @@ class SignIn:
         raise RequestRefused(plain_error(401, NOT_SIGNED_IN, hint=HINT))
 
     def session(self, request: web.BaseRequest, page_key: str = "") -> BrowserSession | None:
-        """Return the session of the browser that sent a request. None if it is not signed in."""
+        """Return the session of the browser that sent a request. None if the browser is not signed in."""
         cookie = request.cookies.get(self.cookie_name(request), "")
         return self.operator.find(cookie, page_key or request.headers.get(PAGE_HEADER, ""))
 

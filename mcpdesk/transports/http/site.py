@@ -51,7 +51,7 @@ class Endpoint(Protocol):
 
     @property
     def refusal(self) -> str:
-        """Message to every caller while the server is withheld. Empty if it is served."""
+        """Message to every caller while the server is withheld. Empty if the server is served."""
 
     @property
     def publication(self) -> Publication:

@@ -159,7 +159,7 @@ class HttpSession:
 
     @property
     def seen(self) -> float | None:
-        """Unix time of the last activity of the client. None while it has a connection.
+        """Unix time of the last activity of the client. None while the client has a connection.
 
         A running call is no activity, because it may continue without its client. May be read on any thread.
         """
@@ -297,7 +297,7 @@ class HttpSessions:
     def make(
         self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str = "", block: int = 0
     ) -> HttpSession:
-        """Create a session. With an `identifier`, it continues an existing one. `add` stores the session."""
+        """Create a session. With an `identifier`, continue an existing session. `add` stores the session."""
         budget, sharing = self.event_budget, self.sharing
         session = HttpSession(endpoint, peer, self._kept_bytes, budget, caller, identifier, block, sharing)
         if self.is_leaving:
