@@ -1,14 +1,12 @@
 """Argument list (argv) of one call of a command.
 
 Each element of `run` is a template with placeholders. Values replace the placeholders; no shell reads the
-result.
+result. A list becomes one element per item, and the flag before the list is repeated for each item. A boolean
+that follows a flag includes or omits that flag. Numbers and objects are written as JSON. A missing value,
+null or an empty list removes its element and the flag before the element.
 
-A list becomes one element per item, and the flag before it is repeated for each. A boolean that follows a
-flag includes or omits that flag. Numbers and objects are written as JSON. A missing value, null or an empty
-list removes its element and the flag before it.
-
-A value can never become an option. A value that begins with `-` is rejected, unless it is a number after a
-flag, follows text of the author in the same element, or comes after `--` in `run`.
+A value can never become an option. A value that begins with `-` is rejected, except in three cases: it is a
+number after a flag, it follows text of the author in the same element, or it comes after `--` in `run`.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ from mcpdesk.errors import BadArgument
 
 _PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
-"""Option text that may precede a placeholder, because the option's name is already complete."""
+"""Text of an option that may precede a placeholder, because the name of the option is already complete."""
 END_OF_OPTIONS = "--"
 WHOLE = 10**16
-"""Smallest whole number that JSON writes with an exponent."""
+"""Smallest whole number that is written with an exponent in JSON."""
 
 
 class Placeholder(Struct, frozen=True):
@@ -78,15 +76,14 @@ def check_template(template: Template) -> None:
 
 
 def is_flag_text(text: str) -> bool:
-    """Return True if an element is an option that may take the next element as its value."""
+    """Return True if an element is an option whose value may be the next element."""
     return text.startswith("-") and text != "-" and "=" not in text
 
 
 def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
     """Build the argument list of one call.
 
-    `fixed` has the values of mcpdesk's own placeholders. They are trusted like text of the author.
-
+    `fixed` has the values of mcpdesk's own placeholders. These values are trusted like text of the author.
     Raises: BadArgument that names the unusable argument.
     """
     argv: list[str] = []

@@ -1,8 +1,8 @@
 """Output files of commands: where a program may write, and which files it made.
 
-A client may choose a path only in the folder of its call, or below a folder of the setting `output_dirs`. It
-can never write into the server folder, because the files there are code; only the author may name paths in
-it. An existing file is overwritten only if this program made it.
+A client may choose a path only in the folder of its call, or below a folder of the setting `output_dirs`. A
+client can never write into the server folder, because the files there are code; only the author may name
+paths there. An existing file is overwritten only if a program of the same server made it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OUTPUT_DIR = "output_dir"
 MOST = 1000
 """Maximum number of files that one pattern may match."""
 LONGEST_NAME, LONGEST_PATH = 255, 4095
-"""Limits of Linux and macOS, in bytes."""
+"""Maximum length of a file name and of a path on Linux and macOS, in bytes."""
 _MARKS = ("*", "?")
 
 
@@ -43,18 +43,18 @@ class OutputPlace(Struct, frozen=True):
 
 
 class ExpectedFile(Struct, frozen=True):
-    """File that the program should make. With a `pattern`, it may be any number of files."""
+    """File that the program should make. With a `pattern`, it stands for any number of files."""
 
     path: Path
     pattern: str = ""
     argument: str = ""
-    """Name of the argument that supplies the beginning of the path. Empty if the author wrote it."""
+    """Name of the argument with the beginning of the path. Empty if the author wrote the beginning."""
 
 
 def is_own(template: Template) -> bool:
     """Return True if a template of `produces` begins with a placeholder for a path.
 
-    The placeholder is a parameter of the client or the folder of the call.
+    The placeholder stands for a parameter of the client or for the folder of the call.
     """
     return bool(template) and isinstance(template[0], Placeholder)
 
@@ -89,11 +89,9 @@ def resolve_path(name: str, value: Any, folders: OutputPlace) -> Any:
 def expected_files(
     produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], folders: OutputPlace
 ) -> list[ExpectedFile]:
-    """Return the files that one call should make.
+    """Return the files that one call should make, and create their parent folders.
 
-    Creates the parent folders of files in the folder of the call and in the working folder. `values` has
-    resolved paths.
-
+    Folders are created only in the folder of the call and in the working folder. `values` has resolved paths.
     Raises: BadArgument for a value that cannot be part of a file name or is too long.
     """
     files: list[ExpectedFile] = []
@@ -120,7 +118,7 @@ def expected_files(
 def claim_files(asked: Sequence[ExpectedFile], folders: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
     """Reserve the files below `output_dirs`, and create folders for them.
 
-    Raises: BadArgument if a path belongs to a file that this program did not make.
+    Raises: BadArgument if a file exists that no program of the server made.
     """
     files: list[Path] = []
     for each in asked:
@@ -186,7 +184,7 @@ def _allowed(name: str, path: Path, folders: OutputPlace) -> Path:
     if folders.server is not None and _is_below(target, folders.server):
         raise _outside_error(name, str(path), folders)
     for root in folders.allowed:
-        # An allowed folder may itself be a symbolic link, but no path below it may lead out of it.
+        # An allowed folder may itself be a symbolic link. Paths below the folder must not lead out of it.
         is_inside = target != root and target.is_relative_to(root) and _is_below(target, root)
         if is_inside and not target.is_symlink():
             return target

@@ -1,7 +1,7 @@
 """Tools that run programs. Each entry of `commands` in mcp.json becomes a tool `<stage>-<command>`.
 
-An invalid entry is left out and reported with its line. A call waits until the program ends, streams its
-output, and returns the files it made.
+An invalid entry is left out and reported with its line. A call waits until the program ends, streams the
+program's output, and returns the files that the program made.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     """Scopes that a caller's token must have."""
     task: Literal["optional", "required"] | None = None
     resume: bool = False
-    """True if another process may run a job again after the process that ran it has ended."""
+    """True if another process may run a job again when the process that ran the job has ended."""
 
 
 class ReadyCommand(Struct, frozen=True):
-    """Valid entry whose program is installed."""
+    """Valid entry of `commands`. Its program is installed."""
 
     command: Command
     name: str
@@ -129,7 +129,7 @@ class CommandEntry:
 
     @property
     def name(self) -> str:
-        """Name of the tool. If stage or command is missing, the position of the entry instead."""
+        """Name of the tool. If stage or command is missing, position of the entry in the list."""
         given = self._given if isinstance(self._given, dict) else {}
         parts = [given.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
@@ -230,7 +230,7 @@ class CommandEntry:
             if name in OURS:
                 message = f"{name!r} is a built-in placeholder; rename the parameter"
                 raise self._mistake(message, "parameters", "properties", name)
-        # Unknown arguments are rejected, because without a placeholder they could not reach the program.
+        # Unknown arguments are rejected. They have no placeholder, so they could not reach the program.
         schema = {"type": "object", "properties": properties, "additionalProperties": False} | given
         if given:
             try:
@@ -323,12 +323,15 @@ USUAL_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM",
     "VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 )  # fmt: skip
-"""Environment variables that every program receives, as well as all `LC_*`. An entry lists any others."""
+"""Environment variables that every program receives, in addition to all `LC_*`.
+
+An entry must list other variables.
+"""
 OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
 """Variables that make Python programs write progress at once instead of in blocks."""
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 MOST_PICTURES, PICTURE_BYTES = 4, 1 << 20
-"""Maximum number of pictures in a result, and maximum size of each in bytes."""
+"""Maximum number of pictures in a result, and maximum size in bytes of each picture."""
 PACE_S = 0.05
 """Minimum seconds between two progress notifications."""
 KEPT_REPORTS = 64
@@ -391,7 +394,10 @@ class CommandRun:
     def _prepare(
         self, arguments: dict[str, Any], folders: OutputPlace
     ) -> tuple[list[str], list[ExpectedFile]]:
-        """Return the command line of the program and the files it should make. Reads the disk."""
+        """Return the command line of the program, and the files that the program should make.
+
+        Reads the disk.
+        """
         values = self._defaults | arguments
         for name in self._outputs:
             values[name] = resolve_path(name, values.get(name), folders)
@@ -401,7 +407,7 @@ class CommandRun:
 
     @contextlib.asynccontextmanager
     async def _call_folders(self, context: Context) -> AsyncIterator[OutputPlace]:
-        """Provide the folders of one call, and keep them in use while the call runs."""
+        """Provide the folders of one call, and prevent their removal while the call runs."""
         if not self._has_folder:
             yield OutputPlace(self._ready.folder, self._ready.folder)
             return
@@ -474,7 +480,10 @@ class CommandRun:
 
 
 class _Reporter:
-    """Receiver of a program's output. The supervisor's thread calls it; it reports progress on the loop."""
+    """Receiver of a program's output.
+
+    The thread of the supervisor calls it; the receiver reports progress on the loop.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Taps, which record the messages between a client and a program that it starts, and can hold them."""
+"""Taps. A tap starts a program for a client, records the messages between the two, and can hold messages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Holds messages that pass a tap.
 
-A tap is a process between a client and a server. Its gate copies the lines between them. While messages may
-be held, the gate reports each line and waits for a command. Use this module on one event loop.
+A tap is a process between a client and a server. The part of the tap that copies lines between them is called
+the gate. While messages may be held, the gate reports each line and waits for a command. Use this module on
+one event loop.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 from mcpdesk.transports import relay
 
 MOST_ASKED = 10_000
-"""Maximum number of requests without an answer that are remembered. Answers to older ones are not held."""
+"""Maximum number of requests without an answer that are remembered.
+
+Answers to older requests are not held.
+"""
 READY_S = 1.0
 INCOMPLETE_S = 2.0
 """Seconds to wait for the next line of a message that has several lines."""
 LARGEST = relay.MOST_WAITING // 2
-"""Maximum size in bytes of a message with several lines. The gate must be able to buffer all of it."""
+"""Maximum size in bytes of a message with several lines, because the gate must be able to
+buffer all of it."""
 
 Numbers: TypeAlias = tuple[int, ...]
 """Line numbers of one message."""
@@ -51,17 +56,22 @@ class HeldTap:
         self._words: asyncio.WriteTransport | None = None
         self._is_asked = False
         self._asks = asyncio.Event()
-        """Set when the gate has confirmed the latest command to report lines or to stop."""
+        """Set when the gate has confirmed the latest command to start or to stop reporting lines."""
         self._lines = {is_from_client: MessageLines(LARGEST) for is_from_client in (True, False)}
         self._timers: dict[bool, asyncio.TimerHandle] = {}
-        """Timers by direction. When one fires, an incomplete message is no longer waited for."""
+        """Timers by direction.
+
+        When a timer fires, the tap stops waiting for the rest of an incomplete message.
+        """
         self._requests: dict[Id, tuple[JSONObject, float]] = {}
-        """Requests of the client that have no answer yet, as sent to the server, with Unix times."""
+        """Requests of the client that have no answer yet, as they were sent to the server, each with its Unix
+        time."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
         self._last: dict[Id | None, asyncio.Task[None]] = {}
-        """Latest task that holds a message of the server, by the request it is about. None stands for no
-        request.
+        """Latest task that holds a message of the server, by id of the request that the message is about.
+
+        The key None is for messages about no request.
         """
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -119,13 +129,13 @@ class HeldTap:
             self._timers[is_from_client] = later
 
     def _give_up(self, is_from_client: bool) -> None:
-        """Treat each line of an incomplete message as a message of its own."""
+        """Treat each line of an incomplete message as a separate message."""
         self._timers.pop(is_from_client, None)
         for group in self._lines[is_from_client].give_up():
             self._judge(is_from_client, *group)
 
     def _forget_lines(self) -> None:
-        """Discard incomplete messages. The gate itself passes on the lines that it still holds."""
+        """Discard incomplete messages. The gate passes on the lines that it still holds."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -133,7 +143,7 @@ class HeldTap:
             lines.give_up()
 
     def _judge(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
-        """Start the decision about these lines. Pass them on if they are not exactly one message."""
+        """Start the decision about these lines. If they are not exactly one message, pass them on."""
         try:
             message = codec.decode(data)
         except ProtocolError:
@@ -151,13 +161,14 @@ class HeldTap:
             self._begin(self._answered(numbers, message, data), numbers)
 
     async def _pass(self, numbers: Numbers) -> None:
-        """Pass lines on. This runs as a task, so that decisions about earlier lines come first."""
+        """Pass lines on. Run this as a task, so that decisions about earlier lines come first."""
         self._say_of(numbers, relay.PASS)
 
     def _say_of(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
         """Send a command for the lines of one message.
 
-        `data` replaces the whole message: it is sent with the last line, and the other lines are dropped.
+        If `data` is given, it replaces the whole message: it is sent with the last line, and the other lines
+        are dropped.
         """
         *others, last = numbers
         for number in others:
@@ -250,7 +261,7 @@ class HeldTap:
         self._let(numbers, message, passed)
 
     def _let(self, numbers: Numbers, message: JSONObject, passed: JSONObject | None) -> None:
-        """Pass a message on, in its original or changed form. `passed` is None to drop it."""
+        """Pass a message on, in its original or changed form. If `passed` is None, drop the message."""
         if passed is None:
             self._say_of(numbers, relay.DROP)
         elif passed is message:

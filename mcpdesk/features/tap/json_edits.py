@@ -1,4 +1,4 @@
-"""Inserts the tap before the servers in a client's configuration file, and removes it.
+"""Inserts taps before the servers in a client's configuration file, and removes taps.
 
 The text is edited in place, so that comments, order and spacing are kept. The inserted text can be recognized
 even if other parts of the file changed afterwards.
@@ -23,7 +23,7 @@ _BLANKS = " \t\r\n"
 
 
 class ConfigEdit(Struct, frozen=True):
-    """Edited text, with the servers that were changed or left unchanged."""
+    """Edited text, with the servers that were changed and those that were left unchanged."""
 
     text: str
     changed: tuple[str, ...]
@@ -91,9 +91,10 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts this program, if `is_dead` returns True for it.
+    """Replace the command of each entry that starts this program, if `is_dead` returns True for the command.
 
-    The rest of an entry is unchanged, so that `unwrapped` still finds what `wrapped` inserted.
+    The other parts of an entry are unchanged, so that `unwrapped` still finds the text that `wrapped`
+    inserted.
     """
     plain = without_comments(text)
     edits: list[_Edit] = []
@@ -146,7 +147,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 
 def _command_position(server: Mapping[str, _Value]) -> int:
-    """Index of the server's own command, which follows the tap, in the arguments. 0 if there is no tap.
+    """Index of the server's own command in the arguments. It follows the tap. 0 if the entry has no tap.
 
     If the entry's command is a list, this is an index of that list.
     """
@@ -169,7 +170,7 @@ def tap_of(command: object, args: object) -> tuple[str, ...]:
 
 
 def is_served(command: str, args: Sequence[Any]) -> bool:
-    """True if an entry starts this program as a server, with or without a command after it."""
+    """True if an entry starts this program as a server, even if a command follows."""
     return own_arguments(command, list(args)) is not None and "stdio" in args
 
 
@@ -191,13 +192,12 @@ def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequen
 
 _ARGS = ', "args": '
 _EMPTY = " "
-"""Marks a list that was empty before the insertion, as opposed to missing."""
+"""Blank that marks a list which was empty, not missing, before the insertion."""
 
 
 def _remove(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], at: int) -> _Edit:
-    """Edit that removes the arguments up to the server's own command, or the whole list if it was
-    inserted.
-    """
+    """Edit that removes the arguments before the server's own command, or the whole list if `wrap` inserted
+    the list."""
     command, args = server["command"], server["args"]
     first, last = elements[0], elements[at]
     if at + 1 < len(elements):
@@ -215,7 +215,7 @@ def _applied(text: str, edits: Sequence[_Edit]) -> str:
 
 
 def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
-    """Yield every server with its members, from all sections; Claude Code has one for each project."""
+    """Yield every server with its members, from all sections. In Claude Code, each project has a section."""
     for section in sections(json.loads(plain)):
         start = _skip(plain, 0)
         for key in section.keys:

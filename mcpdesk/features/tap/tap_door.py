@@ -1,4 +1,7 @@
-"""Server for screens that hold messages of a tap. It runs in the process that writes the tap's capture."""
+"""Server for screens that hold messages of a tap.
+
+The server runs in the process that writes the tap's capture.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
 
 GATHER_S = 0.05
-"""Seconds between a change of the held messages and the message to the screens."""
+"""Seconds to wait after a change of the held messages before a message is sent to the screens."""
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
@@ -78,7 +81,7 @@ class TapDoor:
                     for state in self._states():
                         self._send(writer, state)
         except (asyncio.IncompleteReadError, OSError, ValueError, msgspec.MsgspecError):
-            pass  # it disconnected, or runs another version
+            pass  # the screen disconnected, or runs another version
         finally:
             writer.close()
             if writer in self._screens:
@@ -98,7 +101,7 @@ class TapDoor:
         return Reply(ask.id, pack(is_done))
 
     def _view_changed(self) -> None:
-        """Schedule a message to every screen. Several quick changes cause only one."""
+        """Schedule a message to every screen. Several quick changes cause only one message."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(GATHER_S, self._send_view)
 

@@ -1,4 +1,4 @@
-"""Link to a running tap: the capture it writes, and the messages it holds."""
+"""Link to a running tap: to the capture that the tap writes, and to the messages that the tap holds."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 UNSENT_BYTES = 16 << 20
-"""Maximum size in bytes of requests that wait for a tap that does not read."""
+"""Maximum size in bytes of requests that wait because the tap does not read them."""
 FromTap: TypeAlias = Reply | State
 _of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
 _news = msgspec.msgpack.Decoder(PARTS["notices"])
 
 
 def link_to_tap(archive: Archive, first_notice: str) -> TapLink | None:
-    """Return a link to the tap that writes a capture, or None if there is none of this version."""
+    """Return a link to the tap that writes a capture. None if no tap of this version writes it."""
     tap = tap_of(archive.path)
     if tap is None or not tap.door or tap.mcpdesk != __version__:
         return None
@@ -58,7 +58,10 @@ class TapLink(CaptureLink):
     """Link to the capture of a tap, and to its `TapDoor`, where messages are held."""
 
     def __init__(self, archive: Archive, door: socket, message: str = "") -> None:
-        """Create a link. `message` is the text of the first notice. Empty for no notice."""
+        """Create a link.
+
+        `message` is the text of the first notice. If it is empty, no such notice is shown.
+        """
         super().__init__(archive, message)
         self._door = door
         self._is_open = True
@@ -118,7 +121,7 @@ class TapLink(CaptureLink):
         return done
 
     def _write(self) -> None:
-        """Send requests on a thread of its own, because a tap that does not read blocks it."""
+        """Send requests. This runs on a separate thread, because it blocks while the tap does not read."""
         with suppress(OSError):
             while message := self._unsent.get():
                 self._door.sendall(message)

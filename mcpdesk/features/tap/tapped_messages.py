@@ -19,21 +19,21 @@ MOST_OF_A_CHARACTER = 4
 class TappedMessages:
     """Splits chunks into messages, as a client of the program would do.
 
-    A line with more than `LARGEST` bytes, or with missing bytes, is a message of its own.
+    A line with more than `LARGEST` bytes, or with missing bytes, is a separate message.
     """
 
     LARGEST = DEFAULT_LIMIT
 
     def __init__(self, limit: int) -> None:
         """`limit` is the number of bytes to record of each message."""
-        self._limit = limit + MOST_OF_A_CHARACTER  # the recording cuts between two characters
+        self._limit = limit + MOST_OF_A_CHARACTER  # the recorder cuts between two characters
         self._framer = MessageFramer(self.LARGEST)
         self._long_line = _Line(self._limit)
 
     def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
         """Yield the messages that `chunk` completes.
 
-        `chunk` has only the last bytes of the `size` bytes if some are missing.
+        If some of the `size` bytes are missing, `chunk` has only the last bytes of them.
         """
         line, framer, missing = self._long_line, self._framer, size - len(chunk)
         if missing or (not line.size and framer.unread + size > self.LARGEST):
@@ -53,7 +53,7 @@ class TappedMessages:
         yield from map(self._cut, self._framer.close())
 
     def _by_lines(self, data: bytes) -> Iterator[TappedMessage]:
-        """Add bytes to a long line. Yield each line that ends in them as a message."""
+        """Add bytes to a long line. Yield each line that ends in these bytes as a message."""
         line = self._long_line
         *ends, begun = data.split(b"\n")
         for piece in ends:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from mcpdesk.transports.relay import Passed, RelayTraffic
 
 RING_BYTES = 1 << 20
-"""Memory for frames. It is small, because the frames of a tap are read from the file."""
+"""Memory in bytes for frames. A small value is enough, because the frames of a tap are read from the file."""
 LONGEST = 64 << 20
-"""Most bytes of a message that are recorded, regardless of the setting."""
+"""Maximum number of recorded bytes of a message, whatever the setting is."""
 MOST_OF_A_NAME = 40
 JOIN_S = 10.0
-"""Time limit for a visitor to send its first byte."""
+"""A visitor must send its first byte within this many seconds."""
 LOOKED_AT = 8
-"""Messages in each direction that are searched for names and revision."""
+"""Number of first messages in each direction that are searched for names and revision."""
 
 
 class RunningTap(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class RunningTap(msgspec.Struct, frozen=True):
     started: float
     """Unix time in seconds."""
     door: str = ""
-    """Unix socket through which screens hold messages, or empty if there is none."""
+    """Path of the Unix socket through which screens hold messages. Empty if messages cannot be held."""
     mcpdesk: str = ""
     """Version of the program."""
 
@@ -133,7 +133,7 @@ def _print_problem(problem: str) -> None:
 def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
     """Accept screens that hold messages while the tap runs.
 
-    Yield the socket's path, or an empty one on failure.
+    Yield the path of the socket, or an empty text on failure.
     """
     meeting_socket: rendezvous.MeetingSocket | None = None
     with suppress(OSError):
@@ -152,7 +152,7 @@ def _open_door(traffic: RelayTraffic, recording: Recording) -> Iterator[str]:
 
 
 def _wait_for_screens(listener: socket, recording: Recording, reports: int, words: int) -> None:
-    """Serve screens. Modules for them are imported when the first one connects."""
+    """Serve screens. The required modules are imported when the first screen connects."""
     from socket import (
         MSG_DONTWAIT,
         MSG_PEEK,
@@ -182,7 +182,7 @@ def _registered(state: Path, tap: RunningTap) -> Iterator[None]:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
             handle = private_files.create(draft)
-            private_files.hold(handle)  # before the file is visible to others
+            private_files.hold(handle)  # before the file is visible to other processes
             os.write(handle, msgspec.json.encode(tap))
             draft.replace(path)
         yield
@@ -209,7 +209,7 @@ class TapConversation:
     def follow(self, traffic: Iterable[Passed], limit: int) -> None:
         """Record the traffic until it ends.
 
-        Of longer messages, the first `limit` bytes and the end are recorded.
+        Of a message with more than `limit` bytes, only the first `limit` bytes and the end are recorded.
         """
         messages = {direction: TappedMessages(limit) for direction in Direction}
         for passed in traffic:

@@ -38,7 +38,7 @@ class _Body(Struct, frozen=True):
 
     text: str
     new_args: str
-    """Text between a command and the arguments that `wrapped` adds to it."""
+    """Text to insert between a command and the arguments that `wrapped` adds to it."""
     command: tuple[int, int] | None
     """Start and end of the command's text."""
     args: int | None
@@ -98,7 +98,7 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def _without_tap(ours: Sequence[str], body: _Body) -> str:
-    """Return a server's table without the tap, or unchanged if its form is not that of `wrapped`."""
+    """Return a server's table without the tap. If `wrapped` did not write this form, return it unchanged."""
     text, command, args = body.text, body.command, body.args
     start = ", ".join(map(_quoted, ours))
     pattern = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
@@ -114,7 +114,8 @@ def _without_tap(ours: Sequence[str], body: _Body) -> str:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts this program, if `is_dead` returns True for it."""
+    """Replace the command of each entry that starts this program, if `is_dead` returns True for
+    the command."""
     changed, left = list[str](), dict[str, str]()
     for name, server in _servers(text):
         own: Any = server.get("command")
@@ -169,7 +170,7 @@ def _reason(server: dict[str, Any]) -> str:
 
 
 def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
-    """Arguments that start the tap. Empty if there is no tap."""
+    """Arguments that start the tap. Empty if the server has no tap."""
     return tap_of(server.get("command"), server.get("args"))
 
 
@@ -212,7 +213,7 @@ def _body(text: str) -> _Body:
 
 
 def _inline_body(text: str, start: int) -> _Body | None:
-    """Return the inline table whose content begins at `start`, or None if it is not terminated."""
+    """Return the inline table whose content begins at `start`, or None if the table is not terminated."""
     shown: list[str] = []
     """Content with the inside of strings, lists and tables blanked."""
     depth, last = 0, start

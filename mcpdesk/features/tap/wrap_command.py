@@ -103,7 +103,10 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
 
 
 def _edit(path: Path, before: str, after: str, original: str) -> Path:
-    """Write an edited configuration file. Back up its original for `unwrap`, and return the backup's path."""
+    """Write an edited configuration file.
+
+    Back up its original for `unwrap`, and return the path of the backup.
+    """
     backup = _backup(path, after)
     _write(backup, original, 0o600)
     _replace(path, before, after)
@@ -181,9 +184,9 @@ def unwrap_command(client: str) -> None:
 
 
 def _replace(path: Path, before: str, after: str) -> None:
-    """Write an edited configuration file. If its old content was trusted, the new content is, too.
+    """Write an edited configuration file. If its old content was trusted, trust the new content as well.
 
-    Raises: DeskUserError if it cannot be written.
+    Raises: DeskUserError if the file cannot be written.
     """
     store = TrustStore(state_folder())
     is_trusted = store.is_trusted(path, sha256_of(before))
@@ -193,11 +196,10 @@ def _replace(path: Path, before: str, after: str) -> None:
 
 
 def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
-    """Return resolved path and text of a client's file.
+    """Return resolved path and text of a client's configuration file.
 
-    This is the first one with servers, or with `is_wrapped` the first one with a tap.
-
-    Raises: DeskUserError if it is missing or cannot be read.
+    It is the first file with servers or, with `is_wrapped`, the first file with a tap. Raises: DeskUserError
+    if the file is missing or cannot be read.
     """
     wanted = config_places(client, Path.home(), Path.cwd(), os.environ)
     config_texts: list[tuple[Path, str]] = []
@@ -231,7 +233,8 @@ def _unwrapped(path: Path, text: str) -> ConfigEdit:
 def _original(path: Path, text: str) -> str:
     """Return the text as it was before `wrap`.
 
-    This is the backup if the file was not edited after mcpdesk wrote it. Otherwise only the taps are removed.
+    If the file was not edited after mcpdesk wrote it, the text comes from the backup. Otherwise only the taps
+    are removed.
     """
     try:
         return _backup(path, text).read_bytes().decode()
@@ -240,7 +243,7 @@ def _original(path: Path, text: str) -> str:
 
 
 def _backup(path: Path, text: str) -> Path:
-    """Path of the backup made before a file's content became `text`."""
+    """Path of the backup that was made before `text` became the content of a file."""
     return state_folder() / "wrapped" / f"{_key(path)}-{_digest(text)}{path.suffix}"
 
 

@@ -23,7 +23,8 @@ from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
 NOT_EDITED = "its form cannot be edited"
 _COMMANDS = ("command", "cmd")
 _EMPTY = " "
-"""Blank written before `]` if `args` was there but empty, so that `unwrapped` keeps the key."""
+"""Blank that is written before `]` if the key `args` existed with an empty list, so that `unwrapped` keeps
+the key."""
 _Edits = list[tuple[int, int, str]]
 
 
@@ -39,7 +40,7 @@ class _Server(Struct, frozen=True):
 
     @property
     def tap(self) -> tuple[str, ...]:
-        """Arguments that start the tap. Empty if there is no tap."""
+        """Arguments that start the tap. Empty if the server has no tap."""
         return tap_of(self.entry.get(self.command_key), self.entry.get("args"))
 
 
@@ -82,7 +83,8 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts this program if `is_dead` returns True for it."""
+    """Replace the command of each entry that starts this program if `is_dead` returns True for
+    the command."""
     changed, left = list[str](), dict[str, str]()
     for server in _servers(text):
         program: Any = server.entry.get(server.command_key)
@@ -191,7 +193,7 @@ def _new_args(text: str, is_flow: bool, program: Any, words: Sequence[str]) -> s
 
 
 def _without_tap(text: str, key: str, tap_args: Sequence[str], entry: Any) -> _Edits:
-    """Return edits that remove the tap. Empty if it does not have the form that `wrapped` writes."""
+    """Return edits that remove the tap. Empty if the tap does not have the form that `wrapped` writes."""
     command, args = _pair(entry, key), _pair(entry, "args")
     if command is None or args is None or args[1].id != "sequence":
         return []
@@ -240,7 +242,8 @@ def _node_at(text: str, keys: Sequence[str | int]) -> Any:
     """Return the node of an entry, or None if the entry comes from a merge key (`<<`)."""
     import yaml
 
-    # Not libyaml's loader: its marks are one too small if the text begins with a byte-order mark.
+    # libyaml's loader is not used, because its marks are one too small if the text begins with a byte-order
+    # mark.
     node: Any = yaml.compose(text, yaml.SafeLoader)
     for key in keys:
         if isinstance(key, int):
@@ -253,7 +256,7 @@ def _node_at(text: str, keys: Sequence[str | int]) -> Any:
 
 
 def _pair(node: Any, key: str) -> Any:
-    """Return the nodes of a key and its value, or None. The last one of repeated keys is used."""
+    """Return the nodes of a key and its value, or None. If a key is repeated, the last one counts."""
     pairs = (pair for pair in reversed(node.value) if pair[0].id == "scalar" and pair[0].value == key)
     return next(pairs, None)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TelemetryFeature(Feature):
-    """A sender of records, if a collector is configured."""
+    """A sender of call records, if a collector is configured."""
 
     def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Return the sender. Raises: DeskUserError for a wrong configuration."""

@@ -1,7 +1,7 @@
-"""Thread that sends finished records to a collector in batches, and counts records it cannot send.
+"""Thread that sends finished records to a collector in batches, and counts records that it cannot send.
 
-Calls never wait for it: the loop only appends to a bounded queue. If a collector is unreachable, slow or
-rejects records, the records are counted as lost, and one line is logged.
+Calls never wait for the thread: the loop only appends to a bounded queue. If a collector is unreachable, slow
+or rejects records, the records are counted as lost, and one line is logged.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.journal import Journal
 
 MOST_WAITING = 16_384
-"""Capacity of the queue in records; further ones are lost."""
+"""Maximum number of records in the queue. Further records are lost."""
 BATCH = 256
 SEND_S = 1.0
 """Seconds between batches."""
 SHARE = 4
-"""Fraction of one processor for sending (1/SHARE), because calls have priority."""
+"""Sending may use this fraction (1/SHARE) of one processor, because calls have priority."""
 FLUSH_S = 2.0
-"""Seconds for sending the remaining records at the end."""
+"""Maximum number of seconds for sending the remaining records at the end."""
 SOURCE = "otel"
 GRPC_PORT = ":4317"
 INSTALL = "pip install 'mcpdesk[otel]'"
 
 
 class OtlpSender:
-    """Sends to one collector, on a thread of its own.
+    """Sends to one collector, on a separate thread.
 
     `put` and `measure` are called on the event loop. The counts are read there, too. `close` is called on a
-    worker thread. The sender's own thread uses the other members.
+    worker thread. Only the sender's own thread uses the other members.
     """
 
     def __init__(self, endpoint: str, headers: str, journal: Journal) -> None:
         self.sent = 0
-        """Spans the collector accepted."""
+        """Number of spans that the collector accepted."""
         self._failed = self._overflow = 0
         self._endpoint, self._headers, self._journal = endpoint, headers, journal
         self._waiting: deque[SpanRecord] = deque()
@@ -51,7 +51,7 @@ class OtlpSender:
         self._stirred = threading.Event()
         self._is_closing = self._is_off = False
         self._failing: set[str] = set()
-        """Signals that the collector rejects now."""
+        """Signals (`traces`, `metrics`) that the collector rejects now."""
         self._collector: Collector | None = None
         # The thread first loads the libraries, which takes a quarter of a second.
         self._thread = threading.Thread(target=self._run, name="mcpdesk-otel", daemon=True)
@@ -59,7 +59,7 @@ class OtlpSender:
 
     @property
     def lost(self) -> int:
-        """Spans that the collector did not accept, or that were never sent."""
+        """Number of spans that the collector did not accept, or that were never sent."""
         return self._failed + self._overflow
 
     def put(self, record: SpanRecord) -> None:
@@ -70,12 +70,15 @@ class OtlpSender:
             self._overflow += record.spans
 
     def measure(self, figures: Sequence[Figure]) -> None:
-        """Send these metrics next, instead of any that are still queued."""
+        """Send these metrics next. They replace metrics that are still queued."""
         self._figures = figures
         self._stirred.set()
 
     def close(self) -> None:
-        """Send the remaining records, for at most `FLUSH_S`. Blocks; call it on a worker thread."""
+        """Send the remaining records, for at most `FLUSH_S` seconds.
+
+        This blocks, so call it on a worker thread.
+        """
         self._is_closing = True
         self._stirred.set()
         if self._failing and self._collector is not None:
@@ -107,7 +110,7 @@ class OtlpSender:
         collector.close()
 
     def _send(self, collector: Collector, ends: float) -> None:
-        """Send the queued records, then the metrics, which include the number sent."""
+        """Send the queued records, then the metrics. The metrics include the number of sent records."""
         while self._waiting and monotonic() < ends:
             began = thread_time()
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]

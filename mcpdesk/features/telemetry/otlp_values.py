@@ -1,7 +1,7 @@
 """Finished records and metrics as OpenTelemetry values, and the client of the collector.
 
-The only module that imports OpenTelemetry; the sender's thread loads it. Names follow the semantic
-conventions for MCP (semantic-conventions-genai, docs/gen-ai/mcp.md); our own begin with `mcpdesk.`. The
+This is the only module that imports OpenTelemetry. The sender's thread loads it. Names follow the semantic
+conventions for MCP (semantic-conventions-genai, docs/gen-ai/mcp.md); our own names begin with `mcpdesk.`. The
 values contain no arguments, results or messages, and no names that were invented by a caller.
 """
 
@@ -71,7 +71,7 @@ from mcpdesk.version import __version__
 
 Attributes = dict[str, Any]
 TIMEOUT_S = 3.0
-"""Seconds for sending one batch to the collector, including retries."""
+"""Maximum number of seconds for sending one batch to the collector, including retries."""
 LONGEST_REASON = 200
 UNKNOWN = "no reason given"
 LONGEST_ID = 64
@@ -96,7 +96,7 @@ TARGETS = {
     "resources/read": "mcp.resource.uri",
 }
 DESK = {"question", "approval"}
-"""Questions answered by the person at the desk; the client answers all others."""
+"""Kinds of questions that the person at the desk answers. The client answers all other kinds."""
 REASONS = (
     (r"\[Errno -?\d+\] ([^'\")]+)", "{}"),
     (r"code: (\d+), reason: (.+)", "{} {}"),
@@ -104,11 +104,11 @@ REASONS = (
     (r"[A-Za-z]+\('([^']+)'\)\)? encountered while", "{}"),
     (r"Transient error (.+) encountered while", "{}"),
 )
-"""Patterns for log messages of the exporters, with a shorter form of each."""
+"""Patterns for log messages of the exporters, each with a shorter form of the message."""
 
 
 class Collector:
-    """Sends batches to one OTLP endpoint. Used on one thread, except for `give_up`."""
+    """Sends batches to one OTLP endpoint. All methods except `give_up` are used on one thread."""
 
     def __init__(self, endpoint: str, headers: str) -> None:
         base = endpoint.rstrip("/")
@@ -176,7 +176,10 @@ class _Reasons(logging.Filter):
         self.first = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return True to keep the record, if hosted code that uses OpenTelemetry itself logged it."""
+        """Return True to keep a record of another thread. Hosted code there may use OpenTelemetry itself.
+
+        For a record of this thread, store the reason and return False.
+        """
         if record.thread != self._thread:
             return True
         self.first = self.first or reason_of(record.getMessage())
@@ -207,7 +210,10 @@ def _resource() -> Resource:
 
 
 class _Ids(IdGenerator):
-    """Gives a span the id that was chosen, and passed on, when the call began."""
+    """Gives a span the id that was chosen when the call began.
+
+    The id may already have been sent to other programs.
+    """
 
     def __init__(self) -> None:
         self.trace_id = self.span_id = 0
@@ -240,7 +246,7 @@ class SpanFactory:
         self._next = iter(_fresh_ids())
 
     def spans(self, records: Sequence[SpanRecord]) -> list[ReadableSpan]:
-        """Return the spans of records whose traces are sampled; a call also has one for its handler."""
+        """Return the spans of records whose traces are sampled. A call has a second span for its handler."""
         for record in records:
             if isinstance(record, CallRecord):
                 if record.span.is_sampled:
@@ -341,12 +347,15 @@ def _fresh_ids() -> Iterator[int]:
 
 
 def _names_span(record: CallRecord) -> bool:
-    """Return True if the target is part of the span's name. Resources are excluded: there are too many."""
+    """Return True if the target is part of the span's name.
+
+    Resources are excluded, because there are too many.
+    """
     return bool(record.target) and record.method != "resources/read"
 
 
 def _context(trace_id: int, span_id: int, state: str = "", *, is_remote: bool = False) -> Context:
-    """Return the context of a span: its parent's, or an empty one."""
+    """Return the context in which a span is created: that of its parent, or an empty one."""
     if not span_id:
         return Context()
     held = TraceState.from_header([state]) if state else None
@@ -359,7 +368,7 @@ def _span_context(trace: Trace) -> SpanContext:
 
 
 def operation_attributes(record: CallRecord) -> Attributes:
-    """Return the attributes for counting a call; each has a limited number of values."""
+    """Return the attributes for counting a call. Each attribute has a limited number of values."""
     attributes: Attributes = {
         "mcp.method.name": record.method,
         "mcp.protocol.version": record.revision,
@@ -420,14 +429,17 @@ class _Tally(Struct):
     metric: str
     attributes: Attributes
     counts: list[int]
-    """Counts by `BOUNDS`."""
+    """Number of requests in each range of durations between two `BOUNDS`."""
     total_s: float = 0.0
     least_s: float = inf
     most_s: float = 0.0
 
 
 MOST_COUNTED = 2_000
-"""Combinations of attributes counted separately; further ones are counted together."""
+"""Maximum number of combinations of attributes that are counted separately.
+
+Further ones are counted together.
+"""
 
 
 class Durations:
@@ -492,7 +504,7 @@ class Durations:
 def metric_of(figure: Figure, began: int, now: int) -> Metric | None:
     """Return the OTLP form of a metric of `/metrics`, with the same name.
 
-    None for a metric without values, and for a summary, which OTLP no longer supports.
+    None for a metric without values, and for a summary, because OTLP no longer supports summaries.
     """
     name, unit = figure.name.removesuffix("_total"), ""
     for ending, its in UNITS:
@@ -535,7 +547,7 @@ def _histogram_point(
     bounds = [float(each.labels["le"]) for each in samples if each.suffix == "_bucket"][:-1]
     counts = [after - before for before, after in pairwise((0, *below))]
     total = next(each.value for each in samples if each.suffix == "_sum")
-    unknown: Any = None  # minimum and maximum, which are not recorded
+    unknown: Any = None  # minimum and maximum are not recorded
     return HistogramDataPoint(dict(labels), began, now, below[-1], total, counts, bounds, unknown, unknown)
 
 

@@ -1,8 +1,8 @@
 """Traces of requests to upstream servers for OpenTelemetry: requests of clients, and of the desk itself.
 
-A client's request is forwarded byte for byte. The server's span is then a child of the caller's span, like
-the desk's span. The desk's own requests carry the desk's trace, so the server's spans are children of the
-desk's spans.
+A client's request is forwarded byte for byte, so its trace context stays that of the caller. The server's
+span is then a child of the caller's span, like the desk's span. The desk's own requests carry the desk's
+trace, so the server's spans are children of the desk's spans.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from mcpdesk.server.calls.call_watch import AskedQuestion
 
 QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 MOST = 1_000
-"""Maximum number of requests, and of questions, traced at a time; older ones end as unanswered."""
+"""Maximum number of requests, and of questions, that are traced at a time. Older ones end as unanswered."""
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
 GONE, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
 ACTIONS = frozenset({"accept", "decline", "cancel"})
 RESERVED = range(-32768, -31999)
-"""JSON-RPC error codes. A server may define others, which are not counted separately."""
+"""Error codes that JSON-RPC reserves. A server may define other codes, which are not counted separately."""
 
 
 class _PassedCall(Struct, eq=False):
@@ -39,7 +39,7 @@ class _PassedCall(Struct, eq=False):
 
     connection: int
     record: CallRecord
-    """Record for the case that the request ends without an answer."""
+    """Record that is used if the request ends without an answer."""
 
 
 class _Waiting(Struct):
@@ -92,7 +92,10 @@ class PassedTraffic(ExchangeWatch):
     def follow(
         self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
     ) -> PassedExchange:
-        """Trace a message or batch that a client sends. `message` is None if the client only listens."""
+        """Trace a message or batch that a client sends.
+
+        `message` is None if the client only opens a stream to listen.
+        """
         exchange = PassedExchange(self, info)
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict):
@@ -107,7 +110,7 @@ class PassedTraffic(ExchangeWatch):
         return exchange
 
     def ask(self, info: ConnectionInfo, request: JSONObject) -> tuple[JSONObject, PassedExchange]:
-        """Trace a request of the desk. Return the request, with a trace context added unless it has one."""
+        """Trace a request of the desk. Return the request. If it has no trace context, one is added."""
         exchange = PassedExchange(self, info)
         call = self._begun(info, request, None, is_outgoing=True)
         exchange.calls.append(call)
@@ -123,7 +126,10 @@ class PassedTraffic(ExchangeWatch):
     def came_back(
         self, info: ConnectionInfo, message: object, calls: list[_PassedCall] | None = None
     ) -> None:
-        """Handle a message of a server. If `calls` is given, it was received in response to these calls."""
+        """Handle a message of a server.
+
+        If `calls` is given, the message was received in response to these calls.
+        """
         if isinstance(message, list):
             for each in message:
                 self.came_back(info, each, calls)
@@ -189,7 +195,7 @@ class PassedTraffic(ExchangeWatch):
             revision if revision in BY_NAME else OTHER,
             info.transport,
             given.get(SESSION, ""),
-            replace(span, handler_id=span.span_id),  # no handler: questions are children of the call
+            replace(span, handler_id=span.span_id),  # without a handler, questions are children of the call
             time_ns(),
             0,
             outcome=OutcomeKind.CANCELLED,
@@ -233,7 +239,7 @@ class PassedTraffic(ExchangeWatch):
         return _Waiting(AskedQuestion(method, server, tool, span, monotonic()), of)
 
     def _asked_in_result(self, call: _PassedCall, requests: JSONObject, state: object) -> None:
-        """Trace the questions in a result until the client returns with its state."""
+        """Trace the questions in a result until the client sends a request with `state`."""
         if not isinstance(state, str):
             return
         asked = {

@@ -1,4 +1,7 @@
-"""Records of finished calls, questions and work, kept until they are sent. They contain no payload."""
+"""Records of finished calls, questions and background work, kept until they are sent.
+
+Records contain no payload.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mcpdesk.protocol.trace import CallSpan
 from mcpdesk.server.calls.call_figures import OutcomeKind
 
 OTHER = "_OTHER"
-"""Replacement for an unknown method, from the conventions, so that callers cannot choose names."""
+"""Replacement for an unknown method, so that callers cannot choose names. The conventions define it."""
 
 
 class WorkKind(Enum):
@@ -33,7 +36,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     server: str
     method: str
     target: str
-    """Name of the tool or prompt, or URI of the resource. Empty if it is not offered."""
+    """Name of the tool or prompt, or URI of the resource. Empty if the server does not offer it."""
     id: Id
     revision: str
     transport: str
@@ -43,7 +46,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     started: int
     ended: int
     began: int = 0
-    """Time when the handler of the request began. 0 if there is no handler."""
+    """Time when the handler of the request began. 0 if the request has no handler."""
     handled: int = 0
     phases: Phases | None = None
     outcome: OutcomeKind = OutcomeKind.OK
@@ -54,7 +57,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     status: int = 0
     """HTTP status, if an upstream server sent no readable answer."""
     is_outgoing: bool = False
-    """True for a request of the desk to an upstream server, False for one of a client."""
+    """True for a request of the desk to an upstream server, False for a request of a client."""
 
     @property
     def spans(self) -> int:
@@ -101,4 +104,4 @@ class Delivery(NamedTuple):
     """Signal: `traces` or `metrics`."""
     spans: int
     reason: str
-    """Reason why the collector did not accept the batch. Empty if it did."""
+    """Reason why the collector did not accept the batch. Empty if the batch was accepted."""

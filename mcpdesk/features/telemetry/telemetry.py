@@ -1,6 +1,7 @@
-"""Records calls and metrics for OpenTelemetry on the core's loop, where only small values are created.
+"""Records calls and metrics for OpenTelemetry.
 
-The thread of `OtlpSender` converts them to spans and sends them. This module does not import OpenTelemetry.
+On the core's loop, only small records are created. The thread of `OtlpSender` converts them to spans and
+sends them. This module does not import OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 SAMPLED, UNSAMPLED = "01", "00"
 SHARES = 1 << 56
-"""Random part of a trace id, used for sampling (W3C Trace Context, level 2)."""
+"""Number of values of the random part of a trace id. Sampling uses this part (W3C Trace Context, level 2)."""
 
 
 class Telemetry(HostPart, CallWatch):
@@ -199,11 +200,11 @@ class Telemetry(HostPart, CallWatch):
             )
 
     def _span(self, meta: object, headers: Mapping[str, str] | None) -> CallSpan:
-        """Create the span of a call. Metadata of the message has priority over HTTP headers.
+        """Create the span of a call.
 
-        One HTTP request may have several messages, each with its own metadata.
-
-        Source: OpenTelemetry semantic conventions for MCP, context propagation.
+        Metadata of the message has priority over HTTP headers, because one HTTP request may have several
+        messages, each with its own metadata. Source: OpenTelemetry semantic conventions for MCP, context
+        propagation.
         """
         caller = trace_of(meta, headers)
         span_id, handler_id = getrandbits(64) | 1, getrandbits(64) | 1
@@ -244,7 +245,7 @@ _PASSED = {
     "prompts/get": ("name", "prompt"),
     "resources/read": ("uri", "resource"),
 }
-"""Parameter with the name or URI, and kind of offer, by method."""
+"""By method: the parameter with the name or URI, and the kind of item."""
 
 
 def _unix(moment: float, offset: float) -> int:

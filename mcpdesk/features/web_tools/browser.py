@@ -1,7 +1,8 @@
 """Renders pages in an installed browser without a window, after their scripts have run.
 
-All requests of a page go through our proxy, which checks addresses and exists only while the page is
-rendered. It forwards encrypted traffic unchanged, and plain requests one per connection.
+All requests of a page go through our proxy. The proxy checks addresses, and exists only while the page is
+rendered. It forwards encrypted traffic unchanged. On a connection without encryption, it forwards only one
+request.
 """
 
 from __future__ import annotations
@@ -35,29 +36,29 @@ PLACES = (
     "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
 )
 TIMEOUT_S = 30.0
-"""Time limit for starting the browser and loading the page, in addition to the requested wait."""
+"""Time limit in seconds for starting the browser and loading the page, in addition to the requested wait."""
 LOAD_S = 10.0
-"""Maximum time to wait for images and similar content after the page itself."""
+"""Maximum number of seconds to wait for images and similar content after the page itself."""
 IDLE_S = 5.0
-"""Maximum time for a loaded page to become idle: half a second without a request."""
+"""Maximum number of seconds until a loaded page must be idle. Idle means half a second without a request."""
 MOST_BYTES = 20 << 20
 NO_PAGE = 'class="neterror"'
-"""Text in the page that a browser shows if it could not load the requested one."""
+"""Text in the error page that a browser shows if it could not load the requested page."""
 
 
 class BrowserError(Exception):
-    """The browser did not return the page; the text contains the reason."""
+    """The browser did not return the page. The text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A page in its state after its scripts ran."""
+    """A page as it was after its scripts had run."""
 
     html: str
     method: str
     """`playwright` or `chromium`."""
     is_loading: bool = False
-    """True if some of its requests were still pending."""
+    """True if some requests of the page were still pending."""
 
 
 def find_browser() -> str | None:
@@ -71,12 +72,8 @@ def find_browser() -> str | None:
 async def draw(
     program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
 ) -> Drawn:
-    """Load a page in a browser. Return its content after its network is idle and `wait_ms` have passed.
-
-    The browser reaches the addresses that `resolve` allows.
-
-    Raises: BrowserError.
-    """
+    """Load a page in a browser. Return its content after the network is idle and `wait_ms` milliseconds have
+    passed. // The browser reaches only the addresses that `resolve` allows. Raises: BrowserError."""
     method = "playwright" if find_spec("playwright") else "chromium"
     try:
         async with (
@@ -173,28 +170,29 @@ METHODS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tu
     "playwright": _with_playwright,
     "chromium": _with_dump,
 }
-"""Functions that render a page. Each takes the program, URL, milliseconds to wait, proxy and environment.
+"""Functions that render a page, by method.
 
-They return the HTML, and True if the page was still loading.
+Each function takes the program, URL, milliseconds to wait, proxy and environment. It returns the HTML, and
+True if the page was still loading.
 """
 
 HEAD_BYTES = 65_536
 LOADED_BYTES = 100 << 20
-"""Maximum bytes that one page may load."""
+"""Maximum number of bytes that one page may load."""
 CONNECT_S = 10.0
-"""Time limit for all addresses of a host together."""
+"""Time limit in seconds for connecting to a host, for all its addresses together."""
 REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 UNREACHABLE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 OF_THE_HOP = (b"proxy-", b"connection:", b"keep-alive:")
-"""Prefixes of header lines that are meant for a proxy."""
+"""Prefixes of header lines that are meant for a proxy and not for the server."""
 
 
 @asynccontextmanager
 async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[Proxy]:
-    """Provide a proxy during the block. It reaches the addresses that `resolve` allows."""
+    """Provide a proxy during the block. The proxy reaches only the addresses that `resolve` allows."""
     guard = Proxy(private, local)
-    # It listens only inside the block, because a cancelled start would lose it.
+    # The proxy starts to listen only inside the block, because a cancelled start would lose it.
     server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES, start_serving=False)
     guard.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
@@ -206,21 +204,24 @@ async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[
 
 
 class Proxy:
-    """Proxy of one page, at `url`."""
+    """Proxy for one page. The browser uses it at `url`."""
 
     def __init__(self, private: bool, local: bool) -> None:
         self.url = ""
         self.abandoned = 0
         """Number of requests that the browser cancelled before they were answered."""
         self._waiting: set[object] = set()
-        """Connections on which the page waits for a response, or the rest of one."""
+        """Connections on which the page waits for a response, or for the rest of a response."""
         self._private, self._local = private, local
         self._left = LOADED_BYTES
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def pending(self) -> int:
-        """Number of unanswered requests. An encrypted one counts as answered at the first data."""
+        """Number of unanswered requests.
+
+        An encrypted request counts as answered when the first data arrive.
+        """
         return len(self._waiting)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -232,7 +233,7 @@ class Proxy:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 await self._serve(reader, writer)
         except asyncio.CancelledError:
-            pass  # `close` cancelled it; Python 3.11 would report the cancelled connection as an error
+            pass  # `close` cancelled the connection; Python 3.11 would report this as an error
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -306,7 +307,7 @@ class Proxy:
 async def _connected(
     addresses: Sequence[str], port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the first of a host's addresses that accepts. Raises: OSError."""
+    """Connect to the first address of a host that accepts the connection. Raises: OSError."""
     failure = OSError("no address")
     for address in addresses:
         try:
@@ -318,7 +319,8 @@ async def _connected(
 
 
 def _passed_on(method: str, path: str, query: str, rest: bytes) -> bytes:
-    """Return a request in the form for its server: with the path only, and without keep-alive."""
+    """Return a request in the form in which a server expects it: with the path only, and
+    without keep-alive."""
     lines = [line for line in rest.split(b"\r\n") if line and not line.lower().startswith(OF_THE_HOP)]
     target = f"{path or '/'}{'?' if query else ''}{query}".encode("latin-1")
     first = b"%b %b HTTP/1.1" % (method.encode("latin-1"), target)

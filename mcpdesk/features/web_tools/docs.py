@@ -26,9 +26,9 @@ TEXTS = ("text/", "application/json", "application/xml", "application/javascript
 NO_CONTENT_TYPE = frozenset({"", "application/octet-stream"})
 """Content types that servers send for unknown files, including text files such as Makefile."""
 LOOKED_AT = 4_096
-"""Number of first bytes that must be valid text in that case."""
+"""For such a content type, this many first bytes must be valid text."""
 NOTES_LENGTH = 500
-"""Characters of a result reserved for naming the file."""
+"""Number of characters of a result that are reserved for the name of the file with the full text."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MOST_PICTURE_BYTES = 5 << 20
 
@@ -125,7 +125,7 @@ async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context
 
 
 async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
-    """Return the HTML of the page, how it was loaded, and a note about that."""
+    """Return the HTML of the page, the method with which it was loaded, and a note about the loading."""
     from mcpdesk.features.web_tools.browser import BrowserError, draw, find_browser
 
     program = find_browser()
@@ -189,7 +189,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
 
 
 async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:
-    """Return the text that fits, and write the full text to a file."""
+    """Return the part of the text that fits, and write the full text to a file."""
     from mcpdesk.jobs.output import stored_text
 
     notes = [document.note] if document.note else []

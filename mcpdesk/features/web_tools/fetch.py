@@ -1,6 +1,6 @@
 """Fetches documents over HTTP. Addresses are checked at every redirect, and sizes are limited.
 
-Callers may reach the internet and this machine, but private networks only if a setting allows it.
+Callers may reach the internet and this machine. They may reach private networks only if a setting allows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 10 << 20
 MOST_HOPS = 10
 TIMEOUT_S = 20.0
-"""Time limit for a whole document, including redirects."""
+"""Time limit in seconds for a whole document, including redirects."""
 AGENT = "Mozilla/5.0 (compatible; mcpdesk)"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 CHARSET = re.compile(rb"<meta[^>]+charset=[\"']?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
@@ -47,7 +47,7 @@ class FetchedPage:
 
     @property
     def text(self) -> str:
-        """The body as text, in the encoding named by its first bytes, the server or its head."""
+        """The body as text. Its first bytes, the server or its HTML head name the encoding."""
         return decoded(self.body, self.charset)
 
 
@@ -104,7 +104,7 @@ async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> Fetche
 
 
 def _pinned(addresses: list[str]) -> AbstractResolver:
-    """Return a resolver with the checked addresses, so that a second lookup cannot return others."""
+    """Return a resolver that returns the checked addresses, so that a second lookup cannot return others."""
     from aiohttp.abc import AbstractResolver, ResolveResult
 
     class Pinned(AbstractResolver):
@@ -150,7 +150,7 @@ def _error_text(error: Exception) -> str:
 
 URL_LIMIT = 8_000
 MAPPED = ipaddress.ip_network("64:ff9b::/96")
-"""IPv4 addresses embedded in IPv6, in addition to those Python knows."""
+"""Network of IPv4 addresses embedded in IPv6, in addition to the networks that Python knows."""
 INTERNET = ipaddress.ip_network("2000::/3")
 """Allocated IPv6 addresses. Others include site-local networks, which Python considers global."""
 EXAMPLES = ipaddress.ip_network("3fff::/20")
@@ -174,12 +174,11 @@ def check_url(url: str) -> None:
 
 
 async def resolve(host: str, port: int, *, private: bool, local: bool = True) -> list[str]:
-    """Return the addresses of a host, all of them allowed.
+    """Return the addresses of a host, which are all allowed.
 
-    `private` allows every network. `local` allows this machine: a caller may read its pages, but a page of
-    the internet must not redirect to them.
-
-    Raises: HandlerError for an unknown host, or if one of its addresses is not allowed.
+    `private` allows every network. `local` allows this machine: a caller may read pages of this machine, but
+    a page of the internet must not redirect to them. Raises: HandlerError for an unknown host, or if one of
+    its addresses is not allowed.
     """
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

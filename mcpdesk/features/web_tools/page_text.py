@@ -14,14 +14,14 @@ NOISE = (
 ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
 ARTICLES = ("main", "article", "[role=main]")
 MOST_ARTICLES = 100
-"""Maximum number of article elements examined; some pages nest thousands of them."""
+"""Maximum number of article elements that are examined, because some pages nest thousands of them."""
 LINKS = ("href", "src", "action", "poster")
 LEAST = 200
-"""Minimum characters of an article; without such an article, the whole body is used."""
+"""Minimum number of characters of an article. If no article is long enough, the whole body is used."""
 MOST_CHARACTERS = 5_000_000
-"""Maximum characters of HTML that are converted; the rest is cut off."""
+"""Maximum number of characters of HTML that are converted. The rest is cut off."""
 MOST_TAGS = 150_000
-"""Maximum number of tags in the HTML, because a tag costs a hundred times as much as a character."""
+"""Maximum number of tags in the HTML. A tag takes a hundred times as long as a character."""
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 
@@ -38,7 +38,7 @@ class Readable:
 def markdown(page: str, url: str = "") -> Readable:
     """Return the article as Markdown, with absolute links.
 
-    Can block for several seconds; call it on a worker thread.
+    This can block for several seconds, so call it on a worker thread.
     """
     import markdownify
 
@@ -53,13 +53,13 @@ def markdown(page: str, url: str = "") -> Readable:
 
 
 def plain(page: str) -> Readable:
-    """Return the article as plain text. Blocks, like `markdown`."""
+    """Return the article as plain text. This blocks, like `markdown`."""
     soup = _soup(page)
     return Readable(_title(soup), _tidy(_article(soup).get_text("\n", strip=True)), _is_cut(page))
 
 
 def markup(page: str, url: str = "") -> Readable:
-    """Return the page with absolute links, otherwise unchanged. Blocks, like `markdown`."""
+    """Return the page with absolute links, otherwise unchanged. This blocks, like `markdown`."""
     soup = _soup(page)
     if not _absolute(soup, url) or _is_cut(page):
         return Readable(_title(soup), page)
@@ -67,16 +67,14 @@ def markup(page: str, url: str = "") -> Readable:
 
 
 def title_of(page: str) -> str:
-    """Return the title only."""
+    """Return the title of a page."""
     return _title(_soup(page))
 
 
 def _absolute(soup: Any, url: str) -> bool:
-    """Resolve links against the page's `<base>`, or against `url` if it has none.
+    """Resolve links against the page's `<base>`, or against `url` if the page has no `<base>`.
 
-    Return True if any link changed.
-
-    Embedded images lose their data, which is not readable text.
+    Return True if any link changed. Embedded images lose their data, because the data are not readable text.
     """
     named = soup.find("base", href=True)
     base = urljoin(url, str(named["href"])) if named is not None else url
@@ -130,7 +128,7 @@ def _article(soup: Any) -> Any:
 
 
 def _outermost(elements: list[Any]) -> list[Any]:
-    """Return the elements, given in document order, that are not inside another one."""
+    """Return the elements that are not inside another one. `elements` must be in document order."""
     outermost: list[Any] = []
     for each in elements:
         if not outermost or all(outermost[-1] is not parent for parent in each.parents):

@@ -1,7 +1,7 @@
 """WebSearch: the tool, its search engines, and the merging of their results.
 
-Responses of engines with an API are parsed here. Result pages of the others are parsed by the ddgs library of
-the extra `search`.
+Responses of engines with an API are parsed here. Result pages of the other engines are parsed by the ddgs
+library of the extra `search`.
 """
 
 from __future__ import annotations
@@ -143,13 +143,16 @@ def _lines(number: int, page: FoundPage) -> str:
 
 
 SMOOTHING = 60
-"""Constant of reciprocal rank fusion, with its usual value; a larger one makes the first ranks more equal."""
+"""Constant of reciprocal rank fusion, with its usual value.
+
+A larger value makes the first ranks more equal.
+"""
 TRACKERS = frozenset({"gclid", "fbclid", "msclkid", "ref", "ref_src", "igshid", "mc_cid", "mc_eid"})
-"""Query parameters for tracking, in addition to all `utm_` ones."""
+"""Query parameters that are used for tracking, in addition to those that begin with `utm_`."""
 
 
 def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
-    """Return all pages, best first. Title and snippet are the longest ones of any engine."""
+    """Return all pages, best first. For title and snippet, the longest text of any engine is used."""
     scores: dict[str, float] = {}
     hits: dict[str, list[tuple[str, Hit]]] = {}
     for engine, ranked in lists.items():
@@ -163,7 +166,7 @@ def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
 
 
 def canonical(url: str) -> str:
-    """Return a normalized URL that identifies the page. Empty if it is not a web page."""
+    """Return a normalized URL that identifies the page. Empty if `url` is not the URL of a web page."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").removeprefix("www."), parts.port
@@ -198,7 +201,7 @@ SIGNS_OF_A_CAPTCHA = (
     "challenge-platform",
     "automated queries",
 )
-"""Words on a page without results, which show that the engine considers us a bot."""
+"""Words on a page without results that show that the engine considers us a bot."""
 REFUSALS = {
     202: "it asks for a captcha",
     401: "it requires a key",
@@ -210,7 +213,7 @@ REFUSALS = {
 
 
 class EngineError(Exception):
-    """An engine returned no results; the text contains the reason."""
+    """An engine returned no results. The text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +226,17 @@ class Hit:
 
 
 Search = Callable[[str, str, float], Awaitable[list[Hit]]]
-"""Takes the query, the base URL of a mirror (empty for the engine itself) and seconds; returns ranked hits.
-
-Raises: EngineError; TimeoutError; any exception of a parser for an unexpected response.
-"""
+"""Function that takes the query, the base URL of a mirror (empty for the engine itself) and a time limit in
+seconds. // It returns ranked hits. Raises: EngineError; TimeoutError; any exception of a parser for an
+unexpected response."""
 Parse = Callable[[bytes], list[Hit]]
 
 
 def at(base: str, url: str) -> str:
-    """Return the URL at a mirror, with its path and query below `base`. Unchanged without a mirror."""
+    """Return `url` at a mirror, with its path and query below `base`.
+
+    If `base` is empty, return it unchanged.
+    """
     if not base:
         return url
     parts = urlsplit(url)
@@ -260,7 +265,10 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 
 def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> Search:
-    """Return the search of an engine with an API; `QUERY` in its parameters is replaced by the query."""
+    """Return the search function of an engine with an API.
+
+    `QUERY` in `parameters` is replaced by the query.
+    """
 
     async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
         asked = {name: value.replace(QUERY, query) for name, value in parameters.items()}
@@ -309,7 +317,7 @@ def address(value: Any) -> str:
 def json_hits(
     items: str, title: str, url: str, snippet: Callable[[Any], Any]
 ) -> Callable[[bytes], list[Hit]]:
-    """Return a parser that reads hits from JSON, given the names of its members."""
+    """Return a parser that reads hits from JSON. The arguments are the names of JSON members."""
 
     def parse(body: bytes) -> list[Hit]:
         return [
@@ -321,7 +329,7 @@ def json_hits(
 
 
 def hacker_news(body: bytes) -> list[Hit]:
-    """Parse stories of Algolia's API. If a story has no link, its page on Hacker News is used."""
+    """Parse stories from Algolia's API. If a story has no link, its page on Hacker News is used."""
     return [
         Hit(
             plain(each["title"]),
@@ -350,11 +358,11 @@ def arxiv(body: bytes) -> list[Hit]:
 
 
 THREADS = 44
-"""Threads for four searches at once. The loop's own pool is too small to query all engines concurrently."""
+"""Number of threads, enough for four searches at once. The loop's own pool has too few threads."""
 
 
 def page_engine(name: str) -> Search:
-    """Return the search of an engine of the library."""
+    """Return the search function of an engine of the library."""
 
     async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
         work = partial(_search, name, query, base, timeout_s)
@@ -389,7 +397,8 @@ def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
 
 @cache
 def _class(name: str) -> Any:
-    """Return the library's class, extended to check each status, to keep the page, and to use a mirror."""
+    """Return the library's class of an engine, extended to check each status, to keep the page, and to use a
+    mirror."""
     from ddgs.engines import ENGINES
 
     usual: Any = ENGINES["text"][name]
