@@ -22,7 +22,8 @@ class Action:
     wide: bool = False
     """True if a footer with spare space shows the action although `footer` is False."""
     weight: int = 0
-    """Priority in a footer that is too narrow for all actions. Those with the highest values are shown."""
+    """Priority in a footer that is too narrow for all actions. The actions with the highest values are
+    shown."""
     priority: bool = False
     """True if the key is handled before the focused widget receives it. Set it only for keys that type no
     text."""

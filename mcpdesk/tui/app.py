@@ -60,7 +60,7 @@ WARNING_S = 12.0
 NEWS_FRAME = 3
 """Cells of the news row that contain no text."""
 LONGEST_NEWS = 4_000
-"""Maximum length in characters of a news item. The middle of a longer one is cut out."""
+"""Maximum length in characters of a news item. The middle of a longer item is cut out."""
 MOST_NEWS = 100
 """Maximum number of news items that are kept for the news screen."""
 _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
@@ -273,9 +273,10 @@ class DeskApp(App[None]):
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
 
     def bell(self) -> None:
-        """Ring the bell. If Textual is handling an exception that ends the application, record it.
+        """Ring the bell.
 
-        Textual rings the bell in that case.
+        Textual also rings it while it handles an exception that ends the application. In that case, record
+        the exception.
         """
         error = sys.exception()
         if self.return_code and error is not None:

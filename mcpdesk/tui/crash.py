@@ -24,7 +24,7 @@ class ScreenPlace:
 
     server: str = ""
     screen: str = ""
-    """Name of a pane. Empty means the first one."""
+    """Name of a pane. Empty for the first pane."""
     panes: Mapping[str, object] = field(default_factory=dict)
     """Saved state of each visited pane, by name of its screen. A pane restores its position from this
     state."""

@@ -32,7 +32,7 @@ _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> list[str]:
     """Return the command that opens a file at a line. The first line is 1. Empty if there is no editor.
 
-    The editor is `VISUAL`, or else `EDITOR`, or else a common one.
+    The editor is `VISUAL`, or else `EDITOR`, or else an installed common editor.
     """
     chosen = environ.get("VISUAL") or environ.get("EDITOR") or ""
     words = shlex.split(chosen) or [each for each in FALLBACKS if shutil.which(each)][:1]

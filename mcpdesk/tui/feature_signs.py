@@ -1,4 +1,6 @@
-"""Signs of features on the screen."""
+"""Signs of features: parts of the header, modes of the traffic screen, and exchanges with a stopped
+message.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from mcpdesk.link.link import Link
 
 
 def signs_of(link: Link) -> ScreenSigns:
-    """Return the signs of all features together."""
+    """Return the signs of all features, combined into one object."""
     signs = [feature.screen_signs(link) for feature in offering("screen_signs")]
     return ScreenSigns(
         tuple(part for each in signs for part in each.header),

@@ -30,7 +30,7 @@ LETTERS = (
     *("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error"),
 )
 LEAST_CONTRAST = 4.5
-"""Minimum contrast of text and background, as required by WCAG. A theme may set a higher minimum."""
+"""Minimum contrast of text and background, as required by WCAG. Text with more contrast is not changed."""
 MARKS = ("block-cursor-blurred-background", "input-selection-background")
 """Background colours of marks, such as a selection. Text of any colour may be on them."""
 _FAIR, _FAINT = 3.0, 2.3

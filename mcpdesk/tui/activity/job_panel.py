@@ -62,7 +62,7 @@ class JobDetail(Vertical):
 
 
 class JobPanel(Section[JobView]):
-    """Jobs of all servers, and the output of the selected one."""
+    """Jobs of all servers, and the output of the selected job."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
     title = "Jobs"

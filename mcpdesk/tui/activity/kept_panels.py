@@ -276,7 +276,7 @@ def _markdown(task: TodoView) -> str:
 
 
 class PlanPanel(Section[PlanView]):
-    """Active plans, or the last plan of each server, with the present content of the plan file."""
+    """Plans of all servers, active or ended, with the present content of the selected plan's file."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """
@@ -297,7 +297,7 @@ class PlanPanel(Section[PlanView]):
         super().__init__(link)
         self._plans: tuple[PlanView, ...] = ()
         self._file = ""
-        """Plan file that is shown. Empty before it was read."""
+        """Path of the plan file whose text is shown. Empty until a file was read."""
         self._text: str | None = None
 
     def version_of(self, view: CoreView) -> Hashable:
@@ -305,7 +305,7 @@ class PlanPanel(Section[PlanView]):
         return self._plans, self.app.server
 
     def fetch(self) -> Sequence[PlanView]:
-        """Return the plan of the selected server, then active plans, then the others."""
+        """Return the plan of the selected server, then active plans, then the other plans."""
         return sorted(self._plans, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
 
     def count_of(self, rows: Sequence[PlanView]) -> str:

@@ -32,7 +32,7 @@ MAX_HIGHLIGHTED = 32_000
 AROUND_FORM = 2
 """Number of rows around the form, without the hints: the title and the tabs."""
 MOST_SUGGESTED = 8
-"""Maximum suggestions in the line of hints."""
+"""Maximum number of suggestions in the line of hints."""
 
 
 GRAMMAR = ("tree-sitter", "tree-sitter-json")
@@ -270,7 +270,9 @@ class Arguments(Vertical):
 
     @on(TextPart.Suggested)
     def _suggested(self, event: TextPart.Suggested) -> None:
-        """Show the suggestions in the line of hints. The field itself shows only the first matching one."""
+        """Show the suggestions in the line of hints. The field itself shows only the first suggestion that
+        matches.
+        """
         event.stop()
         shown = " · ".join(one_line(value, 30) for value in event.values[:MOST_SUGGESTED])
         others = len(event.values) - MOST_SUGGESTED

@@ -30,7 +30,7 @@ from mcpdesk.tui.widgets.text_field import TextField
 Ask = Callable[[str, str], Awaitable[Sequence[str]]]
 """Function that returns suggestions for a field's name and text, the best first."""
 LABEL_WIDTH = 22
-"""Maximum cells of a label."""
+"""Maximum width in cells of a label."""
 
 
 def _fault(field: FormField) -> str:

@@ -268,7 +268,7 @@ def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
 
 class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
     """Form that edits a node. A field shows its failure after it was edited. After `show_all`, all fields
-    show theirs.
+    show their failures.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -21,7 +21,7 @@ from mcpdesk.tui.forms.schema_fields import UNSET, FieldChoice, FieldKind, FormF
 from mcpdesk.tui.render.json_text import Path, json_problem, pretty, same
 
 MAX_PREFILLED = 5
-"""Maximum items that a required list begins with."""
+"""Maximum number of items that a required list begins with."""
 
 
 class Node(ABC):

@@ -37,8 +37,8 @@ LOOK_S = 0.1
 SOON_S = 60
 """Remaining seconds below which the dialog shows the time left."""
 HANDS_OFF_S = 1.0
-"""After a question has opened automatically, keys are ignored until no key was pressed for this many
-seconds."""
+"""After a question has opened automatically, keys are ignored for this many seconds. Each key extends this
+time."""
 WIDTH = 88
 """Maximum width of the box in columns, including border and padding."""
 _QUITTING = ("ctrl+c", "ctrl+q")
@@ -105,7 +105,7 @@ class QuestionScreen(Dialog[None]):
         self._position = ""
         """Position of the focused field in a form that is too high for the dialog."""
         self._sent: Future[bool] | None = None
-        """Answer that was sent from here."""
+        """Result of the answer that this dialog has sent. None if none was sent."""
         self._version = -1
         self._declining = declining
         self._waiting: list[Question] = []
@@ -261,7 +261,7 @@ class QuestionScreen(Dialog[None]):
         main.ask(following)
 
     def action_later(self) -> None:
-        """Close the field for the reason. Without it, postpone the question and keep the selections."""
+        """Close the field for the reason. If it is closed, postpone the question and keep the selections."""
         if self.has_class("-declining"):
             self.remove_class("-declining")
             self._fit()
@@ -418,7 +418,7 @@ class QuestionScreen(Dialog[None]):
 
 
 LONG = 6
-"""Minimum lines of detail for which the key for scrolling is shown."""
+"""Minimum number of lines of detail for which the key for scrolling is shown."""
 
 
 class KeyHint(NamedTuple):

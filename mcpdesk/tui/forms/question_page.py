@@ -168,7 +168,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self.cursor = min(draft.chosen, default=0)
         self._is_shown = bool(draft.chosen) or draft.page.multi_select
         """True if the option under the cursor is highlighted. At first, this is so only if an option is
-        selected or several may be."""
+        selected or several options may be selected."""
         self._last = draft.count if draft.page.own_words else draft.count - 1
         """Last row that the cursor can reach. -1 if there is nothing to select or write."""
 

@@ -24,7 +24,7 @@ MOST_LOGGED = 50
 MOST_COMPARED = 1 << 20
 """An answer with more bytes than this is not compared."""
 MOST_DIFFERENT = 200
-"""Maximum lines of a difference."""
+"""Maximum number of lines of a difference."""
 _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 _BAD = frozenset({"error", "critical", "alert", "emergency"})
 
@@ -82,7 +82,7 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
         apart = "\n" if is_long else " "  # keep the lines of a traceback aligned
         body = "\n".join(rest)
         if not first.startswith(" "):
-            body = dedent(body)  # rich indents it by its columns of time and level
+            body = dedent(body)  # rich indents it below its own columns
         text = (f"{first}\n{body}" if is_long else first, style)
         shown_text = Content.assemble((f"{line.level}{count}{apart}", "$text-muted"), text)
         yield LogBlock(shown_text, line, "lines" if is_long else "")

@@ -239,7 +239,7 @@ class LongText(Widget):
             if self._is_returning:
                 self._layout.grow(
                     offset=self._top[0] + BLOCK
-                )  # and the rows below, which must exist for it to be the top
+                )  # without rows below, `_top` could not be at the top
         if not self._layout.is_complete and self._timer is None:
             self._timer = self.set_timer(PAUSE_S, self._grow)
         return max(1, self._layout.row_count)
@@ -306,7 +306,7 @@ class LongText(Widget):
 
     @property
     def _searched(self) -> str:
-        """Text in lower case, unless that changes offsets."""
+        """Text in lower case. If offsets would be different in lower case, the text itself."""
         if self._lowered is None:
             lowered = self.text.lower()
             self._lowered = lowered if len(lowered) == len(self.text) else self.text

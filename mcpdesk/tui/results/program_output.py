@@ -187,9 +187,10 @@ _COMMAND = re.compile(
     r")",
     re.DOTALL,
 )
-"""Styles, other CSI sequences, strings (titles, links) up to their end, all other escape sequences."""
+"""Matches terminal commands: styles, other CSI sequences, strings (titles, links) up to their end, and all
+other escape sequences."""
 BLACK, GREY, WHITES = 0, 8, (7, 15)
-"""Colours that may equal the background."""
+"""Numbers of colours that may be equal to the background."""
 
 
 def plain(line: str) -> str:

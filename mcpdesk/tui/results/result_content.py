@@ -19,7 +19,7 @@ from mcpdesk.tui.render.json_text import pretty
 from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 
 MAX_DUMP = 4_096
-"""Maximum bytes of a blob that are shown as hex."""
+"""Maximum number of bytes of a blob that are shown as hex."""
 _DRAWN_BY_TEXT = "image/svg+xml"
 _START = (MAX_DUMP // 3 + 1) * 4
 """Number of base64 characters that contain at least `MAX_DUMP` bytes."""
@@ -188,7 +188,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST = 80
-"""Maximum characters of a name."""
+"""Maximum number of characters of a name."""
 
 
 @dataclass(frozen=True, slots=True)

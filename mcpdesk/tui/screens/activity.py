@@ -1,6 +1,6 @@
 """Activity screen: questions, jobs, callbacks, task lists and the plan, one section at a time.
 
-The inbox shows waiting questions first, then the others with their outcome.
+The inbox shows waiting questions first, and then ended questions with their outcome.
 """
 
 from __future__ import annotations

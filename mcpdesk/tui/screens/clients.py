@@ -301,8 +301,8 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     def _ageless(self, client: ClientView) -> tuple[str, ...]:
         """Return the cells of a client with every digit of an age replaced by zero.
 
-        The width of the columns depends on the number of digits only. It is then not computed again when only
-        an age changes.
+        Column widths depend on the number of digits only. They are then not computed again when only an age
+        changes.
         """
         cells = zip(COLUMNS, self.cells[client.connection], strict=True)
         return tuple(DIGITS.sub("0", text) if column.name in AGES else text for column, text in cells)

@@ -22,7 +22,7 @@ from mcpdesk.tui.widgets.menu import Dialog
 
 _NEVER_COMPARED = ("jsonrpc", "id")
 _SHOWN = 2_000
-"""Maximum characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 SIDE_BY_SIDE_FROM = 110
 """Minimum width in cells for showing the two values side by side."""
 _BETWEEN = " │ "
@@ -43,7 +43,7 @@ _Line = str | _Pair
 
 
 class DifferenceList(LineList):
-    """Headings. Below each heading are the first and the second value at that position.
+    """List of headings. Below each heading are the first and the second value at that position.
 
     In a wide list both values are side by side, wrapped, with the different characters in colour. In a narrow
     list `-` marks the first value and `+` the second.

@@ -45,7 +45,7 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     Protection.STARTING: ("starting …", "$text-muted", "The desk does not listen yet."),
     Protection.OFFLINE: ("not listening ✕", "$text-warning", "HTTP is not served."),
 }
-"""Text with glyph, style, and meaning."""
+"""Protection -> text with glyph, style, and meaning."""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
 TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
 """Protection -> texts for a server that also requires tokens. For other protections, `TOKEN` is used."""

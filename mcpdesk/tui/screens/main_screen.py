@@ -69,7 +69,8 @@ MINIMUM = (40, 10)
 CALM_S = 1.0
 """Seconds after a key press during which nothing opens automatically."""
 LEAD_S = 60.0
-"""Seconds during which a notice decides which section the activity screen shows."""
+"""After a notice about a section of the activity screen, a visit within this many seconds shows this
+section."""
 HANDS_OFF_S = 0.4
 """Seconds after a question has closed during which typed keys are ignored. Each typed key extends them."""
 _log = logging.getLogger(__name__)
@@ -195,7 +196,7 @@ class MainScreen(Screen[None]):
         super().set_focus(widget, scroll_visible, from_app_focus)
 
     def settle_focus(self) -> None:
-        """If no visible widget has the focus, focus one of the shown pane."""
+        """If no visible widget has the focus, focus a widget of the shown pane."""
         pane = self.pane
         if pane is None or not self._is_shown(pane):
             self.set_focus(None)
@@ -227,7 +228,7 @@ class MainScreen(Screen[None]):
 
     @property
     def is_calm(self) -> bool:
-        """True if no key was pressed in the last seconds."""
+        """True if no key was pressed in the last `CALM_S` seconds."""
         return time.monotonic() - self.last_key > CALM_S
 
     @property

@@ -37,7 +37,7 @@ EVERYWHERE: tuple[Row, ...] = (
 
 
 class HelpScreen(PageDialog):
-    """Help with the available actions of the screen `about`, those of the focused pane first."""
+    """Help with the available actions of the screen `about`. The actions of the focused pane are first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark,f1", "dismiss(None)", "Close", show=False),
@@ -125,7 +125,7 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
 
 
 _MOST_COPIED = 10_000
-"""Maximum characters of a copied text that are shown."""
+"""Maximum number of characters of a copied text that are shown."""
 
 
 class NewsScreen(PageDialog):

@@ -287,7 +287,7 @@ async def open_palette(app: DeskApp) -> None:
 
 
 def action_choices(app: DeskApp) -> Iterator[Choice]:
-    """Yield one choice per available action, focused context first."""
+    """Yield one choice per available action. The actions of the focused widget are first."""
     for entry in reachable(app.main, app.main.pane):
         if entry.action.name != "palette":
             action = entry.action
@@ -311,9 +311,8 @@ def other_choices(app: DeskApp) -> Iterator[Choice]:
 
 
 def item_choices(app: DeskApp) -> Iterator[Choice]:
-    """Yield one choice per working item: `Call user-profile`.
-
-    Those of other servers come last: `Call fetch on web`.
+    """Yield one choice per working item: `Call user-profile`. Items of other servers come last:
+    `Call fetch on web`.
     """
     if app.server:
         others = [one.name for one in app.link.view().servers if one.name != app.server]

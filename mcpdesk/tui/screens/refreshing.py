@@ -45,9 +45,9 @@ BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
 """Share of a processor that the screen may use when refreshes are rarer. The second one applies while the
 person types."""
 BUSY_S = 1.0
-"""Maximum seconds for which a refresh is delayed under load."""
+"""Under load, refreshes are at most this many seconds apart."""
 ELSEWHERE_S = 0.35
-"""The same limit as `BUSY_S`, if the clients are in another process."""
+"""Used instead of `BUSY_S` if the clients are in another process."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
 """Seconds of one step that pairs the frames of a busy period, and seconds of the pause before the next
 step."""

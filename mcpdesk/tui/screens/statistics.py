@@ -47,7 +47,7 @@ _MOST_USERS = 12
 _LEAST_LINES, _MOST_LINES = 2, 16
 """Minimum and maximum height of a chart in lines, without its heading and axis."""
 _LEAST_S = 60
-"""Minimum seconds that a chart shows."""
+"""Minimum time span of a chart in seconds."""
 _SIDE_BY_SIDE = 70
 """Minimum width in cells for showing the two charts side by side."""
 

@@ -383,7 +383,10 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             self.app.notify(one_line(f"{title} · R shows it"), severity=severity, markup=False)
 
     def action_edit_source(self) -> None:
-        """Open the user's editor at the failure of the last call, with the focused result, or at the item."""
+        """Open the user's editor where the last call failed, or else at the item.
+
+        If the result has the focus and no failure has a location, open the text of the result.
+        """
         draft, result = self.draft, self.item_pane.result
         failed = draft is not None and any(line.where for line in draft.logged)
         if result.has_focus_within and not failed and (shown := result.shown_text()) is not None:
@@ -630,7 +633,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             return False
         return True
 
-    @work(exclusive=True, group="menu", description="a call")  # otherwise Textual writes out the arguments
+    @work(exclusive=True, group="menu", description="a call")  # by default it contains the arguments
     async def _start(self, draft: Draft, arguments: Any) -> None:
         """Make the call, after a confirmation if the tool is destructive."""
         guard = self.app.destructive_calls

@@ -36,7 +36,10 @@ PERIOD_S = 5.0
 
 
 class ColourRule(NamedTuple):
-    """Colours matching exchanges. `colour` is a key of `THEME_COLOURS`, or a colour that Textual knows."""
+    """Rule that colours the exchanges that match its filter.
+
+    `colour` is a key of `THEME_COLOURS`, or a colour that Textual knows.
+    """
 
     number: int
     """Line number in the file, from 1."""

@@ -68,7 +68,8 @@ def failure_text(response: Any) -> str:
 
 
 SHOWN_BYTES = 256 << 10
-"""Maximum bytes of a frame shown in the details, because masking secrets takes half a second per megabyte."""
+"""Maximum number of bytes of a frame shown in the details, because masking secrets takes half a second per
+megabyte."""
 
 
 def frame_text(index: Index, number: int, most: int | None = None) -> str:
@@ -149,7 +150,7 @@ def _block(line: str, headers: list[Checked]) -> Content:
 
 
 def _header_line(header: Checked) -> Content:
-    """Return one header with glyph and words, without a value if it is missing.
+    """Return one header with glyph and words. A missing header has no value.
 
     MCP headers are highlighted.
     """

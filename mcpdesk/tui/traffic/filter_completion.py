@@ -18,9 +18,9 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.render.safe_text import one_line
 
 MOST = 30
-"""Maximum completions that are offered."""
+"""Maximum number of completions that are offered."""
 _MOST_SEEN = 5_000
-"""Maximum names and peers that are searched."""
+"""Maximum number of names and peers that are searched."""
 _FIELDS = (*TEXT_FIELDS, *FIXED_VALUES, "id", "since")
 _TYPED = re.compile(
     r"""(?:^|[\s(])(?:(?P<field>[a-zA-Z]+):(?:[^\s()"|]*\|)*)?(?P<part>"[^"]*|[^\s()"|<>]*)$"""

@@ -226,10 +226,10 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
 
 
 _LEAST_SAID = 8
-"""Arguments and result are left out unless they have more cells than this."""
+"""If at most this many cells remain for arguments and result, they are left out."""
 _ARROW = " → "
 _ROOM_FOR_BOTH = 20
-"""Minimum cells for showing the arguments with the result."""
+"""Minimum number of cells for showing the arguments with the result."""
 
 
 def _summary_cells(texts: Summary, width: int) -> list[Cell]:

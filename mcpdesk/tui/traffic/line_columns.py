@@ -87,7 +87,7 @@ class LineColumn:
 
 
 _SHORT_STATUS = 9
-"""Cells of the status column with room for short words."""
+"""Width in cells of the status column if it shows short words."""
 _URGENT = 10
 """This step and later ones are taken only if the message column has less than its minimum width."""
 COLUMNS = (

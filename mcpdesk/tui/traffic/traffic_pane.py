@@ -220,7 +220,9 @@ class TrafficPane(FilterPane, Pane):
         self.completion.show_for(completed)
 
     def action_back(self) -> None:
-        """Move the focus from the filter or the details to the list, then close them."""
+        """Go back one step: end the maximized view, leave the details, close the details, or close the
+        filter.
+        """
         if self.detail.is_maximized:
             self.screen.minimize()
         elif self.detail.has_focus_within:
@@ -311,7 +313,7 @@ class TrafficPane(FilterPane, Pane):
 
     @work
     async def action_compare(self) -> None:
-        """Compare two marked exchanges, or the marked and the selected one."""
+        """Compare two marked exchanges, or the marked exchange and the selected one."""
         pair = sorted(self.listing.marks)
         if len(pair) == 1 and (chosen := self.chosen()) is not None and chosen not in pair:
             pair.append(chosen)
@@ -397,7 +399,7 @@ class TrafficPane(FilterPane, Pane):
         """Show changes of following, pausing or the waterfall immediately."""
         if self.detail.frame is not None and not self.listing.view.raw:
             self.detail.show(self.listing.selected)
-        # The legend is hidden by itself. A class of the pane would recompute all styles in it.
+        # This hides only the legend. A class of the pane would recompute all styles in it.
         self.query_one(".legend").display = self.listing.waterfall.is_on and not self.listing.view.raw
         self._show_status()
 
@@ -413,7 +415,7 @@ class TrafficPane(FilterPane, Pane):
         self.set_class(beside, "-beside")
         self.detail.set_class(not beside, "-below")
         if self.has_class("-wrong"):
-            self.call_after_refresh(self.apply_filter)  # its error message must be wrapped for the new width
+            self.call_after_refresh(self.apply_filter)  # wrap the error message for the new width
 
     # Helpers
 
@@ -467,7 +469,7 @@ class TrafficPane(FilterPane, Pane):
         return next((item.definition.get("inputSchema") for item in tools), None)
 
     def _awaited_by(self, exchange: Exchange) -> str:
-        """Return the code line that a pending exchange awaits."""
+        """Return the code line at which a pending exchange is waiting."""
         latest = last_round(self.link.traffic, exchange)
         return awaited_at(self.link, latest.connection, latest.id)
 

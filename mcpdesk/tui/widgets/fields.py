@@ -31,7 +31,7 @@ def character_of(key: str) -> str | None:
 
 
 MOST_TYPED = 1_000
-"""Maximum characters of a search or a filter."""
+"""Maximum number of characters of a search or a filter."""
 
 
 def too_long(left_out: int) -> str:

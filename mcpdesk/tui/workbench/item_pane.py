@@ -36,7 +36,7 @@ _STACKED_BELOW = 80
 MOST_ARGUMENTS = 60
 """Arguments above their result take at most this percentage of the height. A short form takes less."""
 _MAX_CHECKED = 1_000_000
-"""Maximum bytes of a result that is validated against the output schema."""
+"""Maximum number of bytes of a result that is validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 

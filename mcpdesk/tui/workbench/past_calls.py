@@ -15,7 +15,7 @@ from mcpdesk import private_files
 from mcpdesk.protocol import codec
 
 MAX_PER_ITEM = 100
-"""Maximum stored calls of one item."""
+"""Maximum number of stored calls of one item."""
 MAX_SAVED = 50
 """Maximum number of saved calls of one item. The oldest calls are deleted first."""
 SAVED_CALLS_FILE = "saved-calls.json"

@@ -25,7 +25,7 @@ from mcpdesk.tui.render.json_text import same
 from mcpdesk.tui.workbench.item_requests import repeated
 
 MOST_SAVES = 10
-"""Maximum stored saves of a server, with their results."""
+"""Maximum number of stored saves of a server, with their results."""
 MOST = 50
 """Maximum number of repeated calls. These are the newest calls, without duplicate arguments."""
 CALL_S = 10.0

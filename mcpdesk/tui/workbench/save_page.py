@@ -25,9 +25,9 @@ from mcpdesk.tui.widgets.menu import Dialog
 from mcpdesk.tui.workbench.recording import ReplayRow, Save, Saves
 
 MOST_CHANGES = 100
-"""Maximum changes of a contract that are shown."""
+"""Maximum number of changes of a contract that are shown."""
 MOST_LINES = 10
-"""Maximum lines of an old and of a new description that are shown."""
+"""Maximum number of lines of an old and of a new description that are shown."""
 _NAME_CELLS = 24
 _VERDICT_STYLES = {
     ContractVerdict.BREAKING: "$text-error",
