@@ -276,7 +276,7 @@ def _markdown(task: TodoView) -> str:
 
 
 class PlanPanel(Section[PlanView]):
-    """Plans of all servers, active or ended, with the present content of the selected plan's file."""
+    """Active plans of each server, or else its last plan. The details show the present plan file."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """

@@ -125,7 +125,7 @@ class ScreenRefresher:
         self._trailing = 0
         """Number of updates that remain after the last change."""
         self._is_late = False
-        """True if the last beat made no refresh."""
+        """True if the last beat had to leave a refresh, or the pairing of frames, to the next one."""
         self._is_catching_up = False
         self._is_slow = False
         """True if the next beat is later than usual."""

@@ -56,7 +56,7 @@ _FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class TrafficList(KnowsFirstSize, Widget, can_focus=True):
-    """Follows the newest line until the person moves. Then the selection stays in place.
+    """List that follows the newest line until the person selects a line. Then this line stays selected.
 
     Its component classes are `traffic_lines.STYLES`.
     """
@@ -103,7 +103,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         exchange: int | None
 
         def can_replace(self, message: Message) -> bool:
-            """Let a newer selection replace this one, because only the newest matters."""
+            """Let a newer message replace this one, because only the newest selection matters."""
             return isinstance(message, TrafficList.Picked)
 
     @dataclass
@@ -185,7 +185,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def is_ageing(self) -> bool:
-        """True if time alone changes the display.
+        """True if the display changes with time although no message arrives.
 
         This is the case if a pending exchange is visible or may become visible.
         """

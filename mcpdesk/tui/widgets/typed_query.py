@@ -9,7 +9,7 @@ from mcpdesk.tui.widgets.fields import MOST_TYPED, character_of, too_long
 
 
 class TypedQuery:
-    """Mixin for the keys of such a line. A widget must list it before its other base classes.
+    """Mixin for a widget with this line. The mixin must be the first base class.
 
     Call `begin_query` to begin. Enter keeps the typed text. Escape clears the text, also after Enter. During
     typing, letters are text: the footer shows no other bindings for them, and no question opens
