@@ -36,10 +36,10 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 LONGEST_LINE = 256 << 20
 LONGEST_LOG_LINE = 64 << 10
 LAST_LINES = 20
-"""Number of the last lines of stderr that are kept to explain why a program ended."""
+"""This many last lines of stderr are kept, to explain why a program ended."""
 BUFFERS = "it answered only when its input was closed; it must flush its output after each message"
 SHOWN_TEXT = 80
-"""Maximum characters that a remark quotes of a line that is not a message."""
+"""A remark about a line that is not a message quotes at most this many characters."""
 INCOMPLETE_S = 2.0
 """Time limit for the next line of a message that spans several lines."""
 LATE_ANSWERS = 1
@@ -49,8 +49,8 @@ One response may be the answer to a request that was cancelled.
 UNTERMINATED_S = 0.3
 """Time limit for the newline after a message."""
 LINGER_S = 0.5
-"""Seconds for which output is still read after a program has ended, even if its child processes keep the
-pipe open.
+"""After a program has ended, output is read for at most this many seconds, because child processes may keep
+the pipe open.
 """
 MUTE_S = 2.0
 """Seconds to wait for the exit of a program after it closed its stdout."""
@@ -115,7 +115,9 @@ class ChildProcess(ConnectedTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the probe, because a program may not answer a request that it does not know."""
+        """Time limit for the answer to the first request, because a program may not answer a request that it
+        does not know.
+        """
         return PROBE_S
 
     @property

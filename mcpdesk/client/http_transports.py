@@ -397,7 +397,9 @@ class StreamableHttp(ClientTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the probe, because a server may not answer a request that it does not know."""
+        """Time limit for the answer to the first request, because a server may not answer a request that it
+        does not know.
+        """
         return PROBE_S
 
     @property

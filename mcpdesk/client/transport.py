@@ -19,7 +19,7 @@ from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import Revision
 
 EXCERPT = 300
-"""Maximum characters of an answer that an error quotes."""
+"""An error quotes at most this many characters of an answer."""
 MOST_CHALLENGE = 8 << 10
 """Maximum characters of a `WWW-Authenticate` header in an error."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -28,7 +28,7 @@ TO_ITSELF = "so its redirects never end"
 GZIP = b"\x1f\x8b"
 """First bytes of gzip data."""
 SHOWN = 120
-"""Maximum characters shown of a body that contains no answer."""
+"""Of a body that contains no answer, at most this many characters are shown."""
 
 
 class Incoming(Struct, frozen=True):

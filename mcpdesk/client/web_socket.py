@@ -26,7 +26,7 @@ SUBPROTOCOL = "mcp"
 LARGEST = 256 << 20
 """Largest message in bytes."""
 QUOTED = 80
-"""Maximum characters of a frame that a remark quotes."""
+"""A remark quotes at most this many characters of a frame."""
 HEARTBEAT_S = 30.0
 PROBE_S = 1.5
 
@@ -143,7 +143,9 @@ class WebSocket(ConnectedTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the probe, because a server may not answer a request that it does not know."""
+        """Time limit for the answer to the first request, because a server may not answer a request that it
+        does not know.
+        """
         return PROBE_S
 
     async def open(self, receive: Receive) -> None:

@@ -16,7 +16,9 @@ T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 STOP_S = 5.0
-"""Seconds that `CoreThread.stop` waits for a core. A core that does not stop in time is left running."""
+"""`CoreThread.stop` waits at most this many seconds for a core. A core that does not stop in time is left
+running.
+"""
 LEFTOVERS_S = 1.0
 """Seconds within which remaining tasks must end after they are cancelled."""
 

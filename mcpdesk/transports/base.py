@@ -26,11 +26,11 @@ class Rules(Struct, frozen=True):
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 16 << 20
     max_bodies_bytes: int = 256 << 20
-    """Maximum size in bytes of all requests that are being received or answered. Small requests do
-    not count.
+    """Maximum total size in bytes of the requests that are being received or answered. Small requests do not
+    count.
     """
     unread_answers_max_bytes: int = 256 << 20
-    """Maximum size in bytes of all large answers that clients have not read yet."""
+    """Maximum total size in bytes of the large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
     """Seconds within which a request must arrive. A large body has more time."""
@@ -110,6 +110,8 @@ class SharedSession(Struct, frozen=True):
     state: SessionState
     version: int
     block: int = 0
-    """Number of the block from which this process takes numbers for streams and requests of the session."""
+    """This process takes the numbers of streams and requests of the session from the block with this
+    number.
+    """
     last_event: str = "0-0"
     """Id of the latest event that the client has received."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 FIRST_PRIVATE_FD = 10
 CHUNK = 64 << 10
 SETTLE_S = 0.3
-"""Seconds for which the end of this process may wait for data in the pipe."""
+"""Before this process ends, it waits for data in the pipe, but at most for this many seconds."""
 POLL_S = 0.002
 
 

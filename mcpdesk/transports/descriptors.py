@@ -33,7 +33,7 @@ StraySource: TypeAlias = Literal["print", "stdout", "stderr"]
 
 READ_SIZE = 64 * 1024
 LINE_LIMIT = 64 * 1024
-"""Size in bytes or characters at which an unterminated line is split."""
+"""Maximum size in bytes or characters of a line without an end. A longer line is split."""
 PIPE_SIZE = 1 << 20
 """Capacity of a pipe. A writer that holds the interpreter lock prevents reading, so the pipe must be
 large.

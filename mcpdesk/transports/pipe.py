@@ -21,10 +21,12 @@ log = logging.getLogger(__name__)
 READ_SIZE = 64 << 10
 """Maximum size in bytes of one read: the capacity of a pipe. Larger buffers are slow to allocate."""
 HIGH_WATER = 8 << 20
-"""Size in bytes of unread answers above which no requests of the peer are read."""
+"""While the peer has more unread bytes of answers than this, no requests of the peer are read."""
 LOW_WATER = 1 << 20
 GRACE_S = 1.5
-"""Seconds that calls may run after the peer's input has ended. Clients send SIGTERM after two seconds."""
+"""Calls may run for this many seconds after the peer's input has ended. Clients send SIGTERM after two
+seconds.
+"""
 
 
 class PipeRequest(Struct, frozen=True):

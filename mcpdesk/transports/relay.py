@@ -36,11 +36,11 @@ each chunk is recorded.
 MOST_COPIES = 100_000
 """Maximum number of copies that wait above `MOST_WAITING`. After that, the capture gets no more copies."""
 GATHER_S = 0.02
-"""Seconds for which copies are collected before they are sent to the recorder in one write."""
+"""Copies are collected for this many seconds, and then sent to the recorder in one write."""
 NICE = 10
 """Niceness of the recorder, so that it does not slow down the server."""
 LINGER_S = 0.5
-"""Seconds for which output is read after the program has ended. Children of the program may keep the output
+"""Output is read for this many seconds after the program has ended, because its children may keep the output
 open.
 """
 EXIT_TIMEOUT_S = 2.0

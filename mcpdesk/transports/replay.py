@@ -69,7 +69,7 @@ class ClientState:
         self.opening: Message | None = None
         """Parameters of `initialize`. None until `initialize` was answered."""
         self.revision = ""
-        """Protocol revision in that answer."""
+        """Protocol revision in the answer to `initialize`."""
         self.is_ready = False
         """True after the client sent `notifications/initialized`."""
         self.level = ""

@@ -102,7 +102,7 @@ def parse_greeting(line: bytes) -> PumpGreeting:
 
 
 CLOSE_S = 1.0
-"""Seconds for which a peer may still read answers after this process closes the connection."""
+"""After this process closes a connection, the peer may read answers for this many seconds."""
 
 
 class UnixListener:

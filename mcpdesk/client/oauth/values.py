@@ -152,7 +152,7 @@ class OAuthGrant(Struct, frozen=True):
 
 
 EARLY_S = 10.0
-"""Time in seconds before its expiry at which a token is renewed."""
+"""A token is renewed this many seconds before it expires."""
 
 
 def checked_endpoint(url: Any, what: str) -> str:

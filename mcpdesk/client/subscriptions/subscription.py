@@ -18,7 +18,9 @@ LONGEST_PAUSE_S = 30.0
 TEMPORARY = (408, 425, 429)
 """Client error statuses after which a later attempt may succeed. Source: RFC 9110, RFC 8470, RFC 6585."""
 MOST_FAILURES = 10
-"""Maximum consecutive subscriptions that end at once, or without an acknowledgement, before giving up."""
+"""The client gives up after this many consecutive subscriptions that ended at once or without an
+acknowledgement.
+"""
 
 
 class Subscription(CallObserver):

@@ -57,7 +57,7 @@ class SourceFile(Struct, frozen=True):
     path: Path
     tree: ast.Module
     digest: str
-    """Hash of its content."""
+    """Hash of the file's content."""
     depends: frozenset[Path]
     """Files of the folder that this file imports."""
 

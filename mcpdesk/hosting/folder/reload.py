@@ -140,12 +140,14 @@ def listed(names: Sequence[str]) -> str:
 
 
 DEBOUNCE_MS = 200
-"""Milliseconds during which changes are collected into one report."""
+"""Changes within this many milliseconds are collected into one report."""
 POLL_MS = 300
 STEP_MS = 100
 """Milliseconds between two reads of collected changes by the watcher's thread."""
 COLLECT_MS = 1_000
-"""Milliseconds that the watcher waits for changes after the operating system has announced some."""
+"""After the operating system has announced changes, the watcher waits for them for at most this many
+milliseconds.
+"""
 RETRY_S = 1.0
 """Seconds between two checks whether a removed folder exists again."""
 IGNORED_FOLDERS = frozenset(

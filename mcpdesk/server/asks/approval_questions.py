@@ -16,9 +16,9 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 LONGEST_VALUE = 20_000
-"""Maximum number of characters that are shown of one value."""
+"""Of each value, at most this many characters are shown."""
 LONGEST_TEXT = 24_000
-"""Maximum number of characters that are shown of all arguments."""
+"""Of all arguments together, at most this many characters are shown."""
 NOTE = 60
 """Approximate number of characters in the note that replaces omitted text. A text is cut only if more
 characters than this would be omitted.

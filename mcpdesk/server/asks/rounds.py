@@ -51,9 +51,9 @@ MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
 """Maximum size in bytes of client data in parked operations. A dropped operation runs again later."""
 STATE_TTL_S = 3600.0
-"""Maximum number of seconds within which a client must return with answers."""
+"""Seconds within which a client must return with answers."""
 TURNS = 3
-"""Number of loop turns during which a handler can ask several questions at once."""
+"""Questions that a handler asks within this number of loop turns are sent to the client together."""
 SECRET_BYTES = 32
 
 

@@ -132,7 +132,7 @@ class Call(Struct, eq=False):
     `started`.
     """
     waits: Waits | None = None
-    """Time for which the call waited for answers. None if it has not waited."""
+    """Time for which the call waited for answers. None if the call has not waited."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None

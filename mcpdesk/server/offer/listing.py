@@ -25,7 +25,9 @@ from mcpdesk.server.offer.skill_entry import SkillEntry
 from mcpdesk.server.offer.tool import Tool
 
 MOST_PAGES = 256
-"""Maximum number of encoded pages that are cached. If one more is needed, all are dropped."""
+"""Maximum number of encoded pages that are cached. If another page is needed, all cached pages are
+dropped.
+"""
 T = TypeVar("T")
 
 

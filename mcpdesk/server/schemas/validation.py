@@ -83,7 +83,7 @@ class Validator:
         self.accepts: Callable[[Any], bool] = compiled.is_valid if names is None else self._accepts
 
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
-        """Return up to `limit` errors of a value. Empty if it is valid.
+        """Return up to `limit` errors of a value. Empty if the value is valid.
 
         Only the beginning of a large value is searched. An error after that is reported without its path.
         """

@@ -32,7 +32,9 @@ class CoreMark(Struct, frozen=True):
     mark: str = field(default_factory=lambda: process_mark(os.getpid()))
     is_running: Callable[[str], bool] = is_running
     doubt_s: float = 0.0
-    """Seconds for which another process may seem to run after its end. 0 if its end is noticed at once."""
+    """Seconds for which a process that has ended may still seem to run. 0 if the end of a process is noticed
+    at once.
+    """
 
 
 Listener = Callable[[Callback, bool], None]

@@ -43,21 +43,25 @@ QUIET_S = 2.0
 seconds.
 """
 BODY_BYTES_PER_S = 16 << 10
-"""Number of bytes of a body that extend its deadline by one second."""
+"""Speed of a slow client in bytes per second. For each received byte of a body, the deadline is extended by
+the time for one byte at this speed.
+"""
 UNREAD_S = 60.0
 """Seconds within which a client must read at least a part of its unread answers."""
 PRESSED_UNREAD_S = 10.0
 """Value of `UNREAD_S` while other answers wait for memory."""
 LINGER_S = 10.0
-"""Seconds for which a client may still send a body that was already answered, and read the answer."""
+"""After an early answer, a client has this many seconds to send the rest of the body and to read the
+answer.
+"""
 MAX_IDLE_DIALOGUES = 64
-"""Number of dialogues on one connection above which idle ones are closed."""
+"""If a connection has this many dialogues, idle dialogues are closed before another one begins."""
 MAX_ORPHANS = 1_000
 """Maximum number of dialogues that continue without a connection. The oldest are ended first."""
 SPARE_FILES = 128
 """Number of open files that are reserved for purposes other than connections."""
 AT_LAST_S = 0.05
-"""Seconds at shutdown for cancelled handlers to end, and for clients to read their answers."""
+"""At shutdown, cancelled handlers have this many seconds to end, and clients to read their answers."""
 MAX_LINE = 8190
 """Maximum size in bytes of the request line or of one header."""
 MAX_HEADERS = 128

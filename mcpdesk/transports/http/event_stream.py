@@ -32,13 +32,13 @@ STREAM_HEADERS = {
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
-"""Queued bytes above which a handler must wait before it sends more."""
+"""While more bytes than this are queued, a handler must wait before it sends more."""
 BURST = 64 << 10
 """Maximum number of bytes that may be sent in one turn of the event loop. They are written together."""
 TURN_S = 0.002
-"""Seconds that a sender may run before it must let the event loop write."""
+"""A sender that has run for this many seconds must let the event loop write."""
 UNREAD_LIMIT = 64 << 20
-"""Queued bytes above which the connection is closed because the peer does not read."""
+"""If more bytes than this are queued, the connection is closed, because the peer does not read."""
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def events(messages: Sequence[bytes]) -> bytes:
 
 
 async def wait(over: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, at most for some seconds."""
+    """Wait until `over` is set, but at most `seconds` seconds."""
     try:
         async with asyncio.timeout(seconds):
             await over.wait()
@@ -185,8 +185,8 @@ class PostOutlet:
     is_prompt = False
     """True to begin a stream after a short time even without a message."""
     retry_s = 0.0
-    """Seconds after which the client was asked to reconnect. 0 if it was not asked."""
-    # These are class attributes, because most calls end without a message.
+    """The client was asked to reconnect after this many seconds. 0 if the client was not asked."""
+    # The values below are class attributes, because most calls end without a message.
     _out: list[bytes] | None = None
     _room = 0
     """Number of bytes that may still be sent before the sender must wait."""
@@ -296,7 +296,7 @@ class PostOutlet:
         return await stream.finish()
 
     def begin(self) -> EventStream:
-        """Return the stream. It starts if necessary."""
+        """Return the stream. Start the stream if necessary."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
         return self.stream

@@ -65,7 +65,9 @@ WHOLE_BYTES = 64 << 20
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 WHOLE_PIECE_BYTES = 1 << 20
-"""Size in bytes from which a piece of an answer reserves memory. Such a piece may be a whole message."""
+"""A piece of an answer that has at least this many bytes reserves memory. Such a piece may be a whole
+message.
+"""
 SMALL = 64 << 10
 """Maximum size in bytes of an answer that is sent together with its head."""
 

@@ -111,7 +111,7 @@ class SessionOutlet(PostOutlet):
         return answer
 
     def begin(self) -> EventStream:
-        """Return the stream on the connection of the request. It starts if necessary."""
+        """Return the stream on the connection of the request. Start the stream if necessary."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
             self._events = events = self._store.open(self._mark)
