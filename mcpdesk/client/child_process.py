@@ -115,8 +115,8 @@ class ChildProcess(ConnectedTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the answer to the first request, because a program may not answer a request that it
-        does not know.
+        """Time limit for the first answer, because a program may not answer a request that it does not
+        know.
         """
         return PROBE_S
 

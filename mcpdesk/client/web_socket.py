@@ -143,8 +143,8 @@ class WebSocket(ConnectedTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the answer to the first request, because a server may not answer a request that it
-        does not know.
+        """Time limit for the first answer, because a server may not answer a request that it does not
+        know.
         """
         return PROBE_S
 

@@ -43,8 +43,8 @@ QUIET_S = 2.0
 seconds.
 """
 BODY_BYTES_PER_S = 16 << 10
-"""Speed of a slow client in bytes per second. For each received byte of a body, the deadline is extended by
-the time for one byte at this speed.
+"""Minimum speed of a body in bytes per second. Each received piece extends the deadline by its size divided
+by this speed.
 """
 UNREAD_S = 60.0
 """Seconds within which a client must read at least a part of its unread answers."""
