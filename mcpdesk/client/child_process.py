@@ -78,7 +78,7 @@ class ProgramCommand(Struct, frozen=True):
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """Complete environment of the program."""
     folder: Path | None = None
-    """Working directory, or None for the one of this process."""
+    """Working directory. None stands for the working directory of this process."""
 
 
 class ChildProcess(ConnectedTransport):
@@ -325,7 +325,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def _end_mute(self) -> None:
-        """End a program that has closed its stdout and still runs, because it can answer nothing.
+        """End a program that has closed its stdout but still runs, because it cannot answer requests.
 
         uvloop reports the end of stdout only when the program exits, so with uvloop such a program is not
         ended here.

@@ -317,9 +317,7 @@ class HttpRequests:
                 return Fetched(answer.status, lower(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
-        """Return the server's challenge to a request without a token. Empty if the server sends no
-        challenge.
-        """
+        """Return the server's challenge to a request without a token. Empty if no challenge is sent."""
         from mcpdesk.client.oauth.discovery import challenge_in
         from mcpdesk.client.oauth.values import Challenge
 
@@ -654,7 +652,7 @@ class HttpSse(ClientTransport):
 def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.ClientSession:
     """Return a connection pool without cookies and proxies.
 
-    `new_socket` opens the sockets, or is None to open them in aiohttp's default way.
+    If `new_socket` is None, aiohttp opens the sockets.
     """
     import aiohttp
 

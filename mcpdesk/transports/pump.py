@@ -1,8 +1,8 @@
 """The pump: a process that copies lines between a client's pipes and the desk that hosts a folder.
 
-It tracks the messages in a `ClientState`, so that the client can continue with another server when the desk
-ends. One thread polls both directions, and neither waits for the other. Because a client waits until the pump
-has started, this module imports only a few modules of the standard library.
+The pump tracks the messages in a `ClientState`, so that the client can continue with another server when the
+desk ends. One thread polls both directions, and neither waits for the other. Because a client waits until the
+pump has started, this module imports only a few modules of the standard library.
 """
 
 from __future__ import annotations
@@ -221,7 +221,9 @@ def greeting_line(
 
 
 def quote(text: str) -> str:
-    """Return `text` as a JSON string in ASCII, because importing `json` takes too long."""
+    """Return `text` as a JSON string in ASCII. Used instead of `json`, because importing `json` takes too
+    long.
+    """
     units = text.encode("utf-16-be", "replace")
     codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
     plain = (chr(code) if 32 <= code < 127 and code not in (34, 92) else f"\\u{code:04x}" for code in codes)

@@ -46,7 +46,9 @@ class LeftCode:
             self._calls.setdefault(id(capture_key), _Left(capture_key)).count += 1
 
     def remove(self, capture_key: Place) -> None:
-        """Record that code of a call has ended. After the last of it, run the listeners on this thread."""
+        """Record that code of a call has ended. When no code of the call runs any longer, run the listeners
+        on this thread.
+        """
         with self._lock:
             left = self._calls[id(capture_key)]
             left.count -= 1

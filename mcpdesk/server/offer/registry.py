@@ -28,7 +28,7 @@ class Item(Struct, frozen=True, eq=False, kw_only=True):
     source: str = ""
     """Source line such as `tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""
-    """Value that changes with the item's code. A reload compares it."""
+    """Value that changes with the item's code. A reload compares the fingerprints."""
 
     @property
     def is_folder_code(self) -> bool:

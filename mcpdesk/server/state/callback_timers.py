@@ -148,7 +148,7 @@ class CallbackTimers:
         return callback is not None and callback.due is not None and await self._fire([callback])
 
     async def missed(self, peer: str) -> list[Callback]:
-        """Return callbacks that fired while neither their setter nor this peer was connected.
+        """Return callbacks that fired while neither the client that set them nor this peer was connected.
 
         Each callback is returned only once.
         """
@@ -209,7 +209,9 @@ class CallbackTimers:
                 await self._data.run(partial(kept.mark_notified, number=number, peers=peers))
 
     def _announce(self, callback: Callback) -> list[str]:
-        """Notify the client that set a callback, or else every client. Return the names of those notified."""
+        """Notify the client that set a callback, or else every client. Return the names of the notified
+        clients.
+        """
         log_to_setter = self._setters.get(callback.id)
         if log_to_setter is not None:
             if log_to_setter("notice", fired_data(callback)):
@@ -221,7 +223,9 @@ class CallbackTimers:
         return list(self.log_to_clients("notice", fired_data(callback)))
 
     def _announce_late(self, callback: Callback) -> None:
-        """Notify every client if the process that should have notified the setter has ended."""
+        """Notify every client, if the process that had to notify the client that set the callback has
+        ended.
+        """
         if not self._core.is_running(callback.core):
             self.log_to_clients("notice", fired_data(callback))
 
