@@ -36,7 +36,7 @@ class Access(Struct, frozen=True, eq=False):
     def recognize(self, token: str | None) -> Principal | None:
         """Return the principal of a token that was verified before.
 
-        None if the token must be verified by `verify`, or lacks a required scope.
+        None if `verify` must verify the token, or if the token lacks a required scope.
         """
         principal = self.verifier.recognize(token) if self.verifier is not None else None
         return principal if principal is not None and self.scopes <= principal.scopes else None

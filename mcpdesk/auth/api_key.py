@@ -25,9 +25,8 @@ def is_due(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bo
 
 
 def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
-    """Return the key stored in the folder `state`. If there is none, create one.
-
-    If the folder cannot be written, the key is valid only for the lifetime of the process.
+    """Return the key stored in the folder `state`. If no key is stored, create a key. If the folder cannot be
+    written, the key is valid only as long as the process runs.
     """
     import secrets
 

@@ -36,7 +36,7 @@ def check_origin(
     """Return True if a request with this Origin header may be served.
 
     None is accepted, because programs send no Origin. `null` is rejected. Only pages of this server and of
-    allowed origins may send requests. Another port of this machine is another origin.
+    allowed origins may send requests. A page from another port of this machine is not a page of this server.
     `host` is the Host header of the request, which `check_host` has accepted. The server listens on the
     address `bound` and on `port`, which is 0 for a Unix socket.
     """
@@ -63,7 +63,7 @@ def is_same_site(origin: str, host: str | None) -> bool:
 
 
 def is_listed(origin: str, allowed: Iterable[str]) -> bool:
-    """Return True if an origin is in the list of allowed ones."""
+    """Return True if an origin is in the list of allowed origins."""
     site = _site(origin)
     return site is not None and site in {_site(entry.rstrip("/")) for entry in allowed}
 
@@ -81,7 +81,7 @@ def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.
     if _is_local(authority.name) or _listed(authority, allowed):
         return True
     if is_loopback(bound) or not bound:
-        # A request to a server on 127.0.0.2 must name this number, because a name may be rebound.
+        # A request to a server on 127.0.0.2 must use this number as host, because a host name may be rebound.
         return _is_address(authority.name) and authority.name == _bare(bound)
     return _is_address(authority.name) or authority.name in {_bare(bound), socket.gethostname().lower()}
 
@@ -126,6 +126,6 @@ def _is_address(name: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """Return a host name in lower case. An IPv6 literal has no brackets, and its shortest form."""
+    """Return a host name in lower case. For an IPv6 literal, return its shortest form without brackets."""
     name = name.lower().removeprefix("[").removesuffix("]")
     return ipaddress.ip_address(name).compressed if ":" in name and _is_address(name) else name

@@ -1,6 +1,6 @@
 """Keys that verify tokens. Each key is prepared once and allows only certain algorithms.
 
-A shared secret is used for HMAC only, and a public key is never used for HMAC. A token therefore cannot
+A shared secret is used only for HMAC, and a public key is never used for HMAC. A token therefore cannot
 choose how it is verified. A `KeySource` loads keys from a file or URL, and reloads them, because they may
 change while the server runs. Source: RFC 7517, 7518, RFC 8725 (3.1, 3.2).
 """
@@ -27,7 +27,7 @@ MOST_KEYS = 64
 _PUBLIC = ("kty", "crv", "n", "e", "x", "y", "k")
 
 Check = Callable[[bytes, bytes], bool]
-"""Takes signed bytes and a signature. Returns True if the signature is valid."""
+"""Function that takes signed bytes and a signature. It returns True if the signature is valid."""
 
 
 class Key(Struct, frozen=True, eq=False):
@@ -74,7 +74,7 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
 def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> KeySet:
     """Return the keys of a JWK set. Unusable keys are left out. Raises: ValueError for an invalid set.
 
-    With `with_secrets`, shared secrets are accepted, too. A public JWK set must not contain any.
+    With `with_secrets`, shared secrets are accepted, too. A public JWK set must not contain shared secrets.
     """
     try:
         members = orjson.loads(document)["keys"]
@@ -128,7 +128,7 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
 
 
 def _suited(member: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the algorithms that a key of that kind supports."""
+    """Return the algorithms that a key of the same kind as this JWK supports."""
     match member.get("kty"):
         case "RSA":
             return RSA
@@ -156,7 +156,9 @@ def _algorithm(name: str) -> Any:
 
 
 Load = Callable[[], Awaitable[KeySet | None]]
-"""Loads the keys. Returns None if they have not changed. Raises: OSError or ValueError with a reason."""
+"""Function that loads the keys. It returns None if the keys have not changed. Raises: OSError or ValueError
+with a reason.
+"""
 
 
 class KeysMissing(Exception):
@@ -169,12 +171,12 @@ class RefreshPace(Struct, frozen=True):
     fresh_s: float
     """Maximum age of keys that are used without reloading."""
     pause_s: float
-    """Minimum time between two loads for the same reason. The reasons are the age of the keys, and an unknown
-    key."""
+    """Minimum time between two loads for the same reason. Keys are loaded because they are too old, or
+    because a token names an unknown key."""
     trusted_s: float = float("inf")
-    """Maximum time since the last successful load for which keys remain valid."""
+    """Keys are no longer used if the last successful load was longer ago than this time."""
     waits: bool = False
-    """True to verify a token only after keys that are not fresh were reloaded."""
+    """True if keys that are not fresh must be reloaded before a token is verified with them."""
 
 
 CONSTANT = RefreshPace(fresh_s=float("inf"), pause_s=float("inf"))
@@ -205,7 +207,9 @@ class KeySource:
         self._refresh_task: asyncio.Task[None] | None = None
 
     def fresh(self) -> KeySet | None:
-        """Return the keys if they are fresh. None if `find` may have to reload them."""
+        """Return the keys, or None if they are missing or older than `fresh_s`. In this case, `find` loads
+        them.
+        """
         return self._keys if self._clock() - self._confirmed <= self._pace.fresh_s else None
 
     async def find(self, algorithm: str, identifier: str | None) -> Sequence[Check]:
@@ -244,7 +248,9 @@ class KeySource:
         return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
-        """Return the task of the running load, or of a new one. None if the last load was too recent."""
+        """Return the task of the running load. If no load is running, start one. None if the last load was
+        too recent.
+        """
         if self._refresh_task is not None:
             return self._refresh_task
         if now - self._tried < self._pace.pause_s:

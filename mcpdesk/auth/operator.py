@@ -33,13 +33,17 @@ MAX_SESSIONS = 200
 """Maximum browser sessions. The oldest are dropped first."""
 MAX_LINKS = 50
 ATTEMPTS = 5
-"""Maximum attempts to create the file, because other processes may delete it."""
+"""Maximum number of attempts to create the file. Several may be needed, because other processes may delete
+the file.
+"""
 
 log = logging.getLogger(__name__)
 
 
 def _random_word(size: int) -> str:
-    """Return `size` random bytes in hexadecimal. Importing `secrets` would delay each start."""
+    """Return `size` random bytes in hexadecimal. The module `secrets` is not used, because its import would
+    delay each start.
+    """
     return os.urandom(size).hex()
 
 
@@ -113,7 +117,7 @@ class Operator:
     def ticket(self, session: BrowserSession, purpose: str) -> str:
         """Return a word for a link, because a link cannot contain the page key.
 
-        The word is valid for one purpose only.
+        The word is valid only for this purpose.
         """
         return hmac.new(session.page_key.encode(), purpose.encode(), "sha256").hexdigest()
 
@@ -146,7 +150,7 @@ class Operator:
 def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
     """While the block runs, store a random credential in a file that only this user can read.
 
-    Yields the path of the file. None for a configured credential, or if the file cannot be written.
+    Yield the path of the file. Yield None if the credential was configured, or if the file cannot be written.
     """
     if operator.is_configured:
         yield None
@@ -171,7 +175,8 @@ def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
 def _created(path: Path, credential: str) -> int:
     """Write the file, and mark it as in use by `private_files.hold`. Return its descriptor. Raises: OSError.
 
-    Another process that starts now may delete the file before it is marked. It is then created again.
+    Another process that starts now may delete the file before it is marked. In this case, the file is created
+    again.
     """
     for _ in range(ATTEMPTS):
         path.unlink(missing_ok=True)

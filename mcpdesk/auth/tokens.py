@@ -60,7 +60,7 @@ def read_token(text: str) -> Token:
 def principal_of(
     claims: Mapping[str, Any], includes: Mapping[str, frozenset[str]], leeway_s: float, realm: str = ""
 ) -> Principal:
-    """Return the principal described by claims. `includes` maps a broad scope to those it implies.
+    """Return the principal described by claims. `includes` maps a broad scope to the scopes that it implies.
 
     Raises: Rejected if the claims contain no identity and are nested too deeply for a fingerprint.
     """
@@ -92,7 +92,9 @@ def normalised(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Return the scopes of a token: `scope` or `scp`, a string with spaces or a list."""
+    """Return the scopes of a token. They are in the claim `scope` or `scp`, as a string with spaces or as a
+    list.
+    """
     scopes: set[str] = set()
     for name in ("scope", "scp"):
         value = claims.get(name)
@@ -102,7 +104,7 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return these scopes and all that they imply, transitively."""
+    """Return these scopes and all scopes that they imply, directly or indirectly."""
     if includes.keys().isdisjoint(scopes):
         return scopes
     merged, news = set(scopes), list(scopes)
@@ -148,13 +150,14 @@ class TokenTerms(Struct, frozen=True):
     realm: str = ""
     """Namespace of the principals, so that the same subject is a different principal at each server."""
     includes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Scopes that a broader scope implies."""
+    """Implied scopes, by the broader scope that implies them."""
 
 
 class _Read(Struct, frozen=True):
     """Cached result of verifying a token.
 
-    `checks` verify its signature with the keys that may have signed it. `keys` is the key set of that time.
+    `checks` verify the token's signature with the keys that may have signed it. `keys` is the key set from
+    which these keys come.
     """
 
     token: Token
@@ -177,7 +180,8 @@ class Verifier:
     def recognize(self, text: str | None) -> Principal | None:
         """Return the principal of a token that was parsed before, after checking signature and time again.
 
-        None if the token is unknown or not valid, or the keys must be reloaded. `verify` determines which.
+        None if the token is unknown or not valid, or if the keys must be reloaded. Call `verify` in this
+        case.
         """
         read = self._read.get(text) if text is not None else None
         if read is None or read.keys is None or read.keys is not self._source.fresh():

@@ -39,10 +39,11 @@ class Client:
     ...     tools = await client.list_tools()
     ...     result = await client.call_tool("greet", {"name": "Ada"})
 
-    A server at a URL is used statelessly (2026-07-28) if it supports that, else in a session of its newest
-    revision. A folder is hosted in this process while the client is open. The first request connects; any
-    number of requests may run concurrently. Only redirects to the same origin are followed, so that a token
-    is not sent to another one. Cookies are not stored. A response of more than `max_bytes` is rejected.
+    A server at a URL is used statelessly (2026-07-28) if the server supports that, else in a session of its
+    newest revision. A folder is hosted in this process while the client is open. The first request connects;
+    any number of requests may run concurrently. Only redirects to the same origin are followed, so that a
+    token is not sent to another origin. Cookies are not stored. A response of more than `max_bytes` is
+    rejected.
 
     With `on_elicit` the server may ask a person during a call (elicitation, forms and links). Without it the
     client does not declare elicitation.
@@ -68,8 +69,8 @@ class Client:
         `mode` is one of the server's modes, `token` a bearer token. `api_key` is sent in the header
         `api_key_header`; `headers` are sent with every request. `timeout_s` is the default time limit of a
         request. `on_elicit` takes the parameters of an `elicitation/create` and returns its result, such as
-        `{"action": "decline"}`. The time limit of the call is suspended while it runs. An exception in it
-        ends the call. It is cancelled if the server withdraws its question.
+        `{"action": "decline"}`. The time limit of the call is suspended while `on_elicit` runs. An exception
+        in `on_elicit` ends the call. `on_elicit` is cancelled if the server withdraws its question.
 
         Raises: DeskUserError for an invalid URL, key or token.
         """
@@ -84,7 +85,7 @@ class Client:
         self._on_elicit = on_elicit
         self._connection: ServerConnection | None = None
         self._opened = AsyncExitStack()
-        """Block of the current connection."""
+        """Context managers of the current connection."""
         self._connecting = asyncio.Lock()
         self._outputs: dict[str, Validator | None] = {}
         """Compiled output schemas of tools, by name. None for an unusable schema."""
@@ -98,7 +99,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close the session, if any, and the connections. A later request opens new ones."""
+        """Close the connections, and the session if the server has one. A later request connects again."""
         opened, self._opened, self._connection = self._opened, AsyncExitStack(), None
         await opened.aclose()
 
@@ -148,7 +149,7 @@ class Client:
         listed before, structured content is validated against its output schema. A call is cancelled when its
         time limit is exceeded.
 
-        A tool that requires a task is called as one, and followed to its end.
+        A tool that requires a task is called as a task, and this method waits for the end of the task.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
         async with self._connected(timeout_s, name) as (connection, deadline):
@@ -215,7 +216,7 @@ class Client:
 
 
 def _compiled(schema: dict[str, Any]) -> Validator | None:
-    """Return a validator, or None for an unusable schema. Then nothing is validated."""
+    """Return a validator, or None for an unusable schema. With None, results are not validated."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:

@@ -1,8 +1,9 @@
-"""Tools of a server in the form that model APIs accept: legal names, and input schemas in their dialect.
+"""Tools of a server in the form that model APIs accept: legal names, and input schemas in the dialect of the
+API.
 
-The dialect is JSON Schema 2020-12 with a self-contained object at the root. Anything that it cannot express
-is omitted, because an API rejects a whole request for one invalid tool. The server validates the arguments
-against its own schema anyway.
+The dialect is JSON Schema 2020-12 with a self-contained object at the root. Anything that this dialect cannot
+express is omitted, because an API rejects a whole request for one invalid tool. The server validates the
+arguments against its own schema anyway.
 """
 
 from __future__ import annotations
@@ -48,9 +49,8 @@ class ModelApi(Struct, frozen=True):
         return {"name": name, "description": description, "input_schema": schema}
 
     def shortened(self, description: str, hint: str = "") -> str:
-        """Return a description and a hint on the next line, cut at a word if the API limits its length.
-
-        A hint that would need half of that length is omitted.
+        """Return a description and a hint on the next line. If the API limits the length, the description is
+        cut between words. A hint that would need half of the length is omitted.
         """
         longest = self.longest_description
         below = f"\n{hint}" if hint and (longest is None or len(hint) < longest // 2) else ""
@@ -122,7 +122,7 @@ class ToolSchema:
         """Entry for the `tools` of a request."""
 
     def for_server(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a model's arguments under the names of the server; unknown names are unchanged."""
+        """Return a model's arguments under the names that the server uses. Unknown names are not changed."""
         back = {legal: original for original, legal in self.arguments.changed.items()}
         return {back.get(name, name): value for name, value in arguments.items()}
 
@@ -130,8 +130,8 @@ class ToolSchema:
 class ToolSchemas(list[dict[str, Any]]):
     """Schemas that can be used as a request's `tools`.
 
-    `names` maps the model's name of a tool to the server's. `tools` has the `ToolSchema` of each tool, which
-    also maps the names of arguments.
+    `names` maps the model's name of a tool to the name at the server. `tools` has the `ToolSchema` of each
+    tool, which also maps the names of arguments.
     """
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
@@ -167,7 +167,7 @@ class ToolSchemas(list[dict[str, Any]]):
 
 
 def is_for_model(definition: Mapping[str, Any]) -> bool:
-    """Return True if a model may see a tool; some tools are only for the user interface of a server.
+    """Return True if a model may see a tool. Some tools are meant only for the user interface of a server.
 
     Source: MCP extensions.
     """
@@ -181,7 +181,9 @@ DEEPEST = 20
 """Maximum nesting depth of subschemas; deeper ones are replaced by an empty schema."""
 MOST_GROUPS = 8
 MOST_PARTS = 1_000
-"""Maximum number of parts visited from one root, because definitions may refer to each other without end."""
+"""Maximum number of parts that are visited from one root. Without a limit, definitions that refer to each
+other would be visited without end.
+"""
 
 _DROPPED = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
@@ -200,9 +202,9 @@ _ROOT_ONLY_IN_PARTS = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", 
 class ModelSchema:
     """Input schema for a model.
 
-    `schema` is the schema for the API. `names` maps its argument names to the server's. `groups` are
-    alternative sets of required arguments, which the root of a schema cannot express. `faulty` lists the
-    arguments and keywords whose schema is invalid.
+    `schema` is the schema for the API. `names` maps the argument names in this schema to the names at the
+    server. `groups` are alternative sets of required arguments, which the root of a schema cannot express.
+    `faulty` lists the arguments and keywords whose schema is invalid.
     """
 
     def __init__(self, source: Mapping[str, Any], arguments: Callable[[list[str]], Names]) -> None:
@@ -224,7 +226,7 @@ class ModelSchema:
 
     @property
     def hint(self) -> str:
-        """The groups in words, for the description. Empty if there are no groups."""
+        """Text about the groups for the tool's description. Empty if there are no groups."""
         if not self.groups:
             return ""
         shown = [" and ".join(group) for group in self.groups[:MOST_GROUPS]]
@@ -242,7 +244,9 @@ class _Root:
         self.required = self._collect(schema, 0)
 
     def _collect(self, part: Any, depth: int) -> set[str]:
-        """Collect the arguments of one part; return those that it always requires."""
+        """Collect the arguments of one part. Return the names of the arguments that this part always
+        requires.
+        """
         self._left -= 1
         if not isinstance(part, dict) or depth > DEEPEST or self._left < 0:
             return set()
@@ -315,7 +319,7 @@ def _definitions(schema: Mapping[str, Any], fresh: dict[str, Any], depth: int) -
     if isinstance(reference, str) and reference.startswith("#"):
         fresh["$ref"] = reference.replace("#/definitions/", "#/$defs/", 1)
     else:
-        del fresh["$ref"]  # it refers to another document
+        del fresh["$ref"]  # the reference points to another document
 
 
 def _bounds(fresh: dict[str, Any]) -> None:
@@ -340,7 +344,7 @@ def _type(schema: Mapping[str, Any], fresh: dict[str, Any]) -> None:
     if schema.get("nullable") is True and isinstance(kind, str):
         kind = fresh["type"] = [kind, "null"]
     if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in fresh:
-        fresh["items"] = {}  # one API requires it for arrays of any items
+        fresh["items"] = {}  # one API requires `items` even if the array may contain any items
 
 
 def _without_dead_ends(part: Any, schema: dict[str, Any]) -> Any:
@@ -452,13 +456,17 @@ class Names:
 
 
 def _plain(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
-    """Return the name in characters that every API accepts: accents are removed, others become `_`."""
+    """Return the name in characters that every API accepts. Accents are removed; other illegal characters
+    become `_`.
+    """
     bare = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
     fit = "".join(each if pattern is None or pattern.fullmatch(each) else "_" for each in bare)
     return re.sub(r"_{2,}", "_", fit).strip("_") or empty
 
 
 def _marked(short: str, name: str, longest: int) -> str:
-    """Return the name with a hash of its original, so that the result is always the same."""
+    """Return the shortened name with a hash of the original name. The same original always gives the same
+    result.
+    """
     mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
     return f"{short[: longest - _DIGEST - 1]}_{mark}"

@@ -17,10 +17,10 @@ Reader = Literal["assistant", "user"]
 def format_result(result: Any) -> str:
     """Return the text of a result of any shape. Never empty.
 
-    For a tool's result this is its text content, with images and similar blocks described by type and size.
-    Without content it is the structured content. The text of an error starts with `Error: `. Contents of a
-    resource, messages of a prompt and lists of content blocks are supported, too. Content that is meant only
-    for the user is omitted if there is content for the model.
+    For a tool's result this is its text content, with images and similar blocks described by type and size. A
+    result without content is represented by its structured content. The text of an error starts with `Error:
+    `. Contents of a resource, messages of a prompt and lists of content blocks are supported, too. Content
+    that is meant only for the user is omitted if there is content for the model.
     """
     text = result_text(result, "assistant")
     is_error = isinstance(result, Mapping) and result.get("isError") is True
@@ -28,8 +28,8 @@ def format_result(result: Any) -> str:
 
 
 def result_text(result: Any, reader: Reader = "user") -> str:
-    """Return the text of a result without additions. Content that is meant only for the
-    other reader is omitted, unless this applies to all of it.
+    """Return the text of a result without additions. Content that is meant only for the other reader is
+    omitted, unless all content is meant for the other reader.
     """
     match result:
         case None:
@@ -44,7 +44,7 @@ def result_text(result: Any, reader: Reader = "user") -> str:
 
 
 def content_text(block: Any) -> str:
-    """Return the text of one content block, or of one of a resource's contents."""
+    """Return the text of one content block, or of one item of a resource's contents."""
     match block:
         case str():
             return block

@@ -18,7 +18,8 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 class ClientTool:
     """One tool as an async function: `await tool(name="Ada")` returns the text of its result.
 
-    `schema` is the definition for the model, `name` the model's name of the tool, `original` the server's.
+    `schema` is the definition for the model. `name` is the model's name of the tool, and `original` the name
+    at the server.
     """
 
     def __init__(self, client: Client, tool: ToolSchema) -> None:
@@ -70,8 +71,8 @@ class ClientTools(Sequence[ClientTool]):
         """Run the tool calls of a model, and return the messages to append to the conversation.
 
         `message` is the assistant's message: with `tool_calls` for chat completions, with `content` blocks of
-        type `tool_use` for messages. The list is empty if it contains no tool call. Errors that the model can
-        correct, such as invalid arguments or an unknown name, are returned to it.
+        type `tool_use` for messages. The list is empty if `message` contains no tool call. Errors that the
+        model can correct, such as invalid arguments or an unknown name, are returned to the model.
 
         Raises: HttpError, InvalidAnswer: errors that the model cannot correct.
         """
@@ -116,7 +117,7 @@ class ClientTools(Sequence[ClientTool]):
 async def client_tools(client: Client, api: ApiName | None = None) -> ClientTools:
     """Return the tools of an open client, each an async function with its schema for a model API.
 
-    The default of `api` follows the setting `model`, else it is `openai`.
+    If `api` is None, the API is chosen by the setting `model`, else it is `openai`.
 
     >>> async with Client("sample_servers/hello") as client:
     ...     tools = await client_tools(client, "anthropic")
@@ -151,10 +152,10 @@ async def tool_schemas(
     """Return the tools of a server in the form of a model API.
 
     `server_or_client` is a folder, a URL, a `Server` or an open `Client`. `mode` is one of the server's
-    modes; an open client already has one. `api` is `openai` (chat completions) or `anthropic` (messages); its
-    default follows the setting `model`, else it is `openai`. The returned list can be used as the `tools` of
-    a request. Its `names` map the model's name of a tool to the server's; its `remarks` list changes made for
-    the API.
+    modes; an open client already has one. `api` is `openai` (chat completions) or `anthropic` (messages); if
+    it is None, the API is chosen by the setting `model`, else it is `openai`. The returned list can be used
+    as the `tools` of a request. Its `names` map the model's name of a tool to the name at the server; its
+    `remarks` list changes made for the API.
 
     Raises: CallError if the server cannot be reached; DeskUserError for an unknown API, mode or folder.
     """

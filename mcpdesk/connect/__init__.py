@@ -1,4 +1,6 @@
-"""One way to talk to a server, whoever hosts it: `connect`, and `blocking` for code without an event loop."""
+"""Connections to any server, in this process or in another: `connect`, and `blocking` for code without an
+event loop.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Use of a connection by code without an event loop: its requests run on the loop of another thread."""
+"""Use of a connection by code without an event loop. The requests run on the event loop of another thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 END_S = 10.0
-"""Maximum seconds that the end of a block waits for the thread. Hosted code can block it for ever."""
+"""Maximum seconds that the end of a block waits for the thread, because hosted code can block the thread for
+ever.
+"""
 
 
 class Blocking(Generic[T]):
@@ -23,11 +25,11 @@ class Blocking(Generic[T]):
         self.loop = loop
 
     def start(self, work: Coroutine[Any, Any, R]) -> Future[R]:
-        """Begin `work` on the server's loop. Cancelling the future cancels it."""
+        """Start `work` on the server's loop. If the returned future is cancelled, `work` is cancelled."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def run(self, work: Coroutine[Any, Any, R], timeout_s: float | None = None) -> R:
-        """Return the result of `work`. Raises: TimeoutError after `timeout_s`; and what `work` raises."""
+        """Run `work` and return its result. Raises: TimeoutError after `timeout_s`; exceptions of `work`."""
         future = self.start(work)
         try:
             return future.result(timeout_s)
@@ -45,7 +47,8 @@ def blocking(
     """Open a connection until the block ends, such as `blocking(connect(target, identity))`.
 
     `run` runs a coroutine on a new event loop. An exception in the block does not reach the connection, which
-    is closed as usual. Raises: what `opening` raises; TimeoutError if it takes more than `limit_s`.
+    is closed as usual. Raises: any exception of `opening`; TimeoutError if opening takes more than `limit_s`
+    seconds.
     """
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = Future()
     opened: Future[T] = Future()
@@ -60,7 +63,7 @@ def blocking(
             async with opening as server:
                 opened.set_result(server)
                 await ended.wait()
-        except BaseException as error:  # raised by the thread that waits
+        except BaseException as error:  # the waiting thread raises this error
             (closed if opened.done() else opened).set_exception(error)
         else:
             closed.set_result(None)
@@ -70,7 +73,7 @@ def blocking(
     loop, task = begun.result()
     try:
         server = opened.result(limit_s)
-    except BaseException:  # also an interrupt by the person
+    except BaseException:  # including KeyboardInterrupt
         if not opened.done():
             loop.call_soon_threadsafe(task.cancel)
         thread.join(END_S)

@@ -39,9 +39,10 @@ async def connect(
     log_level: str | None = None,
     limit_s: float | None = None,
 ) -> AsyncIterator[ServerConnection]:
-    """Connect to a server until the block ends. What was started for it ends with the block.
+    """Connect to a server until the block ends. A server that was started for the connection ends with the
+    block.
 
-    `identity` is the name and version that the server sees. `reach` has mode, credentials and revision.
+    `identity` is the name and version that the server sees. `reach` contains mode, credentials and revision.
     `answers` returns the handlers of questions. `on_log` receives the output of a program. `log_level`
     requests log messages. With `limit_s`, the connection is open when the block begins. Otherwise the first
     request opens it.
@@ -62,7 +63,7 @@ async def connect(
                 await open_within(connection, limit_s)
             yield connection
         finally:
-            with suppress(TimeoutError):  # what the block did matters, or its error
+            with suppress(TimeoutError):  # a slow end must not replace the result or the error of the block
                 async with asyncio.timeout(CLOSE_S):
                     await connection.close()
 
@@ -76,7 +77,9 @@ async def open_within(connection: ServerConnection, limit_s: float) -> None:
         if not limit.expired():
             raise
         awaited = connection.awaited
-        with suppress(TimeoutError):  # a program that does not flush its output writes it at its end
+        with suppress(
+            TimeoutError
+        ):  # a program that does not flush its output writes the output when it ends
             async with asyncio.timeout(CLOSE_S):
                 await connection.close()
         came = f": {connection.silence}" if connection.silence else ""
@@ -88,7 +91,9 @@ Opened: TypeAlias = "tuple[ClientTransport, Agreement | None]"
 
 
 def _opened(target: Target, reach: Reach, on_log: ProgramEvents) -> AbstractAsyncContextManager[Opened]:
-    """Return a block with the transport to a target, and the agreement if none has to be negotiated."""
+    """Return a context manager that provides the transport to a target. If nothing needs to be negotiated, it
+    also provides the agreement.
+    """
     if isinstance(target, UrlTarget | CommandTarget | BrokenTarget | ClientTransport):
         return _elsewhere(target, reach, on_log)
     from mcpdesk.connect import in_process

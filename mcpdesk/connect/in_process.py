@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def lone_host(folder: Path, flags: Mapping[str, object] | None = None, **plan: Any) -> Host:
     """Return a host of one folder that other processes cannot find. It does not watch the folder.
 
-    `flags` are settings, and `plan` members of the `HostPlan` that differ from this. Raises: ManifestError or
-    DeskUserError if the folder cannot be hosted.
+    `flags` are settings. `plan` are further members of the `HostPlan`, which replace those that this function
+    sets. Raises: ManifestError or DeskUserError if the folder cannot be hosted.
     """
     settings = effective_settings(flags or {}, os.environ, folder).settings
     return Host(HostPlan((folder,), settings, **{"http": False, "meet": False, "watch": False, **plan}))
@@ -65,7 +65,7 @@ async def host_transport(host: Host, reach: Reach) -> AsyncIterator[tuple[Client
 async def server_transport(
     server: Server, reach: Reach
 ) -> AsyncIterator[tuple[ClientTransport, Agreement | None]]:
-    """Serve a `Server` made in code, without a record. Raises: RpcError for an invalid token."""
+    """Serve a `Server` made in code. Its messages are not recorded. Raises: RpcError for an invalid token."""
 
     def log(*_: object, **__: object) -> None:
         """Discard the log line."""
@@ -77,7 +77,7 @@ async def server_transport(
 def _in_memory(
     endpoint: HostedEndpoint, principal: Principal, reach: Reach
 ) -> tuple[ClientTransport, Agreement | None]:
-    """Connect in memory. Unless a revision was given, it is the newest one, without negotiation."""
+    """Connect in memory. If `reach` has no revision, the newest revision is used without negotiation."""
     transport = InMemory(
         lambda write: endpoint.channel("memory", "bridge", write, {}, principal), endpoint.name
     )

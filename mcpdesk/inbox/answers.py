@@ -106,7 +106,7 @@ def number(text: str) -> int | float | None:
 
 
 def link_problem(link: str) -> str:
-    """Return the reason why a link cannot be opened. Empty if it can."""
+    """Return the reason why a link cannot be opened. Empty if the link is valid."""
     return "" if host_of(link) else "only http and https links can be opened"
 
 

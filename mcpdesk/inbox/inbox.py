@@ -21,11 +21,11 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
 
 MAX_WAITING = 500
-"""Maximum questions that wait at one time; further ones are refused, so that a looping client cannot fill
-the memory."""
+"""Maximum number of questions that wait at one time. Further questions are refused, so that a looping client
+cannot fill the memory."""
 
 Listener = Callable[[Question], None]
-"""Receives a question in its new state when it arrives and when it ends."""
+"""Function that receives a question in its new state, when the question arrives and when it ends."""
 
 
 class _Waiting(Struct):
@@ -48,14 +48,13 @@ class Answering(Protocol):
         """Decline a question; return False if it is no longer waiting. Raises: StorageError."""
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
-        """Cancel a question without an answer; return False if it has ended or does not allow that.
-
-        Raises: StorageError.
+        """Cancel a question without an answer; return False if it has ended or does not allow that. Raises:
+        StorageError.
         """
 
 
 class Inbox:
-    """Waiting questions and the last `keep_ended` ended ones."""
+    """All waiting questions, and the last `keep_ended` questions that have ended."""
 
     def __init__(self, keep_ended: int = 200, clock: Callable[[], float] = time.time) -> None:
         """Create an inbox; `clock` returns Unix time in seconds."""
@@ -66,7 +65,9 @@ class Inbox:
         self.audience_elsewhere = 0
         """Number of front ends of other processes that could answer now."""
         self.mark = ""
-        """Id of this process. Its questions' origins begin with it. Empty if no other process shares them."""
+        """Id of this process. Its questions' origins begin with it. Empty if the questions are not shared
+        with other processes.
+        """
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
         """Questions that wait in other processes, by their numbers in this inbox."""
@@ -97,7 +98,9 @@ class Inbox:
             self.on_audience()
 
     def questions(self) -> tuple[Question, ...]:
-        """Return waiting questions, oldest first, then ended ones, newest first. Thread-safe."""
+        """Return the waiting questions, oldest first, and then the ended questions, newest first.
+        Thread-safe.
+        """
         return self._snapshot
 
     def ask(
@@ -144,7 +147,8 @@ class Inbox:
     def show(self, question: Question) -> int:
         """Set the state of a question of another process, and return its number in this inbox.
 
-        A question with id 0 is new; any other replaces the question with that number.
+        A question with id 0 is new and gets a number. A question with another id replaces the question with
+        this number.
         """
         shown = question if question.id else replace(question, id=next(self._numbers))
         self._elsewhere.pop(shown.id, None)

@@ -106,11 +106,14 @@ class Question(Struct, frozen=True):
     """Unix time of the end in seconds. None while the question is waiting."""
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
-    """Number of the client's connection or session, whose end withdraws the question, or 0."""
+    """Number of the client's connection or session. When it ends, the question is withdrawn. 0 for no
+    connection.
+    """
     core: str = field(default="", name="replica")
-    """Core that asks, if a desk shows several."""
+    """Core that asks, if a desk shows several cores."""
     origin: str = ""
-    """Id of the question that is unique among cores that share their state. Empty if there are no others."""
+    """Id of the question that is unique among cores that share their state. Empty if the state is not shared.
+    """
     is_form: bool = False
     """True if the pages are the fields of one form, which is shown as one page."""
 
@@ -121,7 +124,7 @@ class Question(Struct, frozen=True):
 
     @property
     def word(self) -> str:
-        """State in one word; an approval is `allowed` or `denied`."""
+        """State in one word. For an approval that a person decided, the word is `allowed` or `denied`."""
         if self.kind is QuestionKind.QUESTION or self.state not in (
             QuestionState.ANSWERED,
             QuestionState.DECLINED,
@@ -132,7 +135,9 @@ class Question(Struct, frozen=True):
 
 
 def as_masked(question: Question, masked: Question) -> Question:
-    """Return the masked copy of a question. An approval with hidden parts can only be denied."""
+    """Return `masked`, a copy of `question` without secrets. If parts of an approval are hidden, the copy can
+    only be denied.
+    """
     if question.kind is not QuestionKind.APPROVAL or masked.pages == question.pages:
         return masked
     page = masked.pages[0]

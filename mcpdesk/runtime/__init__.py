@@ -1,1 +1,3 @@
-"""A core as a process: output, journal on stderr, end, socket for screens, and the core of one client."""
+"""Parts of a process that runs a core: output, journal on stderr, termination, socket for screens, and a core
+for one client.
+"""

@@ -1,4 +1,6 @@
-"""Socket through which screens of the same user attach to a core. Imports only what a listener needs."""
+"""Socket through which screens of the same user attach to a core. This module imports only what a listener
+needs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class AttachPoint:
         self._is_over = False
         self._lock = threading.Lock()
         self._published = ExitStack()
-        """Publication to screens on other machines, if the core shares its state."""
+        """Context manager that announces the core to screens on other machines. Empty if the core does not
+        share its state.
+        """
 
     def __enter__(self) -> AttachPoint:
         if rendezvous.HAS_SOCKETS:

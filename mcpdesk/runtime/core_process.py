@@ -2,7 +2,8 @@
 
 `capture_output` keeps the output and logs of hosted code off the wire and the terminal, and writes them to
 the journal. `JournalPrinter` prints the journal on stderr. `offer_link` lets features open a link to the
-core. `StopRequests` asks the command to end on a signal, when the terminal is closed or its parent ends.
+core. `StopRequests` asks the command to end on a signal, when the terminal is closed, or when the parent
+process ends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
 MOST_LINES = 1_000
-"""Maximum number of queued lines. If there are more, the oldest are dropped, and a note states how many."""
+"""Maximum number of queued lines. If there are more, the oldest lines are dropped, and a note states their
+number.
+"""
 JOIN_TIMEOUT_S = 1.0
 """Seconds to wait at exit until stderr has been written."""
 FOLLOW_S = 0.2
@@ -48,7 +51,8 @@ CLIENT_LEFT = "the client has left"
 PARENT_DIED = "the program that started it has ended"
 PARENT_POLL_MS = 1000
 _TRACEBACK = re.compile(r"^(?:Traceback \(most recent|  File \")", re.MULTILINE)
-"""Start of a traceback in a text, complete or shortened to the author's lines."""
+"""Start of a traceback in a text. The traceback may be complete or shortened to lines of the author's code.
+"""
 IS_UNIX = hasattr(os, "fork")
 """True on Linux and macOS, False on Windows."""
 
@@ -66,7 +70,7 @@ def require_unix(what: str, need: str) -> None:
 def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
     """Take descriptors 0 to 2 and logging away from hosted code while the block runs.
 
-    From now on, other processes of this user cannot inspect this one.
+    From then on, other processes of this user cannot inspect this process, even after the block.
     """
     from mcpdesk.hosting.environment import make_private
     from mcpdesk.hosting.journal import logging_to
@@ -79,7 +83,7 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
         level = "warning" if line.source == "stderr" else "info"
         host.journal.log(level, line.source, line.text, line.where, call=RUNNING.get())
 
-    make_private()  # before hosted code can start a program
+    make_private()  # called before hosted code can start a program
     with logging_to(host.journal, lambda: folders, RUNNING.get):
         claimed = claim(mode, keep, lambda: [str(folder) for folder in folders])
         try:
@@ -92,7 +96,7 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
 def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
     """Load a folder as a server would, for a command that only inspects it.
 
-    `http` simulates an HTTP listener. Output of its code is written to the host's journal.
+    `http` simulates an HTTP listener. Output of the folder's code is written to the host's journal.
     """
     from mcpdesk.connect.in_process import lone_host
 
@@ -121,7 +125,7 @@ def offer_link(host: Host) -> None:
 class JournalPrinter:
     """Prints the lines of a journal on stderr as they are added, until the block ends.
 
-    A separate thread writes, so that a reader of stderr that does not keep up delays nothing else.
+    A separate thread writes to stderr, so that a slow reader of stderr does not delay the core.
     """
 
     def __init__(self, host: Host) -> None:
@@ -246,7 +250,9 @@ def json_line(line: LogLine) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Make control characters visible and indent continuation lines, so that they differ from new entries."""
+    """Make control characters visible, and indent continuation lines, so that they cannot be mistaken for new
+    entries.
+    """
     if text.isprintable():
         return text
     from mcpdesk.plain_text import clean
@@ -259,7 +265,7 @@ class StopRequests:
 
     The events are a signal, the loss of the terminal or client, and the end of the parent process. If the
     command does not end within `grace_s`, or a person interrupts it again, the process exits at once. A
-    separate guard ends the programs that it started.
+    separate guard process then ends the programs that this process started.
 
     `stop` is called on the main thread between two bytecodes, or on another thread, so it may only schedule
     work (`loop.call_soon_threadsafe`). `last` is called before a forced exit. `with_parent` also reacts to
@@ -327,7 +333,7 @@ class StopRequests:
             os._exit(128 + number)
 
     def _watch(self) -> None:
-        """Wait until the parent or the client is gone, or the block has ended."""
+        """Wait until the parent process or the client has ended, or the block has ended."""
         poll = select.poll()
         poll.register(self._waker, select.POLLIN)
         parent = None if self._parent is None else _process_fd(self._parent)

@@ -1,6 +1,6 @@
-"""Core for one client over pipes. Does not import click, because the client is waiting.
+"""Core for one client over pipes. This module does not import click, because the client is waiting.
 
-When a desk starts to host the same folder, it takes over the client as soon as no request is running.
+When a desk starts to host the same folder, the desk takes over the client as soon as no request is running.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(
         core = _LoneCore(host, folder, mode, claimed, is_alone)
         # The printer ends last, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))
-        # The default event loop: importing uvloop takes longer than it saves.
+        # This is the default event loop of asyncio, because importing uvloop takes longer than it saves.
         moved = core_thread.run(core.serve(client_state, printer), host.turns.new_loop)
     return moved or 0
 
@@ -77,12 +77,12 @@ class _LoneCore:
         background: list[asyncio.Task[None]] = []
 
         def stop(reason: str) -> None:
-            # After a disconnect the transport finishes pending requests by itself, so it is not stopped.
+            # After a disconnect, the transport finishes pending requests and then ends by itself.
             if reason != CLIENT_LEFT and self._transport is not None:
                 loop.call_soon_threadsafe(self._transport.stop)
 
-        # While a tool blocks the loop, the transport cannot notice a disconnect. Then a thread notices it by
-        # `client_fd`, and the process ends after `grace_s`.
+        # While a tool blocks the loop, the transport cannot notice a disconnect. A thread therefore watches
+        # `client_fd`, too, and the process ends `grace_s` seconds after the disconnect.
         with StopRequests(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
             try:
                 await host.wake()

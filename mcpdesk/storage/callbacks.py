@@ -14,7 +14,7 @@ COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_f
 KEPT = 200
 """Maximum finished callbacks that are kept."""
 SETTER = ""
-"""Key for the connection that created the callback, in the map of notified peers."""
+"""Key in the map of notified peers that represents the connection that created the callback."""
 MOST_NOTIFIED = 100
 """Maximum peers remembered for each callback."""
 
@@ -124,7 +124,7 @@ def fire(connection: Connection, callback: Callback, now: float) -> bool:
     """Record that a callback fires now.
 
     Return False if another process has recorded this already, or the callback was cancelled. The next time is
-    a multiple of the delay after the first time, so it never drifts. Missed times are skipped.
+    computed from the planned time and not from `now`, so that delays do not add up. Missed times are skipped.
     """
     assert callback.due is not None
     periods = max(1, math.floor((now - callback.due) / callback.delay_s) + 1)

@@ -1,8 +1,8 @@
 """SQLite state file with a thread of its own. Safe against concurrent processes and crashes.
 
 Work is a function of the connection. It runs inside one transaction: if `run` returns, all changes are
-committed, and if `run` raises, none is. A damaged file is renamed, and a new one is created. A file that a
-newer version wrote, or that cannot be opened, is not changed.
+committed; if `run` raises an error, no change is committed. A damaged file is renamed, and a new one is
+created. A file that a newer version wrote, or that cannot be opened, is not changed.
 """
 
 from __future__ import annotations
@@ -78,11 +78,13 @@ BUSY_TIMEOUT_S = 10.0
 """Maximum seconds that another process may lock the file before work fails."""
 BUSY_PAUSE_S = 0.01
 CHECKED_BYTES = 64 << 20
-"""Maximum bytes of a file that is checked when it is opened. In larger files, SQLite finds damage later."""
+"""Only files of at most this size are checked for damage when they are opened. In larger files, SQLite finds
+damage later.
+"""
 DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 SIDE_FILES = ("-wal", "-shm", "")
-"""Suffixes of the files of a database. The main file is moved last, because as soon as its name is free,
-another process may create a new database, whose journal must not be moved."""
+"""Suffixes of the files of a database. The main file is moved last. As soon as its name is free, another
+process may create a new database, and the journal of the new database must not be moved."""
 MASK = 0o077
 """File mode bits to clear, because no other user may read the data of a person's tools."""
 
@@ -115,9 +117,8 @@ class Database:
         report: Callable[[str], object] = lambda told: None,
         wrote: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create a database. `report` is called when a damaged file was renamed, `wrote` after each change.
-
-        Both are called on the database's thread.
+        """`report` is called when a damaged file was renamed. `wrote` is called after each change. Both are
+        called on the database's thread.
         """
         self.path = path
         self._wrote = wrote
@@ -183,7 +184,7 @@ class Database:
         """Rename a damaged file, unless another process has done so already. Raises: OSError."""
         self._forget()
         with suppress(FileNotFoundError), self.path.open("rb") as damaged:
-            # Other processes that found the damage wait here, and then see another file at this path.
+            # Other processes that found the damage wait for this lock. Then they see another file at this path.
             lock(damaged.fileno())
             there = os.fstat(damaged.fileno()).st_ino
             if there != self._file or there != self.path.stat().st_ino:
@@ -204,13 +205,13 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # SQLite would create a file that others can read. Its journals inherit the mode of this file.
+        # SQLite would create a file that other users can read. The journals get the mode of this file.
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN, 0o666 & ~MASK)
         made = os.fstat(handle)
         os.close(handle)
         self._file = made.st_ino
         if not made.st_size and _size(f"{self.path}-wal"):
-            # SQLite would delete the journal, and with it the only trace of the lost data.
+            # SQLite would delete the journal, which is the only remaining part of the data.
             raise _Damaged("the file is empty")
         connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         with ExitStack() as unless_ready:
@@ -218,7 +219,7 @@ class Database:
             _log_ahead(connection)
             if made.st_size <= CHECKED_BYTES:
                 _check(connection)
-            # In WAL mode, committed data is not lost if the process is killed, but may be in a power failure.
+            # In WAL mode, committed data survives a killed process, but may be lost in a power failure.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             self._migrate(connection)

@@ -19,7 +19,7 @@ def fact(connection: Connection, key: str) -> str | None:
 
 
 def facts(connection: Connection, prefix: str) -> dict[str, str]:
-    """Return the values of keys with a prefix, by the part of the key after the prefix."""
+    """Return the values of all keys with a prefix. The keys of the result do not contain the prefix."""
     rows = connection.execute(
         "SELECT key, value FROM facts WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
     )
@@ -47,9 +47,8 @@ def set_fact(connection: Connection, key: str, value: str | None) -> None:
 def update_jobs(
     connection: Connection, rows: Iterable[tuple[str, str, float, bytes]], gone: Iterable[str]
 ) -> None:
-    """Store job records, and delete the records of the ids in `gone`.
-
-    A row has the id, the core, the start in Unix seconds and the encoded record of a job.
+    """Store job records, and delete the records whose ids are in `gone`. A row consists of the id, the core,
+    the start in Unix seconds and the encoded record of a job.
     """
     sql = "INSERT INTO jobs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET core = excluded.core, "
     connection.executemany(sql + "record = excluded.record", rows)

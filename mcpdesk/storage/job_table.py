@@ -1,8 +1,8 @@
 """Job records, and the tables that store them.
 
-A record describes a job independently of the process that runs it. A job has one holder at a time, which
-is a process. When another holder takes the job over, its fencing number increases, and later writes of the
-previous holder are refused.
+A record describes a job independently of the process that runs it. The process that runs a job is its holder.
+A job has one holder at a time. When another holder takes over the job, the fencing number of the job
+increases, and later writes of the previous holder are refused.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class JobTable(Protocol):
     """Job records of one server, for use by one holder. Every method may raise StorageError."""
 
     async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
-        """Write records of this holder and delete others. Return the ids that another holder has taken over.
+        """Write records of this holder and delete others. Return the ids of the jobs that another holder has
+        taken over.
 
         A record with a final status is never replaced by an unfinished one.
         """

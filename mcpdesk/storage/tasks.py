@@ -17,7 +17,7 @@ MATCHING = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
 MOST_CHARACTERS = 1_000_000
 """Maximum characters of names and steps that are read at once."""
 STEP_COSTS = 50
-"""Characters that count for each step in addition to its text."""
+"""Number of characters that is added for each step to the length of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,10 @@ def one(connection: Connection, number: int) -> Task | None:
 
 
 def named(connection: Connection, word: str, limit: int, *, is_open: bool = False) -> list[Task]:
-    """Return the newest tasks whose name contains a word, ignoring case. `is_open` excludes completed ones.
+    """Return the newest tasks whose name contains a word, ignoring case. `is_open` excludes completed tasks.
 
-    Return at most `limit` tasks with at most `MOST_CHARACTERS`. The newest task is returned in any case.
+    Return at most `limit` tasks with at most `MOST_CHARACTERS`. The newest matching task is returned even if
+    it has more characters.
     """
     connection.create_function("folded", 1, str.casefold, deterministic=True)
     return _tasks(connection, MATCHING, (word.casefold(), is_open), limit)

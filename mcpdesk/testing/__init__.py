@@ -8,8 +8,8 @@
         assert not tea.error
 
 If mcpdesk is installed in the same environment, pytest finds the fixtures `desk_client`,
-`desk_client_module`, `desk_client_session` and `desk_snapshot`. Case files named by the ini option
-`mcpdesk_cases` become tests.
+`desk_client_module`, `desk_client_session` and `desk_snapshot`. Cases in the files that the ini option
+`mcpdesk_cases` names become tests.
 """
 
 from __future__ import annotations

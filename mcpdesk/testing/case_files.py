@@ -35,13 +35,14 @@ class Expectation(Struct, frozen=True):
     """Regular expressions that must be found in the text."""
     structured: Any = None
     has_structured: bool = False
-    """True if `structured` is expected, which may be null."""
+    """True if structured content must equal `structured`. The expected content may be null."""
     like: str | None = None
     """Text with placeholders such as `{{time}}` for values that vary."""
     structured_like: Any = None
-    """Structured content with such placeholders, or None if it is not checked."""
+    """Structured content with the same placeholders as `like`, or None if it is not checked."""
     schema: dict[str, Any] | None = None
-    """Schema of the structured content, or else of the text as JSON."""
+    """Schema of the structured content. Without structured content, the text is parsed as JSON and checked.
+    """
     error: str | None = None
     """Text that the expected error contains, "" for any error, or None if no error is expected."""
     under_ms: float | None = None
@@ -65,9 +66,8 @@ class Case(Struct, frozen=True):
 
 
 def find_cases(path: Path) -> list[Case]:
-    """Return the cases of a file, or of all case files in a folder, in order of their names.
-
-    Raises: DeskUserError with file and line, and what is allowed.
+    """Return the cases of a file, or of all case files in a folder, in order of the file names. Raises:
+    DeskUserError with file and line, and a description of what is allowed.
     """
     if not path.exists():
         raise DeskUserError(f"{path} does not exist.", "--cases names a case file, or a folder of them.")
@@ -105,7 +105,7 @@ def read_cases(file: Path) -> list[Case]:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """Loader for what JSON can express: a date stays a string."""
+    """Loader for values that JSON can express. For example, a date stays a string."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -207,7 +207,9 @@ _TYPES: dict[type, str] = {str: "a text", dict: "an object", list: "a list"}
 
 
 class _Given:
-    """Members of one object of a case file, with checks that raise errors about it."""
+    """Members of one object of a case file. The methods check members and raise errors that name the
+    position.
+    """
 
     def __init__(self, entry: Any, location: str, what: str) -> None:
         self._location, self._what = location, what
@@ -227,7 +229,7 @@ class _Given:
             raise self.wrong(f'"{key}" must be {_TYPES[kind]}')
 
     def member(self, key: str, kind: type, *otherwise: Any) -> Any:
-        """Return a member. Raises: DeskUserError if it has another type."""
+        """Return a member. Raises: DeskUserError if the member has another type than `kind`."""
         if otherwise and key not in self.values:
             return otherwise[0]
         self.check(key, self.values[key], kind)

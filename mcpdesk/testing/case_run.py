@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions, ServerConnection
 
 MOST_LINES = 60
-"""Maximum number of lines shown of a difference."""
+"""Maximum number of lines of a difference that are shown."""
 
 
 class CaseResult(Struct, frozen=True):
@@ -51,7 +51,7 @@ class ScriptedAnswers:
         self.failures = []
 
     def left(self) -> list[str]:
-        """Return messages about answers in the script that no question has used."""
+        """Return messages about the answers in the script that no question has used."""
         return [f"it never asked this question: {_short(each)}" for each in self._script]
 
     def handlers(self) -> Questions:
@@ -129,8 +129,8 @@ def _fields_about(question: str, question_text: str, fields: Mapping[str, Any]) 
 def _filled(asked: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
     """Return the form content for an answer.
 
-    A choice of several may be a checkbox per option. An answer that is not an option goes into the field for
-    own words.
+    A multiple choice may consist of one checkbox for each option. An answer that is not an option is written
+    to the field for free text.
     """
     given = answer if isinstance(answer, list) else [answer]
     first, field = next(iter(asked.items()))

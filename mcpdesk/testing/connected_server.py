@@ -60,9 +60,8 @@ class ConnectedServer:
 
 @asynccontextmanager
 async def connected(target: Target, reach: Reach = NO_REACH) -> AsyncIterator[ConnectedServer]:
-    """Connect to any server, and list its tools, so that the first case does not include the time for that.
-
-    Raises: DeskError if it cannot be hosted, started or reached.
+    """Connect to any server, and list its tools before the first case, so that no case includes the time of
+    the list. Raises: DeskError if the server cannot be hosted, started or reached.
     """
     from mcpdesk.settings import resolve
 
@@ -97,7 +96,8 @@ async def isolated(
 ) -> AsyncIterator[ConnectedServer]:
     """Host a folder with separate state, and connect over memory or HTTP, or over stdio to another process.
 
-    `environment` is added to that of the process. `captured` is entered around a host in this process.
+    `environment` is added to the environment of the other process. `captured` returns a context manager that
+    surrounds the run of a host in this process.
     """
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
         if over == "stdio":
@@ -145,7 +145,7 @@ class ProgramLog:
         self._lines.append(line)
 
     def stray(self, line: bytes) -> None:
-        """Keep the beginning of a line on stdout that is not a message."""
+        """Store the beginning of a line on stdout that is not a message."""
         self.log(f"(stdout) {excerpt(line)}")
 
     def __call__(self) -> list[str]:

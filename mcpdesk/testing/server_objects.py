@@ -1,7 +1,8 @@
 """Server objects of FastMCP and of the official SDK, served in this process for tests.
 
-An object is served over Streamable HTTP on a port of 127.0.0.1, by its own public method for that, on a
-separate thread and loop. All clients of an object share that, because some versions can be served only once.
+An object is served over Streamable HTTP on a port of 127.0.0.1, by its own public method, on a separate
+thread and event loop. All clients of an object share this HTTP server, because some versions can be served
+only once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ START_S = 30.0
 STOP_S = 10.0
 GRACE_S = 1
 MOST_IDLE = 8
-"""Maximum number of objects that stay served without a client; the longest idle ones are stopped."""
+"""Maximum number of objects that are still served without a client. If there are more, the objects without a
+client for the longest time are stopped.
+"""
 PATH = "/mcp"
 KINDS = "FastMCP, or MCPServer, FastMCP or Server of the official SDK"
 
@@ -68,7 +71,7 @@ class _ServedObject:
             raise DeskUserError(f"{type(server).__name__} cannot be served: {reason}.")
 
     def stop(self) -> None:
-        """Stop the server and its lifespan; pending requests end after `GRACE_S`."""
+        """Stop the server and its lifespan. Pending requests get `GRACE_S` to finish."""
         self._http.should_exit = True
         self._thread.join(STOP_S)
         self._listener.close()
@@ -76,7 +79,7 @@ class _ServedObject:
     def _serve(self) -> None:
         try:
             asyncio.run(self._until_stopped())
-        except BaseException as error:  # raised by the object's code; the waiting thread reports it
+        except BaseException as error:  # an error of the object's code, which the waiting thread reports
             self._error = error
         finally:
             self._is_settled.set()
@@ -93,7 +96,9 @@ class _ServedObject:
 
 
 _served: dict[int, _ServedObject] = {}
-"""Served objects by id, the longest unused first. Each entry holds its object, so the id stays valid."""
+"""Served objects by id, the least recently used first. Each entry refers to its object, so that no other
+object gets the same id.
+"""
 _lock = threading.Lock()
 
 
@@ -147,7 +152,9 @@ def _low_level_application(server: Any) -> Any:
     manager: Any = StreamableHTTPSessionManager(app=server)
 
     class Endpoint:
-        """Starlette calls an instance with the three ASGI arguments, but a function with a request."""
+        """ASGI application. It is a class, because Starlette calls an instance with the three ASGI arguments,
+        but a function with a request.
+        """
 
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             await manager.handle_request(scope, receive, send)

@@ -20,7 +20,7 @@ class ServerUnderTest:
     >>> with ServerUnderTest("servers/profiles", revision="2025-11-25") as client:
     ...     client.call("greet", name="Ada").text
 
-    Options are the ones of `ConnectOptions`: mode, revision, headers, token, environment and others.
+    The options are the members of `ConnectOptions`: mode, revision, headers, token, environment and others.
     """
 
     def __init__(self, target: Any, **options: Unpack[ConnectOptions]) -> None:
@@ -29,7 +29,7 @@ class ServerUnderTest:
         `target` is a target as in the commands (a folder, a URL, `-- COMMAND`, a Python or JSON file), or a
         server object of FastMCP or the official SDK, which is served in this process.
 
-        Raises: DeskError if it cannot be hosted, started or reached; TypeError for an unknown option.
+        Raises: DeskError if the server cannot be hosted, started or reached; TypeError for an unknown option.
         """
         self._opened = ExitStack()
         self._server = self._opened.enter_context(blocking(opened(target, options), limit_s=CONNECT_S))
@@ -53,7 +53,8 @@ class ServerUnderTest:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         **arguments: Any,
     ) -> CallAnswer:
-        """Call a tool, with arguments as keywords or in a mapping; `answers` are as in a case file.
+        """Call a tool. Arguments are given as keywords or in a mapping. `answers` has the same form as in a
+        case file.
 
         Never raises for errors of the server: see `error` of the result.
         """

@@ -29,7 +29,7 @@ class ConnectOptions(TypedDict, total=False):
     """Options of a connection; all are optional."""
 
     mode: str
-    """Mode whose tools are used. Only for a folder or a URL."""
+    """Mode whose tools are used. Allowed only for a folder or a URL."""
     revision: str
     """Revision to use, such as `2025-11-25`, or an era: `handshake`, `stateless`. Default: the newest."""
     headers: Mapping[str, str]
@@ -52,7 +52,7 @@ class ConnectOptions(TypedDict, total=False):
 async def opened(target: Any, options: ConnectOptions) -> AsyncIterator[ConnectedServer]:
     """Connect to a target: a text or a path as in the commands, or a server object.
 
-    Raises: DeskError if it cannot be hosted, started or reached; TypeError for an unknown option.
+    Raises: DeskError if the server cannot be hosted, started or reached; TypeError for an unknown option.
     """
     if unknown := sorted(options.keys() - ConnectOptions.__annotations__.keys()):
         known = ", ".join(ConnectOptions.__annotations__)
@@ -97,7 +97,9 @@ def _reach(options: ConnectOptions) -> Reach:
 def _folder(
     folder: Path, options: ConnectOptions, reach: Reach
 ) -> AbstractAsyncContextManager[ConnectedServer]:
-    """Host a folder with separate state: in this process, or in another one if it gets variables."""
+    """Host a folder with separate state. If `options` has environment variables, another process hosts the
+    folder.
+    """
     _refuse(options, ("api_key", "account", "folder", "packages"), "A folder")
     if environment := options.get("environment"):
         _refuse(options, ("headers", "token"), "A folder that gets variables")
@@ -145,7 +147,9 @@ def _refuse(options: ConnectOptions, names: Sequence[str], what: str) -> None:
 
 
 def _agree(config: ConfigFile) -> None:
-    """Raises: UntrustedFileError for a file without a person's agreement, because tests cannot ask for it."""
+    """Raises: UntrustedFileError if no person has agreed to the content of a file, because tests cannot ask a
+    person.
+    """
     from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
     from mcpdesk.settings import resolve
 

@@ -36,13 +36,16 @@ def _tools() -> dict[str, BuiltinTool]:
 
 
 BUILTINS = _tools()
-"""Tools by the name in `builtins` of `mcp.json`: those of this package, then those of features."""
+"""Tools by the name in `builtins` of `mcp.json`: first the tools of this package, then the tools of features.
+"""
 EXTRA = "tools"
 INSTALL = f"pip install 'mcpdesk[{EXTRA}]'"
 
 
 def missing_libraries(tool: str) -> str:
-    """Return a message about libraries that a built-in tool needs and lacks. Empty if there are none."""
+    """Return a message about libraries that a built-in tool needs but that are not installed. Empty if all
+    are installed.
+    """
     from importlib.util import find_spec
 
     libraries = BUILTINS[tool].libraries

@@ -40,7 +40,7 @@ BY_HAND: dict[Form, str] = {
     "svg": "convert it with `rsvg-convert FILE -o PICTURE.png`",
     "heic": "convert it with `magick FILE PICTURE.png`",
 }
-"""Advice for the case that the library for a form is missing, by form."""
+"""Advice that is shown if the library for a form is missing, by form."""
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs")
 LOOKED_AT = 4_096
 _OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)
@@ -63,7 +63,9 @@ class Converted(Struct, frozen=True):
     """Text or image converted from a file."""
 
     facts: dict[str, Any]
-    """`title`, `pages` and `is_cut` of a text; `width`, `height` and `frames` of an image's file."""
+    """For a text: `title`, `pages` and `is_cut`. For an image: `width`, `height` and `frames` of the original
+    file.
+    """
     data: bytes
 
 
@@ -103,7 +105,7 @@ async def converted(
 
     At most `MOST_AT_ONCE` conversions run at once.
 
-    Raises: HandlerError; if the library is missing, its message says what to install.
+    Raises: HandlerError. If a library is missing, the message of the error says what to install.
     """
     name = form.partition("-")[0].upper()
     if find_spec(LIBRARIES[form]) is None:
@@ -155,6 +157,8 @@ def _is_out_of_memory(exit_code: int, stderr_text: str) -> bool:
 
 
 def _code(name: str) -> int:
-    """Return the exit code of a process that died of a signal; -1 if the system lacks the signal."""
+    """Return the exit code of a process that died of a signal. Return -1 if the system does not have this
+    signal.
+    """
     number = getattr(signal, name, None)
     return -1 if number is None else 128 + int(number)

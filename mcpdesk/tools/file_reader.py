@@ -3,8 +3,8 @@
 Usage: `python -m mcpdesk.tools.file_reader FORM FILE MEMORY_BYTES SECONDS`.
 
 Untrusted files are parsed by large libraries in C and Rust. A separate process may crash, hang or use too
-much memory without harm to the server. MEMORY_BYTES limits its address space, SECONDS its processor time.
-It writes a line of JSON to stdout, and then the text or the image.
+much memory without harm to the server. MEMORY_BYTES limits its address space, and SECONDS its processor time.
+The program writes a line of JSON to stdout, and then the text or the image.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_PIXELS = 100_000_000
 PAGE_SCALE = 150 / 72
 """Pixels per point of a page."""
 Read = tuple[dict[str, Any], bytes]
-"""Facts, and the content."""
+"""Pair: facts about the file, and the content."""
 
 _FILE_ADDRESS = re.compile(r"""([\w.:-]*href)\s*=\s*(?:"(?!#|data:)[^"]*"|'(?!#|data:)[^']*')""", re.I)
 """`href` attribute whose value is neither a fragment (`#...`) nor a `data:` URL."""
@@ -36,7 +36,9 @@ _ENTITY = re.compile(r"""<!ENTITY(?:"[^"]*"|'[^']*'|[^"'>])*""")
 
 
 def pdf_text(path: Path) -> Read:
-    """Return the text of all pages. With several pages, each starts with its number."""
+    """Return the text of all pages. If there are several pages, the text of each page starts with the page
+    number.
+    """
     import pypdfium2
 
     with pypdfium2.PdfDocument(path) as document:
@@ -81,7 +83,7 @@ def svg_picture(path: Path) -> Read:
 def _without_files(svg: str) -> str:
     """Return an SVG document without the addresses of other files, which the library would read.
 
-    Raises: ValueError for an entity that could hide one.
+    Raises: ValueError for an entity that could hide such an address.
     """
     for entity in _ENTITY.finditer(svg):
         if set(entity[0][len("<!ENTITY") :]) & set("<&%"):
@@ -136,11 +138,13 @@ def _limit(memory_bytes: int, seconds: int) -> None:
 
 
 def main(form: str, path: str, memory_bytes: str, seconds: str) -> int:
-    """Read one file. If it cannot be read, return another number than 0, with the reason on stderr."""
+    """Read one file. Return the exit code. If the file cannot be read, it is not 0, and the reason is printed
+    on stderr.
+    """
     from PIL import Image
 
     _limit(int(memory_bytes), int(seconds))
-    Image.MAX_IMAGE_PIXELS = None  # the size is checked here
+    Image.MAX_IMAGE_PIXELS = None  # the program itself checks the size
     try:
         facts, data = FORMS[form](Path(path))
     except MemoryError:

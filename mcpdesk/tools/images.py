@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 20_000_000
 LONGEST_SIDE = 2_000
-"""Maximum side in pixels; a larger image is scaled down."""
+"""Maximum width and height in pixels. A larger image is scaled down."""
 MOST_PIXELS = 100_000_000
-"""Maximum pixels of a decoded image, which takes up to 400 MB."""
+"""Maximum number of pixels of an image. Such an image takes up to 400 MB of memory."""
 READABLE = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
 """Formats whose decoders may be used on untrusted files."""
 FORMATS = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
@@ -93,7 +93,7 @@ async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
 
 
 def _drawn(file_path: str, form: Form, made: Converted, size: int) -> tuple[Picture, bytes]:
-    """Return the image that was converted from a file of another form."""
+    """Return the image that was converted from a PDF, SVG or HEIC file."""
     image, given, mime_type = _small_enough(_opened(file_path, made.data), "png")
     width, height, frames = (made.facts[name] for name in ("width", "height", "frames"))
     return Picture(file_path, form, size, width, height, frames, mime_type, *image.size, len(given)), given
@@ -149,7 +149,9 @@ def _opened(file_path: str, data: bytes) -> Image:
 
 
 def _kind(image: Image) -> str:
-    """Return the format in lower case. Images of some cameras are several JPEG images in one file."""
+    """Return the format in lower case. A file of some cameras contains several JPEG images and counts as
+    JPEG.
+    """
     image_format = (image.format or "").lower()
     return "jpeg" if image_format == "mpo" else image_format
 
@@ -186,7 +188,9 @@ def _upright(image: Image) -> Image:
 
 
 def _small_enough(image: Image, kind: str) -> tuple[Image, bytes, str]:
-    """Reduce an image to the maximum bytes: unchanged, as JPEG if it is opaque, or with fewer pixels."""
+    """Encode an image in at most `GIVEN_BYTES`: with its format, as JPEG if it is opaque, or with fewer
+    pixels.
+    """
     given, mime_type = _encoded(image, kind)
     if len(given) > GIVEN_BYTES and not image.has_transparency_data:
         image = image if image.mode in ("L", "RGB") else image.convert("RGB")

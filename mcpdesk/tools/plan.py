@@ -29,7 +29,7 @@ TEXT_LIMIT = 100_000
 MOST_BYTES = 2 << 20
 """Maximum bytes of a plan."""
 NOTES_LENGTH = 1_000
-"""Characters of a result reserved for text besides the plan."""
+"""Number of characters of a result that are reserved for text other than the plan."""
 SLUG = re.compile(r"[^a-z0-9]+")
 
 Action = Literal["enter", "exit", "status", "json", "reset"]
@@ -177,7 +177,7 @@ def _words(status: PlanStatus) -> str:
 
 
 def _inside(folder: Path, wanted: str) -> Path:
-    """Return the file that a caller names. With links resolved, it must be in the server folder."""
+    """Return the file that a caller names. The file must be in the server folder when links are resolved."""
     # Path.resolve raises an exception for circular links.
     path = Path(os.path.realpath(folder / stripped_text("plan_file", wanted, PATH_LIMIT)))
     if not path.is_relative_to(folder.resolve()):

@@ -1,6 +1,6 @@
 """Bash runs one command to its end; BackgroundBash and its companions manage background tasks.
 
-Their parameters are those that are published for the tools with these names.
+The parameters of these tools must stay as they were published.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_MS = 600_000
 MOST_READERS = 1_000
 """Maximum number of callers whose position in the output of a background task is stored."""
 COMMAND_BYTES = 100_000
-"""Maximum bytes of a command; operating systems allow little more for an argument."""
+"""Maximum bytes of a command. Operating systems limit the length of an argument to little more."""
 PROGRESS_EVERY_S = 0.2
 PROGRESS_BYTES = 4_000
 """Maximum bytes of recent output in a progress message."""
@@ -121,7 +121,9 @@ def environment_of(ctx: Context) -> dict[str, str]:
 
 
 async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> ProgramEnd:
-    from mcpdesk.jobs.process import run  # psutil is loaded at the first call, not with the folder
+    from mcpdesk.jobs.process import (
+        run,
+    )  # psutil is imported at the first call and not when the folder is loaded
 
     try:
         return await run(
@@ -136,7 +138,7 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> P
 
 
 def _fed(folder: Path, feed: CallFeed, most: int, budget: OutputBudget) -> Output:
-    """Return an output that is copied to the feed of a job as it arrives."""
+    """Return an `Output` that copies all text to the feed of a job as it arrives."""
     from mcpdesk.jobs.output import Reports
 
     def written(stream: Stream, text: str) -> None:
@@ -146,7 +148,7 @@ def _fed(folder: Path, feed: CallFeed, most: int, budget: OutputBudget) -> Outpu
 
 
 async def _report(output: Output, context: Context) -> None:
-    """Send recent output as progress when there is more, at most every `PROGRESS_EVERY_S`."""
+    """Send recent output as progress whenever more output has arrived, at most once in `PROGRESS_EVERY_S`."""
     loop, reported = asyncio.get_running_loop(), 0
     while True:
         more = asyncio.Event()
@@ -173,7 +175,7 @@ def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> To
 
 
 NOTES_LENGTH = 500
-"""Characters of a result reserved for text besides the output."""
+"""Number of characters of a result that are reserved for text other than the output."""
 SHOWN = 100
 """Maximum characters of a command in a list."""
 

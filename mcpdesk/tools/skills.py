@@ -27,7 +27,7 @@ SKILL_BYTES = 1 << 20
 ARGUMENTS_LIMIT = 100_000
 """Maximum characters of arguments."""
 MOST_FILES = 512
-"""Maximum number of files besides SKILL.md; the skills extension allows one less, including it."""
+"""Maximum number of files besides SKILL.md. The skills extension allows 512 files including SKILL.md."""
 
 
 class SkillFile(Struct, frozen=True):
@@ -81,9 +81,8 @@ def uri_of(skill: str, path: str) -> str:
 
 
 def filled(text: str, arguments: str) -> str:
-    """Replace `$ARGUMENTS` by the arguments, and `$1` and so on by single words of them.
-
-    A text without placeholders gets the arguments at its end.
+    """Replace `$ARGUMENTS` by the arguments, `$1` by their first word, and so on. If the text has no
+    placeholder, append the arguments.
     """
     words = _words(arguments)
 
@@ -116,7 +115,7 @@ def _existing(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
     for path in paths:
         try:
             status = path.stat()
-        except OSError:  # it was removed; editors replace files while saving
+        except OSError:  # the file was removed, because editors replace files while saving
             continue
         if stat.S_ISREG(status.st_mode):
             yield path, status

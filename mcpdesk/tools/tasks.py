@@ -25,7 +25,7 @@ TEXT_LIMIT = 10_000
 MOST_TASKS = 10_000
 MOST_STEPS = 1_000
 LISTED = 200
-"""Maximum number of tasks that `list` and `pending` return, the newest first."""
+"""Maximum number of tasks that `list` and `pending` return. The newest tasks come first."""
 READING = frozenset(("list", "pending"))
 """Actions that change nothing."""
 
@@ -166,7 +166,9 @@ _RUNS: dict[str, Callable[[Connection, _Request], _Done]] = {
 
 
 def _chosen(connection: Connection, request: _Request, *, by_name: bool = False) -> tasks.Task:
-    """Return the task with the given number, or else by `query` if allowed, or else the current one."""
+    """Return the task with the number `task_id`. Without a number, return the task named by `query` if
+    `by_name` is true, otherwise the current task.
+    """
     if request.task_id is not None:
         return _task(connection, request.task_id)
     if by_name:
