@@ -1,7 +1,8 @@
 """Public names for authors of server folders.
 
-Each name is resolved lazily at first use, so that importing this package costs almost nothing. It is imported
-even before the pump, which may import very little: `typing` alone would double its startup time.
+Each name is resolved lazily at first use, so that importing this package costs almost nothing. The package is
+imported even before the pump (`mcpdesk.transports.pump`), which must start quickly: `typing` alone would
+double its startup time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Console entry point. `mcpdesk stdio ...` takes a fast path, because a client waits while it starts."""
+"""Console entry point. The plain form of `mcpdesk stdio` does not use click, because a client is waiting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def main() -> None:
 
 
 def _bound_end(code: int) -> None:
-    """Exit within a second even if hosted code left a thread running, for which Python would wait."""
+    """Make sure that the process exits within a second. Without this, Python would wait for threads of hosted
+    code.
+    """
     threading = sys.modules.get("threading")
     if threading is None or all(thread.daemon for thread in threading.enumerate()[1:]):
         return
@@ -50,7 +52,9 @@ def _bound_end(code: int) -> None:
 
 
 def plain(arguments: list[str]) -> tuple[str, str] | None:
-    """Return the folder and mode of `FOLDER [--mode NAME]`, or None if click must parse the arguments."""
+    """Return the folder and the mode if the arguments are `FOLDER [--mode NAME]`. Otherwise return None;
+    click then parses the arguments.
+    """
     folders: list[str] = []
     mode: str | None = ""
     rest = iter(arguments)
@@ -69,7 +73,8 @@ def plain(arguments: list[str]) -> tuple[str, str] | None:
 def serve_client(folder: str, mode: str) -> int | None:
     """Serve the client on stdin and stdout through the desk that hosts `folder`, or else from this process.
 
-    Return the exit code, or None on Windows or if the folder does not exist; the click command reports that.
+    Return the exit code. Return None on Windows or if the folder does not exist; the click command then
+    reports the error.
     """
     if not hasattr(os, "fork") or not os.path.isdir(folder):
         return None
@@ -81,7 +86,8 @@ def serve_client(folder: str, mode: str) -> int | None:
 def relay_program(argv: list[str]) -> int | None:
     """Relay between the client on stdin and stdout and the server that a command starts.
 
-    Return the exit code, or None on Windows or without a command; the click command reports that.
+    Return the exit code. Return None on Windows or without a command; the click command then reports the
+    error.
     """
     if not hasattr(os, "fork") or not argv:
         return None
@@ -100,7 +106,7 @@ def relay_program(argv: list[str]) -> int | None:
 
 
 def record_relay(argv: list[str], traffic: RelayTraffic) -> None:
-    """Record the traffic of a relay. Runs in the process that exists for this purpose."""
+    """Record the traffic of a relay. This function runs in a separate process that only records."""
     from mcpdesk.features import offering
 
     for feature in offering("record_relay"):
@@ -108,7 +114,7 @@ def record_relay(argv: list[str], traffic: RelayTraffic) -> None:
 
 
 def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:
-    """Run a core for this client only. Return the exit code, or the desk that took over the client."""
+    """Run a core for one client. Return the exit code, or the desk that took over the client."""
     import gc
 
     gc.disable()  # imported objects are never garbage; the core enables collection when it serves

@@ -33,7 +33,9 @@ class RemoteProtocolError(ProtocolError):
 
 
 class AnswerRefused(ProtocolError):
-    """A large answer was not sent, because too much of earlier answers is still unread. HTTP status: 503."""
+    """A large answer was not sent, because too many bytes of earlier answers are still unread. HTTP status:
+    503.
+    """
 
 
 class Refusal(ProtocolError):
@@ -45,7 +47,9 @@ class TransportError(DeskError):
 
 
 class OtherEnvironmentError(TransportError):
-    """This process cannot serve a client, because its tools read variables that differ for the client."""
+    """This process cannot serve a client, because tools read environment variables whose values differ for
+    the client.
+    """
 
 
 class CallError(DeskError):
@@ -65,7 +69,7 @@ class SessionLost(DeskError):
 
 
 class AnswerCut(DeskError):
-    """Raised to break the connection in the middle of `answer`, which is already encoded."""
+    """Raised to close the connection in the middle of `answer`, the bytes of an answer."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__("the connection broke in the middle of the answer, by a fault rule")
@@ -75,8 +79,9 @@ class AnswerCut(DeskError):
 class HttpError(CallError):
     """An HTTP exchange failed without an answer from the server.
 
-    `status` is the status of the response, or 0 if none arrived. `body` is the beginning of its body, as
-    text. `challenge` is its `WWW-Authenticate` header, which describes the token that is needed.
+    `status` is the status of the response, or 0 if no response arrived. `body` is the beginning of the
+    response's body, as text. `challenge` is the `WWW-Authenticate` header, which describes the token that is
+    needed.
     """
 
     def __init__(
@@ -95,7 +100,7 @@ class Unreachable(CallError):
 class InvalidAnswer(CallError):
     """The answer violates the protocol: invalid JSON, not a response, or a result of the wrong shape.
 
-    `excerpt` is its beginning, as text.
+    `excerpt` is the beginning of the answer, as text.
     """
 
     def __init__(self, message: str, target: str = "", excerpt: str = "") -> None:
@@ -104,7 +109,7 @@ class InvalidAnswer(CallError):
 
 
 class RpcError(CallError):
-    """The server answered with a JSON-RPC error. `code`, `message` and `data` are the server's."""
+    """The server answered with a JSON-RPC error. `code`, `message` and `data` come from the server."""
 
     def __init__(self, code: int, message: str, data: Any = None, target: str = "") -> None:
         super().__init__(message, target)
@@ -136,7 +141,7 @@ class NoLogin(AuthorizationError):
 
 
 class CallTimeout(CallError, TimeoutError):
-    """The answer did not arrive in time. A cancellation was sent if the revision has one."""
+    """The answer did not arrive in time. The request was cancelled if the protocol revision supports that."""
 
 
 class ConnectTimeout(CallTimeout):
@@ -154,7 +159,7 @@ class ArchiveTooLarge(DeskError):
 class ManifestError(DeskError):
     """The manifest of a server folder is invalid.
 
-    `path` is the file and `key` the invalid key, if known. `line` and `column` count from 1.
+    `path` is the file. `key` is the invalid key, if known. `line` and `column` count from 1.
     """
 
     def __init__(
@@ -200,13 +205,14 @@ class MissingPrecondition(RegistrationError):
 
 
 class HandlerError(DeskError):
-    """Raised by `fail()`.
-
-    The tool's result is `message`, without a traceback; `data` is its structured content.
+    """Raised by `fail()`. The result of the tool is `message`, without a traceback. `data` is the structured
+    content of the result.
     """
 
     is_expected = True
-    """True for an expected failure, logged at info. False for a server fault, logged as an error."""
+    """True for an expected failure, which is logged at level info. False for a fault of the server, which is
+    logged as an error.
+    """
 
     def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -234,11 +240,13 @@ class ServerFailure(HandlerError):
 
 
 class StorageError(ServerFailure):
-    """A state file cannot be read or written. The message names the file; no part of the change was saved."""
+    """A state file cannot be read or written. The message names the file. No part of the change was saved."""
 
 
 class ClientError(HandlerError):
-    """A question to the client failed. `code` is the code of its error response, or 0 if none arrived."""
+    """A question to the client failed. `code` is the code of the client's error response, or 0 if no response
+    arrived.
+    """
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -248,7 +256,7 @@ class ClientError(HandlerError):
 class MissingCapability(ClientError):
     """The client did not declare a capability that a question needs.
 
-    `required` has the form of capabilities.
+    `required` is the missing capability, in the form in which a client declares capabilities.
     """
 
     def __init__(self, message: str, required: dict[str, Any]) -> None:
@@ -274,7 +282,7 @@ class DeskUserError(DeskError):
 
 
 class UnknownMode(DeskUserError):
-    """A server was requested in a mode that it does not have. `known` are its modes."""
+    """A server was requested in a mode that it does not have. `known` are the modes of the server."""
 
     def __init__(self, server: str, mode: str, known: tuple[str, ...], only: str = "") -> None:
         which = f"Its modes: {', '.join(known)}." if known else "It has no modes: omit the mode."

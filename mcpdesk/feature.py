@@ -52,11 +52,11 @@ class FeatureCommand(NamedTuple):
     group: str
     """Group of the help that lists the command: a key of `OWN_GROUPS` in `cli.main`."""
     before: str = ""
-    """Name of the command before which this one is listed. If it is empty or not in the group, this one is
-    listed last.
+    """Name of another command of the group. This command is listed before it. If the name is empty or not in
+    the group, this command is listed last.
     """
     takes_any_server: bool = False
-    """True if its server may be given as a command after `--`."""
+    """True if the server of this command may be given as a command line after `--`."""
 
 
 class BuiltinTool(NamedTuple):
@@ -67,19 +67,20 @@ class BuiltinTool(NamedTuple):
     libraries: Mapping[str, str] = MappingProxyType({})
     """Packages that the tool needs, by module name. The extra `tools` installs them."""
     settings: tuple[str, ...] = ()
-    """Names of the settings that only this tool uses. It finds their values in `ToolOptions.settings`."""
+    """Names of the settings that only this tool uses. The tool finds the values of these settings in
+    `ToolOptions.settings`.
+    """
 
 
 class FolderSource(NamedTuple):
-    """Source from which `mcpdesk new` can make a folder, with options of its own."""
+    """Source from which `mcpdesk new` can make a folder. Each source adds its own options to the command."""
 
     options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
     example: str
     """Command line for the help."""
     make: Callable[[Path, str, str, Mapping[str, Any]], int | None]
-    """Makes the folder from its path, its name as given, the parts, and the options.
-
-    Returns the exit code, or None if none of its options was given.
+    """Function that makes the folder. Its arguments are the path, the name as given, the parts, and the
+    options. It returns the exit code, or None if no option of this source was given.
     """
 
 
@@ -105,7 +106,7 @@ class AttachedLink(NamedTuple):
     title: str
     """Description for a person."""
     close: Callable[[], None]
-    """Closes the link."""
+    """Function that closes the link."""
 
 
 class ServedCore(NamedTuple):
@@ -123,12 +124,13 @@ class CoreOption(NamedTuple):
     """Option of the commands that start a core for clients."""
 
     name: str
-    """Name of its parameter, and of its value for `Feature.interceptor`."""
+    """Name of the click parameter. `Feature.interceptor` finds the value of the option under the same name.
+    """
     add: Callable[[click.decorators.FC], click.decorators.FC]
     read: Callable[[Any], str]
-    """Returns the value from that of the command line. Raises: DeskUserError."""
+    """Function that converts the value from the command line to a text. Raises: DeskUserError."""
     example: str
-    """Command line for the help of `mcpdesk serve`, with its meaning."""
+    """Example for the help of `mcpdesk serve`: a command line and its meaning."""
 
 
 class MenuLine(NamedTuple):
@@ -147,11 +149,13 @@ class Exporter(NamedTuple):
     """End of the file's name, after the time."""
     menu: MenuLine
     write: Callable[[Index, Sequence[int], Logged], Iterator[bytes]]
-    """Returns the file's content. The numbers are in ascending order and include the parts of each
-    exchange.
+    """Function that returns the file's content. The numbers of the exchanges are in ascending order and
+    include the parts of each exchange.
     """
     requests: Callable[[Index, Iterable[int]], list[int]] | None = None
-    """Returns the exchanges that the format supports, such as those over HTTP. None if it supports all."""
+    """Function that returns the exchanges that the format supports, such as only those over HTTP. None if the
+    format supports all exchanges.
+    """
     menu_of_one: MenuLine | None = None
     """Line that writes only the selected exchange."""
 
@@ -161,9 +165,9 @@ class ExchangeFacts(NamedTuple):
 
     logged: Logged
     url: str = ""
-    """URL of its server, used if the exchange did not use HTTP."""
+    """URL of the server. It is used only if the exchange did not use HTTP."""
     headers: Mapping[str, str] = MappingProxyType({})
-    """Headers that this URL requires, with secrets masked."""
+    """Headers that requests to `url` need, with secrets masked."""
     schema: Any = None
     """Input schema of the called tool. Values that it marks as secret are masked."""
 
@@ -184,15 +188,14 @@ class CaseRecorder(NamedTuple):
     menu_of_one: MenuLine
     """Line that writes only the selected exchange."""
     recordable: Callable[[Index, Iterable[int]], list[int]]
-    """Returns the exchanges that can be cases."""
+    """Function that returns the exchanges that can become test cases."""
     cases: Callable[[Index, Iterable[int]], list[bytes]]
-    """Returns the calls as cases."""
+    """Function that returns the exchanges as test cases."""
     case_file: Callable[[Iterable[bytes]], Iterator[bytes]]
-    """Returns the content of a file with these cases."""
+    """Function that returns the content of a file with the given test cases."""
     save: Callable[[Index, Sequence[int], Mapping[str, str], Sequence[Question]], str]
-    """Writes calls to files, and returns a message. Raises: OSError.
-
-    Its parameters are the exchanges, the folders of hosted servers by name, and the questions of the inbox.
+    """Function that writes calls to files and returns a message. Raises: OSError. Its parameters are the
+    exchanges, the folders of hosted servers by name, and the questions of the inbox.
     """
 
 
@@ -201,16 +204,18 @@ class ScreenAction(NamedTuple):
 
     action: Action
     before: str
-    """Id of the action before which this one is listed."""
+    """Id of another action. This action is listed before it."""
     name: str
-    """Name in the palette, which needs no context."""
+    """Name in the palette. It must be clear without the context of the screen."""
     words: str
     """Additional search words for the palette."""
     run: Callable[[Any], object]
-    """Called with the widget that implements the scope of the action."""
+    """Function that is called with the widget that implements the scope of the action."""
     is_available: Callable[[CoreView], bool]
     is_offered_elsewhere: bool = False
-    """True if the palette also offers it on other screens; the screen is shown first."""
+    """True if the palette also offers the action on other screens. The screen of the action is then shown
+    first.
+    """
 
 
 class ScreenSigns(NamedTuple):
@@ -220,13 +225,13 @@ class ScreenSigns(NamedTuple):
     modes: tuple[str, ...] = ()
     """Active modes for the status line of Traffic, each with the key that changes it."""
     stopped: Collection[tuple[int, Id | None]] = frozenset()
-    """Connections and ids of exchanges with a message that does not continue until a person decides."""
+    """Exchanges with a message that is held until a person decides, each as its connection and id."""
 
 
 class Feature:
-    """An optional capability. A subclass overrides the members for what it offers.
+    """An optional capability. A subclass overrides only the members for the things that it offers.
 
-    Members import their modules when they are called, so that a feature costs nothing until it is used.
+    The methods import further modules when they are called, so that a feature costs nothing until it is used.
     """
 
     commands: ClassVar[Mapping[str, FeatureCommand]] = MappingProxyType({})
@@ -243,19 +248,18 @@ class Feature:
     def command_tools(self, manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
         """Return the tools that `commands` of a manifest defines. Called on any thread.
 
-        `environment` is that of the programs.
+        `environment` is the environment of the programs.
         """
         raise NotImplementedError
 
     def agreed_definitions(self, folder: Path) -> Definitions | None:
-        """Return the agreed definitions of a server folder, with which its current ones are compared.
-
-        None if it has none. Called on any thread.
+        """Return the agreed definitions of a server folder, with which its current definitions are compared.
+        None if there are no agreed definitions. Called on any thread.
         """
         return None
 
     def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
-        """Parts of a core that starts. Called on its loop."""
+        """Return parts that the feature adds to a core that starts. Called on the core's loop."""
         return ()
 
     def exporters(self) -> Sequence[Exporter]:
@@ -271,13 +275,12 @@ class Feature:
         return ()
 
     def record_relay(self, argv: Sequence[str], traffic: RelayTraffic) -> None:
-        """Record the traffic of `mcpdesk stdio -- COMMAND` until it ends.
-
-        Called in a process that exists for this purpose.
+        """Record the traffic of `mcpdesk stdio -- COMMAND` until the traffic ends. Called in a separate
+        process that only records.
         """
 
     def live_captures(self) -> Sequence[LiveCapture]:
-        """Captures that other processes are writing, the newest first."""
+        """Return the captures that other processes are writing, newest first."""
         return ()
 
     def live_link(self, archive: Archive, first_notice: str) -> CaptureLink | None:
@@ -295,35 +298,38 @@ class Feature:
         return None
 
     def link_to_engine(self, url: str) -> AttachedLink | None:
-        """Return a link to all cores that share the engine at a URL. Empty for the configured one.
-
-        Raises: DeskUserError.
+        """Return a link to all cores that share the engine at `url`. If `url` is empty, the configured engine
+        is used. Raises: DeskUserError.
         """
         return None
 
     def shared_core(self, core: SharingCore) -> SharedCore | None:
-        """Return the connection of a core to others, with which it shares its state by the setting `shared`.
+        """Return the connection of a core to the other cores with which it shares its state. The setting
+        `shared` names the engine.
 
         Raises: DeskUserError for a wrong value of the setting.
         """
         return None
 
     def elsewhere(self, site: Site, sessions: HttpSessions) -> Elsewhere | None:
-        """Return the way of a listener to other processes that serve its clients, if the core has one."""
+        """Return the object by which a listener forwards requests to other processes that serve the same
+        clients. None if the feature does not provide one.
+        """
         return None
 
     def require_free_address(self, settings: Settings) -> None:
         """Check the address of `served_pages`, before any code of a folder runs. Raises: DeskError."""
 
     def served_pages(self, core: ServedCore, theme: str | None) -> AbstractContextManager[list[str]]:
-        """Serve the desk to browsers during the block. The value is messages with the addresses.
-
+        """Serve the desk to browsers during the block. The block receives messages with the addresses.
         Raises: DeskError.
         """
         return nullcontext([])
 
     def picture_view(self, encoded: str, note: str) -> Widget | None:
-        """Widget for a picture in a result, from base64 and a description."""
+        """Return a widget for a picture in a result. `encoded` is the picture in base64, `note` a
+        description.
+        """
         return None
 
     def core_options(self) -> Sequence[CoreOption]:
@@ -331,7 +337,7 @@ class Feature:
         return ()
 
     def interceptor(self, core: InterceptedCore) -> Interceptor | None:
-        """Interceptor for the messages of a core, which is not running yet."""
+        """Return the interceptor for the messages of a core. Called before the core runs."""
         return None
 
     def link_parts(self) -> Sequence[type[FeaturePart]]:
@@ -347,7 +353,9 @@ class Feature:
         return ScreenSigns()
 
     def dialect_paths(self, mcp: McpRoutes, sockets: SocketRoutes) -> Sequence[DialectPath]:
-        """Paths of an HTTP listener where clients use a dialect. The arguments are its own endpoints."""
+        """Paths of an HTTP listener where clients use a dialect. The arguments are the listener's own
+        endpoints.
+        """
         return ()
 
     def http_routes(self, site: Site) -> Sequence[ExtraRoutes]:

@@ -20,7 +20,8 @@ FEATURES: dict[str, frozenset[str]] = {
     "telemetry": frozenset({"host_parts"}),
     "web_tools": frozenset({"builtin_tools"}),
 }
-"""Features in their order of use, each with the members of `Feature` that it overrides.
+"""Features in the order in which they are used. The value contains the members of `Feature` that the feature
+overrides.
 
 A feature is imported when one of these members is used. A feature without a folder is left out.
 """

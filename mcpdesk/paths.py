@@ -1,4 +1,4 @@
-"""Paths of bundled files, state, configuration and sockets. The only module that uses `__file__`.
+"""Paths of bundled files, state, configuration and sockets. This is the only module that uses `__file__`.
 
 Bundled folders are next to the package in a checkout and inside it in a wheel. State and configuration are
 where the platform expects them, unless `MCPDESK_STATE_DIR` or `MCPDESK_CONFIG_DIR` is set.

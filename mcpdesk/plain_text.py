@@ -1,9 +1,10 @@
-"""Makes untrusted text safe to show. The only module that knows which characters must not reach a terminal.
+"""Makes untrusted text safe to show. This is the only module that knows which characters must not reach a
+terminal.
 
 Text from a client, a server, a model or a file may contain terminal commands (set the clipboard, leave the
-alternate screen), or characters that reorder or hide the text around them. Three functions remove them.
-`clean` makes such characters visible, for reading. `json_escaped` keeps JSON text valid. `to_field` is for
-text that a person edits; `from_field` restores the original. This module does not depend on a terminal or
+alternate screen), or characters that reorder or hide the text around them. Three functions make such text
+safe. `clean` makes such characters visible, for reading. `json_escaped` keeps JSON text valid. `to_field` is
+for text that a person edits; `from_field` restores the original. This module does not depend on a terminal or
 widget, because the screen and the command line share it.
 """
 
@@ -19,9 +20,11 @@ _ALWAYS = (
 """DEL, C1 controls, characters that change text direction or have no width, fillers without a glyph, tags and
 variation selectors (which can encode hidden text), and surrogates."""
 _JOINERS = "\u200c\u200d"
-"""Joiners between two letters or emoji are kept. Others are unsafe."""
+"""Joiners between two letters or emoji are kept. Joiners at other positions are unsafe."""
 _PRESENTATION = "\ufe0e\ufe0f"
-"""Selectors after an emoji, which choose its style, are kept. Others are unsafe."""
+"""A selector after an emoji chooses the style of the emoji and is kept. Selectors at other positions are
+unsafe.
+"""
 _NO_JOINER = f"[^\x00-\x7f{_JOINERS}{_PRESENTATION}]"
 _HIDDEN = (
     f"(?<!{_NO_JOINER})(?<![{_PRESENTATION}])[{_JOINERS}]|[{_JOINERS}](?!{_NO_JOINER})"
@@ -31,15 +34,17 @@ _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
 """Unsafe characters except newline and tab, which a caller may want to keep."""
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
 _FIRST_STAND_IN = 0x10_0000
-"""Base of the stand-ins, which are private-use characters one cell wide. Each is this plus a folded code."""
+"""A stand-in is a private-use character one cell wide that represents an unsafe character. Its code is this
+number plus the folded code of the unsafe character.
+"""
 _FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
-"""Ranges of codes above 16 bits: first, last, and the offset from `_FIRST_STAND_IN` of the first one.
+"""Ranges of codes above 16 bits: first code, last code, and the folded code of the first.
 
 All stand-ins are private-use characters. U+10EEEE is not among them, because kitty's protocol draws images
 with it.
 """
 _QUOTE = "\U0010f8ff"
-"""Precedes a character of the original text that looks like a stand-in but is not one."""
+"""Precedes a character that was part of the original text and only looks like a stand-in."""
 
 
 def _stand_ins(pattern: str) -> str:
@@ -91,7 +96,7 @@ def json_escaped(text: str) -> str:
 
 
 def hidden_characters(text: str) -> list[str]:
-    """Kinds of hidden characters in a text that a person will read, not counting newlines and tabs."""
+    """Return the kinds of hidden characters in a text for a person. Newlines and tabs are ignored."""
     kinds = {_kind(ord(match.group())) for match in _UNSAFE.finditer(text)}
     return [name for name, _ in _KINDS if name in kinds]
 
@@ -155,7 +160,7 @@ def one_cell_each(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """Return the JSON escape of a character, two escapes if it needs a surrogate pair."""
+    """Return the JSON escape of a character. Return two escapes if the character needs a surrogate pair."""
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
@@ -183,5 +188,7 @@ def _drawn(match: re.Match[str]) -> str:
 
 
 def _narrow(match: re.Match[str]) -> str:
-    """Replace a surrogate, which the toolkit counts as one cell. Remove other characters, which have none."""
+    """Replace a surrogate, because the toolkit counts it as one cell. Remove any other unsafe character,
+    because the toolkit counts it as zero cells.
+    """
     return "\ufffd" if "\ud800" <= match.group() <= "\udfff" else ""

@@ -1,4 +1,6 @@
-"""Flags and calls for files that Windows lacks, with the closest meaning there."""
+"""Flags and functions for files. On Windows, which lacks some of them, they have the closest possible
+meaning.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,17 @@ import time
 PLAIN: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Flags for each `os.open`: child processes do not inherit the file, and Windows converts no line ends."""
 NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-"""Flag that refuses a symbolic link; no flag on Windows, where only administrators can create one."""
+"""Flag that refuses a symbolic link. 0 on Windows, where only administrators can create symbolic links."""
 NON_BLOCKING: int = getattr(os, "O_NONBLOCK", 0)
-"""Flag that refuses to wait for the other end of a pipe; no flag on Windows, which has none in folders."""
+"""Flag that refuses to wait for the other end of a named pipe. 0 on Windows, where folders contain no named
+pipes.
+"""
 RETRY_S = 0.005
 """Seconds between attempts to acquire a lock."""
 LOCKED_BYTE = 1 << 60
-"""Position of the byte that `lock` locks on Windows, beyond the content, which others may read."""
+"""Position of the byte that `lock` locks on Windows. The byte is after the end of the content, so that other
+processes can still read the content.
+"""
 _POSITION = threading.Lock()
 
 
@@ -71,6 +77,7 @@ def is_own(status: os.stat_result) -> bool:
 def is_shared(status: os.stat_result) -> bool:
     """Return True if the mode of a file lets other users read or write it.
 
-    Always False on Windows, where the mode says nothing about other users and folders of a user are private.
+    Always False on Windows: the mode contains nothing about other users, and the folders of a user are
+    private.
     """
     return hasattr(os, "getuid") and bool(status.st_mode & 0o077)

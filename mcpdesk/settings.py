@@ -1,8 +1,8 @@
 """Table of all settings. Each value records where it came from.
 
-Precedence: flag, environment, the folder's env files, `settings` of its `mcp.json`, default. This module does
-not implement the effect of a setting; the readers of `Settings` do. Each field of `transports.base.Rules`
-takes the value of the setting with the same name. `docs/settings.md` is generated from this table.
+Precedence: flag, environment, the folder's env files, `settings` of its `mcp.json`, default. The effects of
+the settings are implemented by the modules that read `Settings`. Each field of `transports.base.Rules` takes
+the value of the setting with the same name. `docs/settings.md` is generated from this table.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from mcpdesk.paths import state_folder
 
 ENV_FILE = "mcpdesk-env.txt"
 ENV_FILES = (ENV_FILE, "scorpiox-env.txt")
-"""Env files of a server folder. The first one that has a variable, or a setting, wins."""
+"""Env files of a server folder. If both files have the same variable or setting, the first file is used."""
 OWN_PREFIX = "MCPDESK_"
 NEAR = 0.75
-"""Similarity to a setting's variable above which an unknown variable is reported as misspelt."""
+"""An unknown variable is reported as misspelt if its similarity to the variable of a setting is at least
+this.
+"""
 HIDDEN = "••••"
-"""Shown instead of a secret."""
+"""Text that is shown instead of a secret."""
 LARGEST = 2**53
 """Default upper limit of a number."""
 
@@ -49,7 +51,7 @@ class FolderMay(StrEnum):
 
     NOT = "no"
     TIGHTEN = "stricter only"
-    """Only values that do not loosen a policy are accepted; the others are ignored."""
+    """Only values that do not loosen a policy are accepted. Other values are ignored."""
     SET = "yes"
 
 
@@ -60,7 +62,7 @@ class Setting(Struct, frozen=True):
     kind: SettingKind
     default: Any
     environment: tuple[str, ...]
-    """Names of the environment variables; the first that is set wins."""
+    """Names of the environment variables. If several are set, the first one is used."""
     help: str
     least: int = 0
     most: int = LARGEST
@@ -69,11 +71,11 @@ class Setting(Struct, frozen=True):
     allowed: str = ""
     """Description of the pattern in words."""
     folder: FolderMay = FolderMay.NOT
-    """Extent to which a server folder may set it. The default keeps a new setting out of folders."""
+    """Extent to which a server folder may set the setting. By default, a folder may not set it."""
 
     @property
     def flag(self) -> str:
-        """Name of the flag, if a command has one for this setting."""
+        """Name of the command-line flag. Not every setting has such a flag."""
         return "--" + self.name.replace("_", "-")
 
 
@@ -89,7 +91,8 @@ SEARCH_ENGINES = (
     "brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo", "stackexchange",
     "hackernews", "github", "arxiv", "searxng",
 )  # fmt: skip
-"""Engines of WebSearch. Repeated here so that reading a setting does not import the search code."""
+"""Engines of WebSearch. The list is repeated here, so that reading a setting does not import the search code.
+"""
 
 
 WEB_ADDRESS = r"((?:(\[[0-9a-fA-F:]+\]|[^:\s/]+)?:)?(\d{1,5}))?"
@@ -103,7 +106,7 @@ class Settings(Struct, frozen=True):
     host: str
     port: int
     socket: Path | None
-    """None to choose a path if TCP listening is not permitted."""
+    """Path of the Unix socket. If it is None and TCP listening is not permitted, a path is chosen."""
     tool_timeout_ms: int
     question_timeout_ms: int
     api_key: str
@@ -136,36 +139,36 @@ class Settings(Struct, frozen=True):
     max_threads: int
     max_tasks: int
     task_ttl_s: int
-    """0 to keep them forever."""
+    """Lifetime of tasks in seconds. 0 to keep tasks forever."""
     job_timeout_ms: int
     job_ttl_s: int
     jobs_at_once: int
     output_dirs: tuple[str, ...]
     resume_bytes: int
-    """Limit of one session."""
+    """Limit for each session."""
     outputs_keep_bytes: int
-    """Limit of one server."""
+    """Limit for each server."""
     capture: bool
     capture_keep_bytes: int
-    """Limit of all captures in the folder. 0 for no limit."""
+    """Limit for all captures in the folder together. 0 for no limit."""
     capture_keep_age: int
-    """Seconds. 0 for no limit."""
+    """Maximum age of a capture in seconds. 0 for no limit."""
     capture_max_bytes: int
-    """Limit of one file. 0 for no limit."""
+    """Limit for each file. 0 for no limit."""
     capture_body_bytes: int
-    """Limit of one message. 0 for no limit."""
+    """Limit for each message. 0 for no limit."""
     capture_memory_bytes: int
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
     desk_revision: str
     ask_order: str
     approvals: tuple[str, ...]
-    """`TOOL=policy`."""
+    """Each item has the form `TOOL=policy`."""
     output_chars: int
     search_engines: tuple[str, ...]
-    """Empty for the default ones."""
+    """Empty to use the default engines."""
     search_urls: tuple[str, ...]
-    """`NAME=URL`."""
+    """Each item has the form `NAME=URL`."""
     search_timeout_ms: int
     read_private_urls: bool
     watch_polling: bool
@@ -178,9 +181,9 @@ class Settings(Struct, frozen=True):
     shared_name: str
     shared_mask: bool
     replica_url: str
-    """Empty for the address it listens on."""
+    """Empty to use the address on which the process listens."""
     otel_endpoint: str
-    """Empty to send nothing."""
+    """Empty to send no telemetry."""
     otel_headers: str
     """`NAME=VALUE`, separated by commas."""
     otel_metrics_ms: int
@@ -395,7 +398,7 @@ SETTINGS: tuple[Setting, ...] = (
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_VARIABLE = {variable: setting for setting in SETTINGS for variable in setting.environment}
 OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR", "MCPDESK_PROGRAM"})
-"""Our variables that are not settings; read by `paths` and `client.configs.own_program`."""
+"""Variables of mcpdesk that are not settings. They are read by `paths` and `client.configs.own_program`."""
 
 
 class Resolved(Struct, frozen=True):
@@ -411,7 +414,8 @@ def resolve(
     folder: Path | None = None,
     manifest: Mapping[str, object] | None = None,
 ) -> Resolved:
-    """Resolve the value of every setting. A flag of None was not given; `folder` may have env files.
+    """Resolve the value of every setting. A flag with the value None was not given. `folder` may contain env
+    files.
 
     Settings that a folder may not set are ignored in env files and `manifest`. `folder_rights` reports them.
 
@@ -569,7 +573,7 @@ def _unquoted(value: str) -> str:
 
 
 def value_text(setting: Setting, value: object) -> str:
-    """Value as shown in the settings table and in errors. A secret is masked."""
+    """Return a value as it is shown in the settings table and in errors. A secret is masked."""
     if setting.kind is SettingKind.SECRET and value:
         return HIDDEN
     if isinstance(value, bool):
@@ -598,7 +602,7 @@ def converted(given: GivenValue) -> Any:
 
 
 def allowed(setting: Setting) -> str:
-    """Description of the values that a setting accepts."""
+    """Return a description of the values that a setting accepts."""
     match setting.kind:
         case SettingKind.INTEGER:
             if setting.most < LARGEST:
@@ -619,7 +623,7 @@ def allowed(setting: Setting) -> str:
 
 
 def quoted(setting: Setting, value: object) -> str:
-    """Value for the text of an error. A secret is masked."""
+    """Return a value as it is shown in the text of an error. A secret is masked."""
     return HIDDEN if setting.kind is SettingKind.SECRET else repr(value)
 
 

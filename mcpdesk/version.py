@@ -1,4 +1,4 @@
-"""Version of the package, in a module of its own so that reading it imports nothing else."""
+"""Version of the package. It is in a separate module, so that reading the version imports nothing else."""
 
 from __future__ import annotations
 

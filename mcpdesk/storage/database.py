@@ -184,7 +184,7 @@ class Database:
         """Rename a damaged file, unless another process has done so already. Raises: OSError."""
         self._forget()
         with suppress(FileNotFoundError), self.path.open("rb") as damaged:
-            # Other processes that found the damage wait for this lock. Then they see another file at this path.
+            # Other processes that found the damage wait for this lock, and then see a new file here.
             lock(damaged.fileno())
             there = os.fstat(damaged.fileno()).st_ino
             if there != self._file or there != self.path.stat().st_ino:

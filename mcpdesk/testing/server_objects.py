@@ -71,7 +71,7 @@ class _ServedObject:
             raise DeskUserError(f"{type(server).__name__} cannot be served: {reason}.")
 
     def stop(self) -> None:
-        """Stop the server and its lifespan. Pending requests get `GRACE_S` to finish."""
+        """Stop the server and its lifespan. Pending requests have `GRACE_S` seconds to finish."""
         self._http.should_exit = True
         self._thread.join(STOP_S)
         self._listener.close()
