@@ -24,9 +24,7 @@ ENV_FILES = (ENV_FILE, "scorpiox-env.txt")
 """Env files of a server folder. If both files have the same variable or setting, the first file is used."""
 OWN_PREFIX = "MCPDESK_"
 NEAR = 0.75
-"""An unknown variable is reported as misspelt if its similarity to the variable of a setting is at least
-this.
-"""
+"""Minimum similarity to a setting's variable for an unknown variable to be reported as misspelt."""
 HIDDEN = "••••"
 """Text that is shown instead of a secret."""
 LARGEST = 2**53
@@ -91,8 +89,7 @@ SEARCH_ENGINES = (
     "brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo", "stackexchange",
     "hackernews", "github", "arxiv", "searxng",
 )  # fmt: skip
-"""Engines of WebSearch. The list is repeated here, so that reading a setting does not import the search code.
-"""
+"""Engines of WebSearch. They are listed here, too, so that the search code need not be imported."""
 
 
 WEB_ADDRESS = r"((?:(\[[0-9a-fA-F:]+\]|[^:\s/]+)?:)?(\d{1,5}))?"
@@ -414,8 +411,7 @@ def resolve(
     folder: Path | None = None,
     manifest: Mapping[str, object] | None = None,
 ) -> Resolved:
-    """Resolve the value of every setting. A flag with the value None was not given. `folder` may contain env
-    files.
+    """Resolve the value of every setting. A flag of None was not given. `folder` may contain env files.
 
     Settings that a folder may not set are ignored in env files and `manifest`. `folder_rights` reports them.
 
