@@ -44,7 +44,7 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY, reque
 from mcpdesk.protocol.task_shapes import EXTENSION
 
 MOST_QUESTIONS = 100
-"""Maximum unanswered questions of one call."""
+"""Maximum number of unanswered questions of one call."""
 _LOG = logging.getLogger(__name__)
 
 AnswerQuestion: TypeAlias = Callable[[JSONObject, str], Awaitable[JSONObject]]
@@ -88,8 +88,9 @@ class ServerConnection:
 
         `questions` returns the handlers of questions.
 
-        If `revision` is given, no newer one is tried. `agreement` is the result of an earlier negotiation.
-        `log_level` requests log messages. `is_required_task` returns True for tools that only run as tasks.
+        If `revision` is given, no newer revision is tried. `agreement` is the result of an earlier
+        negotiation. `log_level` requests log messages. `is_required_task` returns True for tools that only
+        run as tasks.
         """
         self._transport = transport
         self._identity = dict(identity)
@@ -307,7 +308,7 @@ class ServerConnection:
         try:
             return await self._shaken(revision)
         except RpcError as error:
-            # This is a slow stateless server, which did not answer before the probe timed out.
+            # The server is a slow stateless server, which did not answer before the probe timed out.
             agreement = None
             if error.code == ErrorCode.UNSUPPORTED_VERSION and self._revision is None:
                 agreement = discovered(await self._discover())
@@ -348,7 +349,8 @@ class ServerConnection:
             return await self._shaken(revision)
 
     async def _probed(self) -> Agreement | None:
-        """Probe for the stateless era. Return the agreement, or None if the server needs a handshake.
+        """Send the probe, a first request that only servers of the stateless era support. Return the
+        agreement, or None if the server needs a handshake.
 
         A server that ends or answers invalidly because of the probe is also assumed to need a handshake.
         """
@@ -433,7 +435,7 @@ class ServerConnection:
         self._farewells.begin(lambda: self.send(request, self._call(subject)))
 
     async def send(self, step: Send, call: ClientCall) -> ServerResponse:
-        """Run one exchange. If the server has lost the session, open a new one and retry once."""
+        """Run one exchange. If the server has lost the session, open a new session and retry once."""
         used = self._agreement
         try:
             return await self._exchange(step, call)

@@ -149,7 +149,7 @@ class HttpRequests:
             broke = error
         failures = 0
         while reply.message is None and framer.last_id and "id" in message:
-            # The connection was closed, so the stream is resumed on a new one.
+            # The connection was closed, so the stream is resumed on a new connection.
             await asyncio.sleep(pause_s(framer))
             seen, framer = framer.last_id, next_framer(framer)
             try:

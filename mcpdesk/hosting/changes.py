@@ -70,7 +70,7 @@ class LoopTurns:
         return loop is self._loop
 
     def set_at_next(self, event: threading.Event) -> None:
-        """Set an event when the next turn begins; at once if the loop is running."""
+        """Set an event when the next turn begins, or at once if the loop is running."""
         self.awaited = event
         if not self.is_waiting:
             event.set()

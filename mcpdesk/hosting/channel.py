@@ -57,7 +57,9 @@ class LargeFrames:
         self._server = server
 
     def check(self, size: int) -> None:
-        """Check a frame against the limit. Raises: RemoteProtocolError if the total would exceed it."""
+        """Check a frame against the limit. Raises: RemoteProtocolError if the total would exceed the
+        limit.
+        """
         most = self._server.limits.large_bytes
         if self.bytes + size > most:
             raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
@@ -157,7 +159,7 @@ class HostedDialogue:
 
     @property
     def state(self) -> SessionState:
-        """State of the session. Another process needs it to continue the session."""
+        """State of the session. Another process needs this state to continue the session."""
         return self.conversation.state
 
     def restore(self, state: SessionState) -> None:

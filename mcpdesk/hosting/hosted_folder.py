@@ -234,7 +234,7 @@ class HostedFolder:
     def _with_skills(self, loaded: LoadedFolder, code_reads: set[str]) -> FolderReading:
         """Add the skills and the ignored values to the loaded items of the folder."""
         is_invoked = "InvokeSkill" in loaded.manifest.builtins
-        # The last base has the person's own skills. They need the InvokeSkill tool.
+        # The last base has the person's own skills. These skills need the InvokeSkill tool.
         bases, skills = self._skills if is_invoked else self._skills[:-1], None
         if is_invoked or self.server.skills.version or any(base.is_dir() for base in bases):
             from mcpdesk.hosting.folder.skill_items import read_skills
@@ -387,7 +387,7 @@ class HostedFolder:
         self._begin_life()
 
     def _begin_life(self) -> None:
-        """Start the lifespan of the current `context.py`, and end that of the previous version."""
+        """Start the lifespan of the current `context.py`, and end the lifespan of the previous version."""
         now, before = self.server.lifespan, self._lifespan
         if now is before:
             return
@@ -568,7 +568,7 @@ def _unknown(name: str) -> str:
 
 
 def _state_name(name: str, folder: Path) -> str:
-    """Return a readable folder name. Two servers with the same name get different ones."""
+    """Return a readable folder name. Two servers with the same name get different folder names."""
     return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
 
 

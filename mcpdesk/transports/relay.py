@@ -8,9 +8,9 @@ up to a limit. Because a client waits until the relay has started, this module i
 the standard library.
 
 A desk can hold messages. The recorder then takes part in the traffic: the gate splits the bytes into lines,
-reports each line to the recorder, and executes its commands. At other times, no code of the gate runs for a
-chunk. To begin to hold messages, the gate replaces the source of the copying thread (`OneWay.divert`). The
-thread then reads an end of file and continues in the gate.
+reports each line to the recorder, and executes the commands of the recorder. At other times, no code of the
+gate runs for a chunk. To begin to hold messages, the gate replaces the source of the copying thread
+(`OneWay.divert`). The thread then reads an end of file and continues in the gate.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class LoadedFolder(Struct):
     lifespan: Lifespan | None = None
     around_call: AroundCall | None = None
     problems: tuple[str, ...] = ()
-    """Problems that concern no single item, with their source lines."""
+    """Problems that belong to no particular item, with their source lines."""
     helpers: tuple[str, ...] = ()
     """Messages about files whose functions are not offered because another file imports them."""
     files: dict[Path, FileItems] = field(default_factory=dict)

@@ -367,7 +367,7 @@ def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Complete
 def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Mapping[str, Any]) -> None:
     """Reject missing and unknown arguments of a prompt.
 
-    Raises: RemoteProtocolError (-32602) with their names.
+    Raises: RemoteProtocolError (-32602) with the names of these arguments.
     """
     missing = [each.name for each in arguments if each.required and each.name not in given]
     if missing:

@@ -1,10 +1,10 @@
 """Operations with several rounds, in stateless revisions.
 
-A round is one request of the client. If its result asks for input, the client sends the answers with its
-next request. Between rounds the coroutine of the handler is suspended (parked), so that the handler runs only
-once. If the coroutine no longer exists, for example after a restart, the handler runs again and reads the
-earlier answers from `requestState`. A request that repeats a round waits for that round or gets its result
-(`answered_rounds.py`).
+A round is one request of the client. If the result of the request asks for input, the client sends the
+answers with its next request. Between rounds the coroutine of the handler is suspended (parked), so that the
+handler runs only once. If the coroutine no longer exists, for example after a restart, the handler runs again
+and reads the earlier answers from `requestState`. A request that repeats a round waits for that round or gets
+its result (`answered_rounds.py`).
 
 Source: MCP basic/patterns/mrtr.
 """

@@ -247,7 +247,7 @@ class Context(CallContext):
     async def ask(self, pages: Sequence[Page]) -> Question:
         """Ask a person and wait. Return the question in its final state, answered or not.
 
-        The setting `ask_order` decides whether the desk or the calling client shows it.
+        The setting `ask_order` decides whether the desk or the calling client shows the question.
 
         Raises: HandlerError if no person can answer: no desk is open, and the client cannot be asked.
         """
@@ -286,11 +286,12 @@ class Context(CallContext):
         `Cancelled`.
 
         `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model; the content is then an
-        instance of it. Its fields are texts, numbers, booleans, dates, choices among texts (`Literal`,
-        `Enum`) or lists of such choices. `schema` may also be a flat JSON Schema; the content is then a dict.
+        instance of this class. The fields of the class are texts, numbers, booleans, dates, choices among
+        texts (`Literal`, `Enum`) or lists of such choices. `schema` may also be a flat JSON Schema; the
+        content is then a dict.
 
-        Raises: ClientError if the client cannot be asked, refuses, or sends an invalid answer. ValueError
-        if a form of the client's revision cannot show a field; the error names the field.
+        Raises: ClientError if the client cannot be asked, refuses, or sends an invalid answer. ValueError if
+        a form of the client's revision cannot show a field; the error names the field.
         """
         from mcpdesk.server.asks import question_wording
 
@@ -355,7 +356,8 @@ class Context(CallContext):
     async def _ask_client(self, question: ClientQuestion[T], key: str | None) -> T:
         call = self._call
         question.check(call.terms)
-        # A question to a person has its own time limit. A question to a program has that of the tool.
+        # A question to a person has its own time limit. A question to a program has the time limit of the
+        # tool.
         is_persons = question.kind == "elicitation"
         limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
         with self._services.question_span(call, question.method, self.server.name, self.tool) as asked:

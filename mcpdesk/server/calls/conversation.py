@@ -192,7 +192,7 @@ class Conversation:
 
     @property
     def state(self) -> SessionState:
-        """State of the session. Another process needs it to continue the session."""
+        """State of the session. Another process needs this state to continue the session."""
         return replace(self.session.state, mark=self.requests.mark)
 
     def restore(self, state: SessionState) -> None:

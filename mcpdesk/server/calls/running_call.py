@@ -262,7 +262,7 @@ class Call(Struct, eq=False):
     def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
         """Reject a caller without a token, or whose token lacks a scope.
 
-        Raises: RemoteProtocolError (-32001, -32003); its data lists the scopes.
+        Raises: RemoteProtocolError (-32001, -32003); the data of the error lists the scopes.
         """
         if not is_required:
             return

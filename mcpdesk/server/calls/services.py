@@ -64,7 +64,7 @@ class Services:
         self.mask = mask
         """Function that masks the arguments of a call before a person sees them for approval.
 
-        Its second argument is their JSON Schema, which may mark values as secret.
+        The second argument is the JSON Schema of the arguments, which may mark values as secret.
         """
         self.environment = environment
         """Function that returns the process environment without secrets, for programs and for

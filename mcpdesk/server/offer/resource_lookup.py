@@ -49,7 +49,9 @@ def find_resource(server: Server, uri: str) -> FoundResource | None:
 
 
 def uris_at(text: str, paths: Mapping[str, str], server: Server) -> set[str]:
-    """Return the URIs of removed resources that a client names by path. `paths` has their paths by URI."""
+    """Return the URIs of removed resources that a client names by path. `paths` has the paths of removed
+    resources by URI.
+    """
     meant = _paths_of(text)
     return {uri for uri, path in paths.items() if meant and _is_at(path, meant, server)}
 

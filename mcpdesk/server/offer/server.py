@@ -85,7 +85,7 @@ class Server(Struct, eq=False):
     streaming: bool = True
     """If False, the server sends no progress on any transport."""
     access: Access = NOTHING_ASKED
-    """Authentication that callers need, and verification of their tokens."""
+    """Authentication that callers need, and verification of the callers' tokens."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
     """`create_context` of `context.py`. It is called for each request, and its result is `ctx.context`."""
     lifespan: Lifespan | None = None

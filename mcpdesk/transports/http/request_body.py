@@ -84,8 +84,8 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
                 timeout.reschedule(deadline)
         return bytes(body)
     except (TimeoutError, ConnectionError, web.RequestPayloadError) as error:
-        # Free the received data: the stream refers to its error, the error to its traceback, and that to the
-        # data.
+        # Free the received data: the stream refers to its error, the error to its traceback, and the
+        # traceback to the data.
         error.__traceback__ = None
         raise
     finally:

@@ -150,7 +150,9 @@ class Talk:
         followed: WatchedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> None:
-        """`came` is the Unix time of the request. `followed` observes its answers, or is None."""
+        """`came` is the Unix time of the request. `followed` observes the answers to the request, or is
+        None.
+        """
         self.client = client
         self.has_lines = passed.has_lines
         """True if the server must send each message as one line."""
@@ -566,7 +568,7 @@ class PassThroughRoutes:
                 self._record_unparsed(talk, event.data, http_note)
 
     async def _record_relayed(self, talk: Talk, data: bytes, http_note: HttpNote | None) -> None:
-        """Record a message of the server. A large one is parsed on a worker thread."""
+        """Record a message of the server. A large message is parsed on a worker thread."""
         message, read = _decoded(data), None
         if message is None and len(data) > QUICK_BYTES:
             try:
@@ -634,8 +636,8 @@ def is_failure(message: dict[str, Any]) -> bool:
 async def _counted(chunks: AsyncIterator[bytes], connection: HttpConnection) -> AsyncIterator[bytes]:
     """Yield the pieces of a body. Memory for a large piece is reserved until the next one is read.
 
-    Small pieces need no reservation, because the next is read only after the client has read the last.
-    Raises: AnswerRefused.
+    Small pieces need no reservation, because the next piece is read only after the client has read the last
+    piece. Raises: AnswerRefused.
     """
     async for piece in chunks:
         if len(piece) < WHOLE_PIECE_BYTES:

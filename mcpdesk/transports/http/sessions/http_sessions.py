@@ -50,7 +50,7 @@ ABSENT_S = 5.0
 A client that resumes a stream reconnects one or two seconds after it lost the connection.
 """
 _LATE_S = 0.01
-"""Seconds added to a timer of `ABSENT_S`, because its clock is not exact."""
+"""Seconds added to a timer of `ABSENT_S`, because the clock of the timer is not exact."""
 RECORD_S = 0.25
 """Seconds between two writes of changed sessions to disk."""
 USED_S = 60.0
@@ -82,7 +82,9 @@ class SessionSharing(ABC):
 
     @abstractmethod
     def expire_soon(self, session: HttpSession) -> None:
-        """Schedule the end of a session that was not used here for long, unless another process used it."""
+        """Schedule the end of a session that was not used in this process for long, unless another process
+        used it.
+        """
 
     @abstractmethod
     def end_soon(self, session: HttpSession) -> None:
@@ -268,7 +270,7 @@ class HttpSessions:
         self.sharing: SessionSharing | None = None
         """Set if several processes serve all sessions. No session is then stored on disk."""
         self.is_leaving = False
-        """True if this process is ending. Other processes then continue its sessions."""
+        """True if this process is ending. Other processes then continue the sessions of this process."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
         """Sessions by id. The one used last is at the end."""
         self._used: dict[str, HttpSession] = {}

@@ -103,7 +103,9 @@ class SessionRecords:
         self._lock = Lock()
 
     def write(self, records: Iterable[SessionRecord], ended: Iterable[str] = ()) -> None:
-        """Write changed sessions, and delete ended ones. `ended` has the hashes of their ids."""
+        """Write changed sessions, and delete ended ones. `ended` has the hashes of the ids of ended
+        sessions.
+        """
         with self._lock:
             if self._is_closed:
                 return
