@@ -1,4 +1,5 @@
-"""Messages that wait until a person releases them, faults by rule, and answers from the capture."""
+"""Held messages, which wait until a person releases them; faults by rule; answers from the
+capture (mocks)."""
 
 from __future__ import annotations
 

@@ -11,14 +11,17 @@ from mcpdesk.protocol.jsonrpc import Id, JSONObject
 
 
 class Decision(Struct, frozen=True):
-    """Verdict, and the message to use instead of the held one."""
+    """Verdict, and the message to use instead of the held message."""
 
     how: Verdict
     message: JSONObject = {}
 
 
 class Waiting:
-    """Held message that waits for its decision. `of` is the request that a server's message is about."""
+    """Held message that waits for a decision.
+
+    `of` is the id of the request that a server's message is about.
+    """
 
     def __init__(self, shown: HeldMessage, message: JSONObject, of: Id | None) -> None:
         self.shown = shown

@@ -26,7 +26,7 @@ ctrl+r applies the rules; an empty field ends all faults · esc changes nothing"
 
 
 class FaultDialog(Dialog[None]):
-    """Editor of the rules; errors are shown below it."""
+    """Editor of the fault rules. Errors are shown below the editor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "apply", "Set the rules", show=False, priority=True),
@@ -42,7 +42,7 @@ class FaultDialog(Dialog[None]):
     area = query_one(TextField)
 
     def __init__(self, link: Link, rule: str = "") -> None:
-        """Create the dialog; `rule` is the filter to suggest if no faults are set."""
+        """Create the dialog. `rule` is the filter to suggest if no faults are set."""
         super().__init__()
         self._link = link
         self._rule = rule
@@ -63,7 +63,7 @@ class FaultDialog(Dialog[None]):
 
     @work
     async def action_apply(self) -> None:
-        """Set the rules, or show the error in them."""
+        """Set the rules. If they contain an error, show the error instead."""
         wrong = self.query_one(".wrong", Static)
         try:
             await asyncio.wrap_future(self._link.do(SetFaults(self.area.true_text)))

@@ -1,4 +1,4 @@
-"""Fault rules, which delay, lose or reject some of the messages that match a filter. They test clients.
+"""Fault rules. They delay, lose or reject some of the messages that match a filter, in order to test clients.
 
 Each rule is one line of text, on the screen and in a file. The random numbers of each rule and client have a
 fixed seed, so the same messages in the same order always get the same faults.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_RULES = 100
 MOST_DICE = 1_000
-"""Maximum number of random generators, one for each rule and client. The oldest is discarded first."""
+"""Maximum number of random generators. Each rule and client has one. The oldest is discarded first."""
 LONGEST_S = 3600.0
 _RULE = re.compile(
     r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
@@ -131,9 +131,7 @@ class FaultRules:
         in_session: bool = False,
         is_told: bool = False,
     ) -> Fault | None:
-        """Return the fault of the first rule that matches a message and is selected at random. None without
-        one.
-        """
+        """Return the fault of the first rule that matches a message and is selected at random, or None."""
         for rule in self.rules:
             if (rule.kind is FaultKind.CUT) is not is_answer or (is_told and not rule.is_one_way):
                 continue
@@ -154,7 +152,7 @@ class FaultRules:
 
 
 def _rule(number: int, words: str) -> FaultRule:
-    """Parse one line. Raises: ValueError, also for a filter that can never match."""
+    """Parse one line. Raises: ValueError for an invalid line, and for a filter that can never match."""
     from mcpdesk.features.holding import reachable_rules
     from mcpdesk.recorder.index.query import QueryError, parse
 

@@ -1,4 +1,4 @@
-"""Messages held at the desk, as a front end shows them, and the requests about them."""
+"""Messages held at the desk, in the form for front ends, and requests about these messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class HeldMessage(Struct, frozen=True):
 
 
 class CannedCall(Struct, frozen=True):
-    """Identifies requests that are all answered with one recorded answer, without calling the server."""
+    """Server, method and name of the requests that are answered with one recorded answer, without calling the
+    server."""
 
     server: str
     method: str
@@ -66,27 +67,30 @@ class CannedCall(Struct, frozen=True):
 
 
 class SetHold(Intent, frozen=True):
-    """Hold messages that match a traffic filter. An empty filter releases all and holds none."""
+    """Hold messages that match a traffic filter.
+
+    An empty filter releases all messages and holds no further ones.
+    """
 
     rule: str
     directions: HeldDirections
 
 
 class SetFaults(Intent, frozen=True):
-    """Set the fault rules, one per line. An empty text removes all."""
+    """Set the fault rules, one per line. An empty text removes all rules."""
 
     text: str
 
 
 class Mock(Intent, frozen=True):
-    """Answer all requests like `what` with a recorded answer. An empty answer ends this."""
+    """Answer all requests like `what` with a recorded answer. An empty answer ends this mock."""
 
     what: CannedCall
     answer: str
 
     @property
     def key(self) -> object:
-        """The requests that are answered."""
+        """Identifies the requests that are answered."""
         return self.what
 
 
@@ -130,7 +134,7 @@ class HoldView(FeaturePart, frozen=True):
     intents: ClassVar[Sequence[type[Intent]]] = (SetHold, SetFaults, Mock, Release, Delay)
 
     rule: str = ""
-    """Filter for the messages to hold. Empty to hold none."""
+    """Filter for the messages to hold. Empty if no messages are held."""
     directions: HeldDirections = "requests"
     messages: tuple[HeldMessage, ...] = ()
     canned: tuple[CannedCall, ...] = ()
@@ -141,7 +145,7 @@ class HoldView(FeaturePart, frozen=True):
     """Number of messages that got a fault since the rules were set."""
 
     def raised(self, above: int, core: str) -> Self:
-        """Return the state with an offset added to its numbers, and with the name of its core."""
+        """Return the state with the offset `above` added to its numbers, and with the name of its core."""
         messages = tuple(
             replace(one, number=one.number + above, connection=one.connection + above, core=core)
             for one in self.messages
@@ -149,7 +153,10 @@ class HoldView(FeaturePart, frozen=True):
         return replace(self, messages=messages)
 
     def as_masked(self, masked: Self) -> Self:
-        """Make held messages with masked parts read-only, because an edited copy would contain the mask."""
+        """Return the masked state.
+
+        Messages with masked parts cannot be edited, because the edit would contain the mask.
+        """
         pairs = zip(self.messages, masked.messages, strict=True)
         sealed = tuple(now if was.text == now.text else replace(now, text="") for was, now in pairs)
         return replace(masked, messages=sealed)
@@ -207,7 +214,7 @@ def changed_message(held: HeldMessage, before: JSONObject, text: str) -> JSONObj
 def response_of(identifier: Id, text: str) -> JSONObject:
     """Create a response from the text that a person entered.
 
-    The text is a full response or only its result. Raises: ValueError.
+    The text is a full response, or only the result of a response. Raises: ValueError.
     """
     message = _read(text)
     if "error" in message and not isinstance(message["error"], dict):

@@ -1,4 +1,4 @@
-"""Queue for the messages of a server while a person holds some of them. It preserves their order."""
+"""Queue for the messages of a server while a person holds some of them. The queue preserves their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_QUEUED = 1_000
 
 
 class HeldLine(MessageLine):
-    """Queue of a server's messages about one request, or of those about no request."""
+    """Queue of a server's messages about one request, or of its messages that belong to no request."""
 
     def __init__(
         self,
@@ -37,11 +37,14 @@ class HeldLine(MessageLine):
 
     @property
     def is_moving(self) -> bool:
-        """True if the queue still has work: a held message or messages behind it."""
+        """True if a message is held or waits in the queue."""
         return self._going is not None
 
     def put(self, message: bytes) -> None:
-        """Deliver one message now, or queue it if it or an earlier message is held."""
+        """Deliver one message now.
+
+        If this message or an earlier one must be held, add it to the queue instead.
+        """
         is_due = self._going is not None or self._is_due(message)
         if not is_due or len(self._queue) >= MOST_QUEUED:
             self._deliver(message)
@@ -61,7 +64,7 @@ class HeldLine(MessageLine):
         self._queue.clear()
         if self._going is not None:
             self._going.cancel()
-            self._going = self._first = None  # a task that never started does not reset these
+            self._going = self._first = None  # a task that never started does not reset these attributes
         return held
 
     async def _go(self) -> None:

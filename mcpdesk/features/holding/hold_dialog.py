@@ -48,16 +48,16 @@ DIRECTIONS: Final[tuple[HeldDirections, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
 _LOOK_S = 0.1
 _WIDE = 90
-"""Minimum width in cells of a line that shows the id of its message."""
+"""Minimum width in cells of a line. In a narrower line, the id of the message is not shown."""
 _SHARE = 0.3
-"""Maximum share of the dialog for the list."""
+"""Maximum fraction of the dialog's height for the list."""
 _LESSON = (
     "Messages that match the filter are held here until you release them: read, change, drop or delay them,"
     " or answer them by hand. The capture keeps the original and the changed message.\n\n"
     "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends holding"
 )
 Draft = tuple[int, float, bool]
-"""Number of a held message, Unix time since which it is held, True for a manual answer."""
+"""Number of a held message, Unix time at which holding began, and True for a manual answer."""
 _STATELESS = "io.modelcontextprotocol/protocolVersion"
 
 
@@ -97,7 +97,7 @@ class HeldList(RowList[HeldMessage]):
 
 
 class WayStrip(TabStrip, can_focus=True):
-    """Directions; the arrow keys select one, too."""
+    """Directions. The arrow keys can also select a direction."""
 
     FOCUS_ON_CLICK = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -111,9 +111,9 @@ class WayStrip(TabStrip, can_focus=True):
 
 
 class HoldDialog(Dialog[bool]):
-    """Sets what is held, and lets a person view, change and release each message.
+    """Dialog in which a person selects which messages are held, and views, changes and releases each message.
 
-    The result is True if the person closes it to answer the waiting question.
+    The result is True if the person closes the dialog to answer the waiting question.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -140,9 +140,9 @@ class HoldDialog(Dialog[bool]):
     editor = query_one(JsonEditor)
 
     def __init__(self, link: Link, rule: str = "", drafts: dict[Draft, str] | None = None) -> None:
-        """Create the dialog; `rule` is the filter to suggest if nothing is held.
+        """Create the dialog. `rule` is the filter to suggest if nothing is held.
 
-        `drafts` contains unsent edits of held messages; it outlives the dialog.
+        `drafts` contains unsent edits of held messages. The caller keeps it after the dialog is closed.
         """
         super().__init__()
         self._drafts = {} if drafts is None else drafts
@@ -176,13 +176,13 @@ class HoldDialog(Dialog[bool]):
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
 
     def on_descendant_focus(self) -> None:
-        """Show the keys of the focused widget; if it is the list, the editor shows the message again."""
+        """Show the keys of the focused widget. If the list is focused, the editor shows the message again."""
         if self._answers and self.listing.has_focus:
             self._edit(self._one)
         self._show_keys()
 
     def action_back(self) -> None:
-        """Move the focus from the editor to the list, or close the dialog; held messages stay held."""
+        """Move the focus from the editor to the list, or close the dialog. Held messages stay held."""
         self._store_edits()
         if self.editor.has_focus_within:
             self.listing.focus()
@@ -190,7 +190,7 @@ class HoldDialog(Dialog[bool]):
             self.dismiss()
 
     def action_question(self) -> None:
-        """Close the dialog to answer the question in the banner; held messages stay held."""
+        """Close the dialog to answer the question in the banner. Held messages stay held."""
         self._store_edits()
         self.dismiss(True)
 
@@ -239,7 +239,7 @@ class HoldDialog(Dialog[bool]):
 
     @on(Input.Submitted)
     def rule_entered(self, event: Input.Submitted) -> None:
-        """Hold messages that match the entered filter, and focus the list; an empty filter ends holding."""
+        """Hold messages that match the entered filter, and focus the list. An empty filter ends holding."""
         event.stop()
         has_rule = bool(self.query_one(SearchField).true_text.strip())
         self._hold(self.listing.focus if has_rule else None)
@@ -270,7 +270,7 @@ class HoldDialog(Dialog[bool]):
         self._store_edits()
 
     def _edit(self, one: HeldMessage | None, *, answers: bool = False) -> None:
-        """Show a message, or an answer to it, in the editor, with its unsent edits."""
+        """Show a message, or an answer to the message, in the editor. Unsent edits are included."""
         self._store_edits()
         self._edited, self._answers = one, answers
         begun = "" if one is None else self._answer_to(one) if answers else one.text
@@ -336,7 +336,7 @@ class HoldDialog(Dialog[bool]):
     async def _decide(
         self, ask: Callable[[], Future[bool]], then: Callable[[], object] | None = None
     ) -> None:
-        """Call `ask` and show its error; call `then` if it succeeded."""
+        """Call `ask`. Show its error, or call `then` if it succeeded."""
         try:
             is_done = await asyncio.wrap_future(ask())
         except ValueError as error:
@@ -349,7 +349,7 @@ class HoldDialog(Dialog[bool]):
             self._look()
 
     def _complain(self, text: str) -> None:
-        """Show an error below the edited text; an empty text removes it."""
+        """Show an error below the edited text. An empty text removes the error."""
         self._show_keys()
         if not self.has_class("-empty"):
             self.editor.complain(text)
@@ -434,9 +434,9 @@ def _can_be_answered(one: HeldMessage) -> bool:
 
 
 def _edit_position(text: str) -> tuple[int, int]:
-    """Return line and column of the text most likely to be edited.
+    """Return line and column of the text that is most likely to be edited.
 
-    This is the first argument or text, else the top.
+    This is the first argument or text. If the message has none, it is the top.
     """
     lines = text.split("\n")
     for begins in (
@@ -459,7 +459,7 @@ def _edit_position(text: str) -> tuple[int, int]:
 
 
 def canned_answer(index: Index, one: Exchange) -> str:
-    """Return the answer of an exchange, to be given to other requests.
+    """Return the answer of an exchange, in the form in which other requests are answered.
 
     Raises: ValueError if the exchange has no usable answer.
     """

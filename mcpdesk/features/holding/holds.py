@@ -1,7 +1,8 @@
 """Messages that are held at the desk until a person has inspected, changed or released them.
 
-A message is held before it is handled or sent. While nothing is held, no call runs this code: only then is
-`accept_message` of a dialogue replaced. Use it on the core's loop; `view` may be read on any thread.
+A message is held before it is handled or sent. While messages may be held, this code replaces
+`accept_message` of a connection. Otherwise calls do not run this code. Use it on the core's loop; `view` may
+be read on any thread.
 """
 
 from __future__ import annotations
@@ -53,10 +54,16 @@ if TYPE_CHECKING:
 MOST_HELD = 100
 """Maximum number of held messages. Further messages pass."""
 EDITABLE = 256 << 10
-"""Maximum length in characters of a message that can be edited. Longer ones can only pass or be dropped."""
+"""Maximum length in characters of a message that can be edited.
+
+Longer messages can only be released or dropped.
+"""
 LONGEST_DELAY_S = 3600.0
 MOST_WAITING = 1_000
-"""Maximum number of requests that a rule delays or leaves unanswered. One more releases the oldest."""
+"""Maximum number of requests that a rule delays or leaves unanswered.
+
+One more request releases the oldest one.
+"""
 
 
 class Holds(Interceptor):
@@ -70,7 +77,7 @@ class Holds(Interceptor):
         hang_up: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create an object that holds nothing.
+        """Create an object that holds no messages.
 
         `report` notifies a person when the first message is held. `on_rules` is called after a change of the
         rules, and `on_view` after a change of `view`. `hang_up` disconnects the client with a connection
@@ -84,8 +91,9 @@ class Holds(Interceptor):
         self._canned: dict[CannedCall, JSONObject] = {}
         self._held: dict[int, Waiting] = {}
         self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
-        """Delayed and unanswered requests, with connection and id. A result of True means that the request
-        continues.
+        """Delayed and unanswered requests, with connection and id.
+
+        If the result of the future is True, the request continues.
         """
         self._faults = FaultRules()
         self._hang_up = hang_up
@@ -146,7 +154,7 @@ class Holds(Interceptor):
         self._on_rules(self)
 
     def mock(self, what: CannedCall, answer: str) -> None:
-        """Answer all requests like `what` with a recorded answer. An empty answer ends this.
+        """Answer all requests like `what` with a recorded answer. An empty answer ends this mock.
 
         Raises: ValueError for an invalid answer.
         """
@@ -159,7 +167,7 @@ class Holds(Interceptor):
     def set_rule(self, rule: str, directions: HeldDirections) -> None:
         """Hold messages that match a filter from now on. An empty filter releases all held messages.
 
-        Raises: ValueError for an invalid filter, or one that can never match.
+        Raises: ValueError for an invalid filter, and for a filter that can never match.
         """
         from mcpdesk.features.holding.reachable_rules import HELD, check_matches
         from mcpdesk.recorder.index.query import QueryError, parse  # not needed at the start
@@ -178,13 +186,14 @@ class Holds(Interceptor):
         self._on_rules(self)
 
     def guard(self, connection: int, plain: Accept) -> Accept:
-        """Return the handler that replaces `plain` while messages of a dialogue may be held."""
+        """Return the handler of client messages that replaces `plain` while messages of a connection may be
+        held."""
         return partial(self._accept, connection, plain)
 
     def decide(self, number: int, how: Verdict, text: str = "") -> bool:
-        """Decide about a held message. Return False if it is no longer held.
+        """Decide about a held message. Return False if the message is no longer held.
 
-        `text` is the changed message or the answer. Raises: ValueError if it is invalid.
+        `text` is the changed message or the answer. Raises: ValueError for an invalid `text`.
         """
         held = self._held.get(number)
         if held is None:
@@ -204,7 +213,10 @@ class Holds(Interceptor):
         return True
 
     def delay(self, number: int, seconds: float) -> bool:
-        """Release a held message automatically after some seconds. Return False if it is no longer held."""
+        """Release a held message automatically after some seconds.
+
+        Return False if the message is no longer held.
+        """
         held = self._held.get(number)
         if held is None:
             return False
@@ -218,7 +230,7 @@ class Holds(Interceptor):
         return True
 
     def forget(self, connection: int) -> None:
-        """Drop the held messages of a dialogue that has ended."""
+        """Drop the held messages of a connection that has ended."""
         for line in [each for each, (of, _) in self._lines.items() if of == connection]:
             line.close()
         for held in self._held.values():
@@ -259,9 +271,9 @@ class Holds(Interceptor):
         return self._pass_later(connection, plain, message, about, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Return the message that the filter is applied to, for a notification or reply of a client.
+        """Return the message to which the filter is applied, for a notification or reply of a client.
 
-        For a reply, this is the question. None if the message must not be held.
+        For a reply, this is the question that it answers. None if the message need not be held.
         """
         identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
@@ -319,7 +331,10 @@ class Holds(Interceptor):
         return self._matches(self._node, connection, time(), asked, message_data, True)
 
     def _is_sent_due(self, connection: int, data: bytes) -> bool:
-        """Return True if a message of the server must be held. Questions are remembered for their replies."""
+        """Return True if a message of the server must be held.
+
+        Questions are remembered, so that their replies can be held.
+        """
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
             if len(self._questions) >= MOST_WAITING:
@@ -467,7 +482,7 @@ class Holds(Interceptor):
         return decision.message if decision.how is Verdict.CHANGE else answer
 
     async def lose(self, connection: int) -> None:
-        """Leave a request without an answer: wait until its client has disconnected."""
+        """Wait until the client of a request that gets no answer has disconnected."""
         await self._wait(connection, None, None)
 
     def _strike(
@@ -478,7 +493,10 @@ class Holds(Interceptor):
         came: float = 0.0,
         answer: JSONObject | None = None,
     ) -> Fault | None:
-        """Return the fault for a request or an answer, and record it in the capture. None without a fault."""
+        """Return the fault for a request or an answer, and record the fault in the capture.
+
+        None if no rule applies.
+        """
         asked, info = codec.encode(request), self._recording.index.connections.get(connection)
         answer_data = None if answer is None else codec.encode(answer)
         fault = self._faults.strike(
@@ -496,7 +514,7 @@ class Holds(Interceptor):
     async def _survives(
         self, connection: int, message: JSONObject, of: Id | None = None, *, is_sent: bool = False
     ) -> bool:
-        """Apply the fault rules to a notification or question. Return False if it was lost.
+        """Apply the fault rules to a notification or question. Return False if the message was lost.
 
         `of` is the id of the request that the message is about.
         """
@@ -518,7 +536,10 @@ class Holds(Interceptor):
         return goes_on
 
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
-        """Delay a request for some seconds, or until it is released. Return True if it must be handled."""
+        """Delay a request for some seconds, or until it is released.
+
+        Return True if the request must be handled.
+        """
         waiting = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= MOST_WAITING:
             oldest = next(iter(self._waiting))
@@ -555,10 +576,10 @@ class Holds(Interceptor):
         is_sent: bool = False,
         of: Id | None = None,
     ) -> Decision:
-        """Wait for a person's decision about a message, and record it.
+        """Wait for a person's decision about a message, and record the decision.
 
         `message` is the request or its answer. `of` is the id of the request that a server's message is
-        about; the decision is recorded with this id.
+        about. The decision is recorded with this id.
         """
         if len(self._held) >= MOST_HELD:
             return Decision(Verdict.PASS)
@@ -640,9 +661,8 @@ class Holds(Interceptor):
         return ACCEPTED
 
     def _cancel(self, connection: int, params: Any) -> None:
-        """End the wait of a request that its client cancels, and drop held messages of the server about
-        it.
-        """
+        """End the wait of a request that the client cancels, and drop the server's held messages about this
+        request."""
         wanted = params.get("requestId") if isinstance(params, dict) else None
         if not is_id(wanted):
             return
@@ -663,7 +683,7 @@ class Holds(Interceptor):
         answer: bytes | None = None,
         is_sent: bool = False,
     ) -> bool:
-        """Return True if the filter matches an exchange. It decides as in the list of traffic."""
+        """Return True if the filter matches an exchange. The result is the same as in the list of traffic."""
         from mcpdesk.recorder.index.one_exchange import is_let_pass
 
         connections = self._recording.index.connections

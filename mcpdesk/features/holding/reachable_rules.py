@@ -1,7 +1,8 @@
 """Check that a rule can ever match a message.
 
-A rule may use only facts that are known when it is applied. A request has no status, duration or error yet.
-The decision at the desk and the speed relative to other calls are known only in the recorded traffic.
+A rule may use only facts that are known when the rule is applied. A request, for example, has no status,
+duration or error yet. Decisions at the desk, and the speed compared with other calls, are known only in
+recorded traffic.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Moment(Struct, frozen=True):
     is_timed: bool = False
     """True if the duration of the exchange is known."""
     is_call: bool = False
-    """True for a request of a client, and for the answer to one."""
+    """True for a request of a client, and for the answer to such a request."""
 
 
 REQUEST = Moment(frozenset({Status.PENDING}), frozenset({"in"}), is_call=True)
@@ -39,7 +40,7 @@ ANSWER = Moment(_ANSWERED, frozenset({"in"}), is_timed=True, is_call=True)
 NOTIFICATION = Moment(frozenset({Status.SENT}), frozenset({"in", "out"}), ExchangeKind.NOTIFICATION)
 QUESTION = Moment(frozenset({Status.PENDING}), frozenset({"out"}))
 REPLY = Moment(_ANSWERED, frozenset({"out"}))
-"""Reply of a client to a question of a server."""
+"""Kind of the reply of a client to a question of a server."""
 HELD: dict[HeldDirections, tuple[Moment, ...]] = {
     "requests": (REQUEST, NOTIFICATION, REPLY),
     "answers": (ANSWER, NOTIFICATION, QUESTION),
@@ -78,7 +79,10 @@ def _is_known_later(leaf: Node) -> bool:
 
 
 def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
-    """Return two values: the filter may be true for such a message, and it may be false."""
+    """Return two values for a kind of message:
+
+    True if the filter can match, and True if it can fail to match.
+    """
     match node:
         case All(nodes):
             parts = [_outcomes(each, moment) for each in nodes]

@@ -48,7 +48,7 @@ def open_faults(pane: TrafficPane) -> None:
 
 @work
 async def mock(pane: TrafficPane) -> None:
-    """Mock all requests like the selected one with its answer, or end that."""
+    """Answer all requests like the selected one with its recorded answer, or end this mock."""
     from mcpdesk.features.holding.hold_dialog import canned_answer
     from mcpdesk.tui.render.safe_text import one_line
     from mcpdesk.tui.widgets.menu import Choice, is_confirmed

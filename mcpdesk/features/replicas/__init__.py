@@ -35,13 +35,13 @@ class Replicas(Feature):
         return link_to_replicas(url)
 
     def shared_core(self, core: SharingCore) -> SharedCore:
-        """Return the connection of a replica to the others."""
+        """Return the object that connects a replica to the other replicas."""
         from mcpdesk.features.replicas.group.host_sharing import HostSharing
 
         return HostSharing(core)
 
     def elsewhere(self, site: Site, sessions: HttpSessions) -> Elsewhere:
-        """Return the way of a listener to the other replicas."""
+        """Return the object with which a listener forwards requests to other replicas."""
         from mcpdesk.features.replicas.group.host_sharing import HostSharing
         from mcpdesk.features.replicas.http.other_replicas import OtherReplicas
 

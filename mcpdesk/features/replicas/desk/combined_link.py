@@ -1,9 +1,9 @@
 """Link to several cores at once, so that one front end shows all replicas.
 
 Each core has a copy, `core_copy.CoreCopy`. All copies share a `CopyRoom`: their numbers are unique, and their
-frames form one list of traffic. If several replicas have a server of the same name, it is shown once.
-Requests to it go to one of these replicas for as long as it lives. When a replica ends, a notice reports it,
-and its rows remain. A `ReplicaSource` finds replicas and connects to them.
+frames form one list of traffic. If several replicas have a server of the same name, the server is shown once.
+Requests to this server go to one of these replicas as long as that replica lives. When a replica ends, a
+notice reports its end, and its rows remain. A `ReplicaSource` finds replicas and connects to them.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ from mcpdesk.version import __version__
 LOOK_S = 1.0
 """Seconds between two searches for new replicas."""
 FIRST_S = 10.0
-"""Seconds within which the first replica must send its state."""
+"""The first replica must send its state within this many seconds."""
 LENIENT_S = 6.0
-"""Seconds after an outage of the source during which a replica may be missing without counting as ended."""
+"""For this many seconds after an outage of the source, a missing replica does not count as ended."""
 MOST_FORMER: Final = 8
 """Maximum number of ended replicas that are still shown."""
 _log = logging.getLogger(__name__)
@@ -89,13 +89,13 @@ class CombinedLink(Link):
         self.journal = self.room.journal
         self.traffic = self.room.traffic
         self._members: tuple[Member, ...] = ()
-        """Living replicas in the order of their names, followed by ended ones."""
+        """Living replicas in the order of their names, followed by ended replicas."""
         self._unreadable: dict[str, ShownCore] = {}
         """Replicas that run another version of mcpdesk, by key."""
         self._lenient_until = 0.0
         """Monotonic time until which no missing replica counts as ended."""
         self._trouble = ""
-        """Reason why the source cannot be reached. Empty if it can."""
+        """Reason why the source cannot be reached. Empty if it can be reached."""
         self._serving: dict[str, CoreCopy] = {}
         """Replica that receives the requests for a server, by name of the server."""
         self._watched: dict[str, set[str]] = {}
@@ -221,7 +221,7 @@ class CombinedLink(Link):
     # Choice of a replica
 
     def _living(self, server: str = "") -> list[CoreCopy]:
-        """Return the copies of all living replicas, or of those that have a server."""
+        """Return the copies of all living replicas, or only of those that have a server."""
         return [
             member.copy
             for member in self._members
@@ -229,8 +229,9 @@ class CombinedLink(Link):
         ]
 
     def _copy_for(self, server: str) -> CoreCopy | None:
-        """Return the replica for requests to a server. It changes only if the replica ends or stops
-        answering.
+        """Return the replica for requests to a server.
+
+        Another replica is chosen only if this one ends or stops answering.
         """
         with self._lock:
             before = self._serving.get(server)
@@ -248,7 +249,7 @@ class CombinedLink(Link):
         return chosen
 
     def _copy_with(self, server: str) -> CoreCopy:
-        """Return the replica for requests to a server. Raises: DeskUserError if none has it."""
+        """Return the replica for requests to a server. Raises: DeskUserError if no replica has the server."""
         copy = self._copy_for(server)
         if copy is None:
             raise DeskUserError(f"No replica has a server {server!r}.")
@@ -281,7 +282,7 @@ class CombinedLink(Link):
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
         """Return the first configuration file that a replica does not trust yet.
 
-        The replicas may have different files; `add_server` then refuses.
+        The replicas may have different files. In this case, `add_server` fails.
         """
         return all_of(
             [copy.untrusted(text) for copy in self._living()],
@@ -340,7 +341,7 @@ class CombinedLink(Link):
         return all_of([copy.choose_roots(texts) for copy in self._living()], any)
 
     def sign_in_link(self) -> Future[str]:
-        """Return the dashboard URL of one replica. Its dashboard shows all replicas."""
+        """Return the dashboard URL of one replica. The dashboard of each replica shows all replicas."""
         living = self._living()
         return living[0].sign_in_link() if living else super().sign_in_link()
 
@@ -397,7 +398,7 @@ class CombinedLink(Link):
     # Policies
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        """Set the policy of a tool on every replica, or on one if replicas share their state."""
+        """Set the policy of a tool on every replica. If replicas share their state, set it on only one."""
         copy = self._copy_for(server)
         shared = [] if copy is None else [copy]
         for each in shared if self.source.shares_state else self._living(server):
@@ -478,7 +479,7 @@ class CombinedLink(Link):
     def _kept_by(
         self, snapshot: Callable[[CoreCopy], tuple[Result, ...]]
     ) -> tuple[list[Result], list[Result]]:
-        """Return a snapshot of all living replicas, and one of all ended replicas."""
+        """Return two snapshots: one of all living replicas, and one of all ended replicas."""
         living, former = list[Result](), list[Result]()
         for member in self._members:
             (former if member.is_over else living).extend(snapshot(member.copy))
@@ -509,7 +510,8 @@ class CombinedLink(Link):
     def do(self, intent: Intent) -> Future[bool]:
         """Send a request to the replica that has its item.
 
-        A request for whole cores goes to every replica. If none refuses, also to those that join later.
+        A request for whole cores goes to every replica. If no replica refuses it, replicas that join later
+        receive it as well.
         """
         if (item := intent.item) is not None:
             copy = self._copy_of(item)
@@ -533,7 +535,7 @@ class CombinedLink(Link):
         """Return notices of all replicas."""
         return self.journal.notices(after)
 
-    # On the thread of the room
+    # The following methods run on the thread of the room
 
     async def _live(self) -> None:
         """Search for replicas until the link is closed."""
@@ -573,7 +575,7 @@ class CombinedLink(Link):
             member = known.get(each.key)
             if member is None:
                 self._join(each)
-            elif member.following is None and not member.is_refused:  # lost, or ended by mistake
+            elif member.following is None and not member.is_refused:  # lost, or wrongly taken for ended
                 member.is_paused = member.has_left = False
                 member.following = asyncio.create_task(self._follow(member))
         if self.source.knows_the_ended and time.monotonic() >= self._lenient_until:
@@ -636,7 +638,7 @@ class CombinedLink(Link):
             copy.do(intent)
 
     def _arrange(self, members: Iterable[Member]) -> None:
-        """Sort the replicas. Of the ended ones, keep the last `MOST_FORMER`."""
+        """Sort the replicas. Keep only the last `MOST_FORMER` ended replicas."""
         every = list(members)
         living = [member for member in every if not member.is_over]
         former = [member for member in every if member.is_over][-MOST_FORMER:]

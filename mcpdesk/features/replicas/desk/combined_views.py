@@ -37,11 +37,15 @@ _GRAVEST: Final = (
     Protection.STARTING,
     Protection.OFFLINE,
 )
-"""Protection levels, least protected first. A merged view has the first level that a replica has."""
+"""Protection levels, least protected first.
+
+A merged view has the first level in this order that a replica has.
+"""
 Kept = TypeVar("Kept")
 LASTING: Final = 3
-"""Number of comparisons in a row that must find a difference before it is reported. Replicas reload a folder
-at different times, so short differences are normal.
+"""A difference is reported if this many comparisons in a row found it.
+
+Replicas reload a folder at different times, so short differences are normal.
 """
 
 
@@ -95,10 +99,9 @@ def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions
 
 
 def merged_questions(own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:
-    """Merge questions without duplicates: waiting ones, oldest first, then ended ones, newest first.
-
-    `own` are questions of the replicas that asked them. `seen` are copies on other replicas.
-    """
+    """Merge questions without duplicates: waiting questions, oldest first, then ended questions, newest
+    first. // `own` are questions at the replicas that asked them. `seen` are copies of questions at other
+    replicas."""
     every = list(_distinct((*own, *seen), lambda one: one.origin or one.id))
     waiting = [one for one in every if one.state is QuestionState.WAITING]
     ended = [one for one in every if one.state is not QuestionState.WAITING]
@@ -152,7 +155,7 @@ class Offer:
 
 
 def difference(offers: Mapping[str, Offer]) -> str:
-    """Describe how replicas differ in what they offer of one server. Empty if they do not differ."""
+    """Describe how replicas differ in the tools and files of one server. Empty if they do not differ."""
     alike = defaultdict[str, list[str]](list)
     for replica, offer in offers.items():
         alike[offer.digest].append(replica)
@@ -163,22 +166,25 @@ def difference(offers: Mapping[str, Offer]) -> str:
 
 
 class OfferComparison:
-    """Comparison of what the replicas offer. A difference is reported when it has lasted for a while."""
+    """Comparison of the servers that replicas offer.
+
+    A difference is reported when it has lasted for a while.
+    """
 
     def __init__(self, notify: Callable[[str, Severity, str], object]) -> None:
         self.version = 0
         """Number that increases with every change of a reported difference."""
         self._notify = notify
         self._differing: dict[str, tuple[str, int]] = {}
-        """Difference of each server, with the number of comparisons in a row that found it."""
+        """Difference of each server, with the number of comparisons in a row that found this difference."""
 
     def problem(self, server: str) -> str:
-        """Return a sentence about a lasting difference of a server. Empty if there is none."""
+        """Return a sentence about a lasting difference of a server. Empty if no difference has lasted."""
         text, lasted = self._differing.get(server, ("", 0))
         return text if lasted >= LASTING else ""
 
     def compare(self, offers: Mapping[str, Mapping[str, Offer]]) -> None:
-        """Compare what the replicas offer now. `offers` is by server, then by replica."""
+        """Compare the servers that replicas offer now. `offers` is by name of the server, then by replica."""
         for name in dict.fromkeys((*self._differing, *offers)):
             current = difference(offers.get(name, {}))
             before, lasted = self._differing.pop(name, ("", 0))

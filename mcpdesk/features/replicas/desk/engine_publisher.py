@@ -1,10 +1,10 @@
 """Side of a replica in the connection between desks and replicas through the engine.
 
 The engine is the Redis-compatible store that all replicas share. The publisher reads requests from one
-stream. It writes changes of the core to another, but only while desks are present; all desks read the same
-entries. The number of bytes in this stream is limited: a desk that reads too slowly misses the oldest entries
-and detects this by their numbers. Everything runs on a separate thread, so that a stuck core can be
-inspected.
+stream. It writes changes of the core to another stream, but only while desks are present. All desks read the
+same entries. The number of bytes in this stream is limited: a desk that reads too slowly misses the oldest
+entries and detects this by their numbers. The publisher runs on a separate thread, so that desks can inspect
+a stuck core.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ PAUSE_S = 0.25
 ENTRY_BYTES: Final = 256 << 10
 """Maximum size in bytes of one entry. An entry with a single message may be larger."""
 STREAM_BYTES: Final = 8 << 20
-"""Size in bytes of the newest entries that are kept in the engine."""
+"""Maximum total size in bytes of the entries that are kept in the engine. The newest are kept."""
 PAST_FRAMES, PAST_LINES = 2_000, 1_000
 """Number of past frames, and of log lines, that a desk receives when it joins."""
 MOST_WAITING = 1_000
-"""Maximum number of unanswered requests of one desk. Further ones are ignored."""
+"""Maximum number of unanswered requests of one desk. Further requests are ignored."""
 _log = logging.getLogger(__name__)
 _of_desk: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
@@ -73,7 +73,8 @@ class EnginePublisher:
     ) -> None:
         """Create a publisher.
 
-        `make_link` creates a link with a number of viewers. It is 0 for the link that all desks share.
+        `make_link` creates a link with a number of viewers. The number is 0 for the link that all desks
+        share.
         """
         self._address = url, name
         self._replica = replica
@@ -88,7 +89,7 @@ class EnginePublisher:
         self._wake = asyncio.Event()
         self._state_due = 0.0
         self._strangers: set[str] = set()
-        """Desks that sent a request but are not known here. They will be asked to join again."""
+        """Desks that sent a request but have not joined this replica. They will be asked to join again."""
         self._entries = _Entries()
 
     def __enter__(self) -> EnginePublisher:
@@ -162,7 +163,7 @@ class EnginePublisher:
             self._loop.call_soon_threadsafe(self._wake.set)
 
     def _forget_silent(self) -> None:
-        """Remove desks that no longer send messages. Without desks, stop publishing."""
+        """Remove desks that no longer send messages. If no desk remains, stop publishing."""
         now = time.monotonic()
         for name, desk in list(self._desks.items()):
             if now - desk.last_request > DESK_S:
@@ -187,7 +188,7 @@ class EnginePublisher:
             await self._write()
 
     def _look(self) -> None:
-        """Collect entries for all desks and for single desks."""
+        """Collect entries for all desks and entries for particular desks."""
         for name in self._strangers:
             self._entries.add(name, {AGAIN: b"1"})
         self._strangers.clear()
@@ -225,7 +226,7 @@ class EnginePublisher:
     async def _write(self) -> None:
         """Write the entries, and trim the stream.
 
-        Entries that cannot be written are lost. Desks notice the gap in the numbers.
+        Entries that cannot be written are lost. Desks detect the gap in the numbers.
         """
         key = news_key(self._engine, self._replica)
         for fields in self._entries.drain():
@@ -269,8 +270,9 @@ class _Entries:
         self._number = 0
 
     def put(self, desk: str, message: bytes) -> None:
-        """Add a message to the last entry if that is for the same desk and not too large, else to a
-        new one.
+        """Add a message to the last entry, if this entry is for the same desk and not too large.
+
+        Otherwise begin a new entry.
         """
         if self._pieces and (desk != self._desk or self._held + len(message) > ENTRY_BYTES):
             self._finish()
@@ -284,7 +286,7 @@ class _Entries:
         self._due.append(fields | {DESK: desk.encode()})
 
     def drain(self) -> Iterator[dict[bytes, bytes]]:
-        """Yield the entries to write, with numbers, and remove them."""
+        """Remove the entries that must be written, and yield them with their numbers."""
         self._finish()
         due, self._due = self._due, []
         for fields in due:
@@ -292,7 +294,7 @@ class _Entries:
             yield fields | {NUMBER: b"%d" % self._number}
 
     def note_written(self, identifier: str, fields: dict[bytes, bytes]) -> None:
-        """Note that an entry was written, and find the oldest entry to keep."""
+        """Record that an entry was written, and update `oldest`."""
         size = sum(map(len, fields.values()))
         self._written.append((identifier, size))
         self._size += size

@@ -37,7 +37,7 @@ from mcpdesk.link.remote import join
 from mcpdesk.version import __version__
 
 GREET_S = 5.0
-"""Seconds that a replica has to send its `Welcome`."""
+"""A replica must send its `Welcome` within this many seconds."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
 AGAIN_S = 1.0
@@ -100,12 +100,12 @@ class EngineWire:
         return self._unread
 
     def close(self) -> None:
-        """Disconnect. The replica notices that no more messages arrive."""
+        """Disconnect. The replica then removes this desk, because no more messages arrive."""
         if self._sending is not None:
             self._sending.cancel()
 
     async def _read(self) -> None:
-        """Read new entries, and wait if there are none. Raises: EngineAway."""
+        """Read new entries. If no entry exists yet, wait. Raises: EngineAway."""
         now = asyncio.get_running_loop().time()
         if self._wants_to_join and now - self._joined_at >= AGAIN_S:
             self._joined_at, self._wants_to_join = now, False
@@ -158,7 +158,10 @@ class EngineReplicas:
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
         self._crowded = frozenset[str]()
-        """Machines that have had several replicas at the same time. Replica names there include the port."""
+        """Machines that have had several replicas at the same time.
+
+        The names of these replicas include the port.
+        """
 
     async def look(self) -> list[FoundReplica]:
         """Return the living replicas. Raises: OSError if the engine is unreachable."""
@@ -232,7 +235,7 @@ class OwnAndOtherReplicas:
     async def look(self) -> list[FoundReplica]:
         """Return this replica and the others.
 
-        If the engine cannot be reached, the others are those that were known last.
+        If the engine cannot be reached, return the other replicas known last.
         """
         with suppress(OSError):
             self._known = await self._others.look()

@@ -1,9 +1,10 @@
 """Streams in the engine through which desks and replicas exchange messages.
 
 The engine is the Redis-compatible store that all replicas share. Each replica has two streams of limited
-size. Desks write requests to the first, which the replica reads. The replica writes messages to the second,
-which all desks read. An entry contains messages with length prefixes, as on a socket. An entry for a single
-desk has the id of that desk. Entries of a replica are numbered, so that a desk can detect missing ones.
+size. Desks write requests to the first stream, and the replica reads them. The replica writes messages to the
+second stream, and all desks read them. An entry contains messages with length prefixes, as on a socket. An
+entry for only one desk has the id of that desk. Entries of a replica are numbered, so that a desk can detect
+missing ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ WELCOME: Final = b"welcome"
 AGAIN: Final = b"again"
 """Field that asks a desk to join again, because the replica does not know it."""
 DESK_S: Final = 6.0
-"""Seconds without a message after which a desk counts as disconnected. A desk sends a ping each second."""
+"""If a desk sends no message for this many seconds, it counts as disconnected.
+
+A desk sends a ping each second.
+"""
 KEPT_S: Final = 60
 """Seconds for which a stream is kept after its last entry."""
 KEPT_ASKS: Final = 2_000
@@ -33,7 +37,7 @@ KEPT_ASKS: Final = 2_000
 
 
 def asks_key(engine: Engine, replica: str) -> str:
-    """Return the key of the stream with requests to a replica, given its id."""
+    """Return the key of the stream with requests to the replica with an id."""
     return engine.key("desk", replica, "asks")
 
 

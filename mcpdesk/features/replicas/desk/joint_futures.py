@@ -18,7 +18,10 @@ def union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
-    """Return one future for several. Its result is merged; it fails if any of them fails."""
+    """Return one future for several futures.
+
+    Its result is the merged result. It fails if any of them fails.
+    """
     combined, left, lock = promise(), len(asked), threading.Lock()
     if not asked:
         combined.set_exception(ValueError("no replica is available to do it"))

@@ -13,14 +13,17 @@ from mcpdesk.link.remote import RunningCore, join, running_cores
 class LocalReplicas:
     """Finds the cores that a person named (implements `ReplicaSource`).
 
-    A core that starts later under one of the names is found as well.
+    A core that starts later and has one of the names is found as well.
     """
 
     shares_state = False
     knows_the_ended = False
 
     def __init__(self, named: Sequence[str], state: str | None = None) -> None:
-        """`named` has names of servers and process ids. `state` has the meaning it has in `running_cores`."""
+        """`named` has names of servers and process ids.
+
+        `state` has the same meaning as in `running_cores`.
+        """
         self.title = ", ".join(named)
         self._named = named
         self._state = state
@@ -47,13 +50,17 @@ class LocalReplicas:
         """Do nothing."""
 
     def _selector(self, core: RunningCore) -> str | None:
-        """Return the name or process id with which the person named a core. None if the person did not."""
+        """Return the name or process id with which the person selected a core.
+
+        None if the core was not selected.
+        """
         pid = str(core.welcome.pid)
         return next((who for who in self._named if who == pid or who in core.welcome.names), None)
 
     def _name(self, core: RunningCore, who: str) -> str:
-        """Return the display name of a core: the name that selected it, with the process id if it is
-        ambiguous.
+        """Return the display name of a core: the name that selected it.
+
+        If the name is ambiguous, add the process id.
         """
         pid = core.welcome.pid
         if pid not in self._names:

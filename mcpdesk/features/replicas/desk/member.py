@@ -12,7 +12,7 @@ from mcpdesk.link.core_copy import CoreCopy
 from mcpdesk.link.values import ShownCoreState
 
 ALARM_S: Final = 600.0
-"""Seconds for which a replica is shown as lost. After that it is shown as ended."""
+"""Seconds for which a replica is shown as lost. Afterwards it is shown as ended."""
 
 
 @dataclass(eq=False)
@@ -23,7 +23,7 @@ class Member:
     copy: CoreCopy
     following: asyncio.Task[None] | None = None
     is_paused: bool = False
-    """True if the link disconnected from the replica because there are no viewers."""
+    """True if the link disconnected from the replica because the link has no viewers."""
     is_refused: bool = False
     """True if the replica sent invalid data."""
     has_left: bool = False
@@ -33,7 +33,7 @@ class Member:
 
     @property
     def is_over(self) -> bool:
-        """True if the replica has ended or the connection is closed."""
+        """True if the replica has ended or if the connection to it is closed."""
         return bool(self.copy.view().gone)
 
     @property

@@ -14,17 +14,18 @@ from mcpdesk.inbox.question import Question
 class QuestionNumbers:
     """Merges the questions of all replicas. A question keeps the number under which it was first shown.
 
-    This is necessary because the copy on another replica may arrive before the question itself, and a person
-    may already be answering the copy. May be used on any thread.
+    The copy of a question on another replica may arrive before the question itself, and a person may already
+    be answering the copy. May be used on any thread.
     """
 
     def __init__(self) -> None:
         self._shown: dict[str | int, int] = {}
-        """Number under which each question is shown, by its origin, or by its own number if it has no
-        origin.
+        """Number under which each question is shown.
+
+        The key is its origin or, without an origin, its own number.
         """
         self._actual: dict[int, int] = {}
-        """Number of each question at the replica where it must be answered, by shown number."""
+        """By shown number of a question: its number at the replica where it must be answered."""
         self._lock = threading.Lock()
 
     def merged(self, own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:

@@ -20,7 +20,7 @@ class FoundReplica:
     """Display name."""
     core: Welcome
     join: Callable[[], Awaitable[tuple[Welcome, Wire]]]
-    """Function that connects to the core. Raises: EOFError or OSError if this is impossible."""
+    """Function that connects to the core. Raises: EOFError or OSError if the core cannot be reached."""
     folders: Mapping[str, str] = field(default_factory=dict)
     """Digest of each server's files, by name of the server."""
 
@@ -34,7 +34,7 @@ class ReplicaSource(Protocol):
 
     @property
     def shares_state(self) -> bool:
-        """True if the replicas share state, so that a decision on one of them applies to all."""
+        """True if the replicas share state. A decision on one replica then applies to all."""
 
     @property
     def knows_the_ended(self) -> bool:
@@ -44,7 +44,7 @@ class ReplicaSource(Protocol):
         """Return the living replicas. Raises: OSError if the source cannot be reached."""
 
     async def has_left(self, key: str) -> bool:
-        """Return True if a missing replica shut down normally. False if this is unknown."""
+        """Return True if a missing replica shut down normally. False if the reason is unknown."""
 
     async def close(self) -> None:
         """Release the resources of the source."""

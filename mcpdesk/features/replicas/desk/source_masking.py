@@ -1,7 +1,6 @@
-"""Masking of secrets in messages that a replica sends to desks through the engine.
+"""Masking of secrets in messages that a replica sends to desks through the engine. A setting enables it.
 
-Masking is optional (a setting). A mask replaces each secret within its text, so that a screen can show the
-message as usual.
+A mask replaces each secret within its text, so that a screen can show the message as usual.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def _remark(remark: RecordedRemark) -> RecordedRemark:
 
 
 def _bytes(data: bytes) -> bytes:
-    """Mask secrets in a message or part of one. Return the same object if it contains none."""
+    """Mask secrets in a message or a part of a message. Return the same object if it contains no secrets."""
     text = data.decode("utf-8", "replace")
     try:
         value = orjson.loads(data)

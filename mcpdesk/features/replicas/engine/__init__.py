@@ -1,1 +1,4 @@
-"""State shared by several machines through Valkey or Redis. Imports redis-py inside functions only."""
+"""State shared by several machines through Valkey or Redis.
+
+The modules import redis-py only inside functions.
+"""

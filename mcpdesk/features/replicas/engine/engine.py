@@ -2,8 +2,8 @@
 
 Every command has a time limit. While the engine is known to be unreachable, commands fail at once, and a
 background task checks regularly whether it answers again. A script may run twice if its reply was lost, so
-every script must be idempotent. All keys have the name of the deployment as their hash tag, which puts them
-into one slot of a cluster.
+every script must be idempotent. All keys have the name of the deployment as their hash tag. A cluster
+therefore stores all keys in one slot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Client: TypeAlias = Any
 COMMAND_TIMEOUT_S = 1.0
 """Time limit of one command, and of one attempt to connect, in seconds."""
 OUTAGE_WAIT_S = 2.0
-"""Seconds for which scripts wait for an unreachable engine, counted from the start of the outage."""
+"""Scripts wait for an unreachable engine until this many seconds after the start of the outage."""
 WATCH_S = 0.5
 """Seconds between two checks whether the engine answers."""
 READ_BLOCK_MS = 1_000
@@ -40,7 +40,7 @@ FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 """Options of a URL whose values are paths of files."""
 DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 CONNECTING = re.compile(r" connecting to |SSL|certificate")
-"""Errors of redis-py that mean that no connection was established."""
+"""Pattern for error messages of redis-py that show that no connection was established."""
 CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
 FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
 CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
@@ -67,7 +67,7 @@ class EngineRefusal(StrEnum):
 
 
 ABSENCES: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRefusal.DENIED})
-"""Reasons that apply to all commands, not to a single one."""
+"""Reasons that apply to all commands, and not only to one command."""
 
 
 INTERRUPTIONS: Final = ABSENCES - {EngineRefusal.DENIED}
@@ -75,9 +75,9 @@ INTERRUPTIONS: Final = ABSENCES - {EngineRefusal.DENIED}
 
 
 class EngineAway(StorageError):
-    """The engine cannot be used now. The message has its URL and the reason.
+    """The engine cannot be used now. The message has the URL and the reason.
 
-    The commands were executed fully or not at all.
+    The commands of the caller were executed either fully or not at all.
     """
 
     def __init__(self, message: str, refusal: EngineRefusal = EngineRefusal.OTHER) -> None:
@@ -86,14 +86,17 @@ class EngineAway(StorageError):
 
 
 class EngineStatus(Struct, frozen=True):
-    """Whether the engine answers and accepts writes."""
+    """State of the engine: whether it answers and accepts writes."""
 
     refusal: EngineRefusal | None
-    """None while the engine answers and accepts writes."""
+    """Reason why commands or writes fail. None while the engine answers and accepts writes."""
     reason: str
     """Reason in words. Empty if `refusal` is None."""
     since: float
-    """Unix time of the latest change of `is_up` or `is_writable`. Another reason does not change it."""
+    """Unix time of the latest change of `is_up` or `is_writable`.
+
+    A change of only the reason does not count.
+    """
 
     @property
     def is_up(self) -> bool:
@@ -145,7 +148,8 @@ class Engine:
         self._has_certificate = "ssl_certfile=" in url
         self.name = name
         self.on_back: list[Callable[[], object]] = []
-        """Called each time the engine can be used again after it was unreachable or refused writes."""
+        """Functions that are called each time the engine can be used again after it was unreachable or
+        refused writes."""
         self.figures = EngineFigures()
         self.is_patient = True
         """True if scripts wait up to `OUTAGE_WAIT_S` for an engine that is unreachable."""
@@ -181,7 +185,7 @@ class Engine:
         return time.time() + self.clock_skew_s
 
     async def start(self) -> None:
-        """Start watching the engine, which need not be reachable yet."""
+        """Start watching the engine. The engine need not be reachable yet."""
         await self._look()
         self._watch_aio = asyncio.create_task(self._watch())
 
@@ -192,7 +196,8 @@ class Engine:
             self._watch_aio.cancel()
             await asyncio.gather(self._watch_aio, return_exceptions=True)
         if self._running:
-            # A command whose connection is closed would open another one, which would never be closed.
+            # A command whose connection is closed would open another connection, and nothing would close that
+            # one.
             await asyncio.wait(self._running, timeout=2 * COMMAND_TIMEOUT_S)
         await close(self._commands)
         await close(self._readers)
@@ -237,7 +242,10 @@ class Engine:
         return self._is_back.is_set()
 
     async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
-        """Return the entries of a stream after an id. Wait up to a second for one. Raises: EngineAway."""
+        """Return the entries of a stream after an id.
+
+        Wait up to a second for the first one. Raises: EngineAway.
+        """
         return (await self.read_streams({key: after}, READ_BLOCK_MS)).get(key, [])
 
     async def read_streams(
@@ -292,10 +300,10 @@ class Engine:
         return self.shown.startswith("rediss")
 
     def _closed_after_handshake(self) -> str:
-        """Return the reason for a connection that the server closed before it answered the first command.
+        """Return the error text for a connection that the server closed before it answered the first command.
 
-        In TLS 1.3 a server rejects a client's certificate after the handshake. If it then resets the
-        connection, its alert may be lost.
+        In TLS 1.3 a server rejects a client's certificate after the handshake. If the server then resets the
+        connection, its alert with the reason may be lost.
         """
         question = f"it may require a client certificate: {CERTIFICATE_HINT}"
         if self._has_certificate:
@@ -327,7 +335,7 @@ class Engine:
             if error.refusal in ABSENCES:
                 raise
             if error.refusal is EngineRefusal.READ_ONLY:
-                # The host name may now resolve to a new primary, which only new connections reach.
+                # The host name may now resolve to a new primary. Only new connections reach it.
                 await disconnect_idle(self._commands)
             return EngineStatus(error.refusal, _reason(error.__cause__ or error), time.time())
         return EngineStatus(None, "", time.time())
@@ -335,7 +343,7 @@ class Engine:
     def _set_status(self, status: EngineStatus) -> None:
         before = self._status
         if (status.is_up, status.is_writable) == (before.is_up, before.is_writable):
-            self._status = structs.replace(status, since=before.since)  # only the reason may differ
+            self._status = structs.replace(status, since=before.since)  # only the reason may have changed
             return
         self._status = status
         if status.is_up:
@@ -396,7 +404,7 @@ def connect(url: str, timeout_s: float) -> Client:
 
             return RedisCluster.from_url(url.replace("+cluster", "", 1), **options)
         client: Any = Redis.from_url(url, **options)
-        client.connection_pool.make_connection()  # opens no socket, but validates the options
+        client.connection_pool.make_connection()  # this opens no socket, but validates the options
         return client
     except ValueError as error:
         raise DeskUserError(f"shared: {shown(url)} cannot be used: {error}.") from None
@@ -408,7 +416,7 @@ def connect(url: str, timeout_s: float) -> Client:
 
 
 def _check_files(url: str) -> None:
-    """Check the certificate and key files in a URL. Raises: ValueError if one cannot be read."""
+    """Check the certificate and key files in a URL. Raises: ValueError if a file cannot be read."""
     for name, path in parse_qsl(urlsplit(url).query):
         if name in FILES:
             try:
@@ -437,8 +445,8 @@ async def disconnect_idle(client: Client) -> None:
 async def _cancellable(work: Awaitable[T]) -> T:
     """Await commands. If the current task was cancelled in the meantime, raise CancelledError.
 
-    redis-py uses `asyncio.wait_for`. Before Python 3.12, it loses a cancellation that arrives at the moment
-    when the awaited work is done.
+    redis-py uses `asyncio.wait_for`. Before Python 3.12, `wait_for` loses a cancellation that arrives at the
+    moment when the awaited work is done.
     """
     task = asyncio.current_task()
     asked = task.cancelling() if task is not None else 0
@@ -477,7 +485,7 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
 
 
 def _streams(reply: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
-    """Return the streams with entries in a reply to XREAD, which is a list or, with RESP3, a mapping."""
+    """Return the streams with entries in a reply to XREAD. The reply is a list or, with RESP3, a mapping."""
     if not isinstance(reply, dict):
         return reply or ()
     return [

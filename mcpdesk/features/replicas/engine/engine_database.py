@@ -1,9 +1,9 @@
 """State of a server in the engine, with the interface of the state file.
 
-The state is an SQLite database of only some kilobytes. The engine stores it as one value with a version
-number. Work runs on a copy in memory. If the version in the engine is still the same afterwards, the changed
-copy is stored. Otherwise the work runs again on the newer version. Functions written for the state file
-therefore work here too, each as one transaction among all replicas.
+The state is an SQLite database of only some kilobytes. The engine stores the database as one value with a
+version number. Work runs on a copy in memory. If the version in the engine is still the same afterwards, the
+changed copy is stored. Otherwise the work runs again on the newer version. Functions that were written for
+the state file therefore work here, too, each as one transaction among all replicas.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mcpdesk.storage.database import MIGRATIONS, Work
 T = TypeVar("T")
 
 MOST_BYTES = 16 << 20
-"""Maximum bytes of the state of one server."""
+"""Maximum size in bytes of the state of one server."""
 ATTEMPTS = 50
-"""Maximum attempts if other replicas change the state at the same time."""
+"""Maximum number of attempts if other replicas change the state at the same time."""
 PAGE_BYTES = 1024
 WRITTEN_TTL_S = 600
 """Seconds for which the engine remembers a replica's last write. A script is repeated much sooner."""
@@ -43,7 +43,7 @@ redis.call('EXPIRE', KEYS[3], {WRITTEN_TTL_S})
 {ANNOUNCE}
 return version + 1
 """
-"""Write a new version if the version on which it is based is still current.
+"""Script that writes a new version if its base version is still current.
 
 Return the number of the new version, or -1 if the base version is outdated. The third key stores the last
 write of this `EngineDatabase`. If the reply to a write was lost, the script runs again and finds the write
@@ -54,7 +54,7 @@ local version = redis.call('HGET', KEYS[1], 'version') or '0'
 if version == ARGV[1] then return {tonumber(version), false} end
 return {tonumber(version), redis.call('HGET', KEYS[1], 'data') or ''}
 """
-"""Return the current version number, and its data unless the caller has that version."""
+"""Script that returns the current version number, and the data unless the caller already has this version."""
 
 
 class EngineDatabase:
@@ -82,12 +82,11 @@ class EngineDatabase:
         self._is_closed = False
 
     async def run(self, work: Work[T]) -> T:
-        """Run `work(connection)` as one transaction and return its result once it is stored.
+        """Run `work(connection)` as one transaction. Return the result after the changes are stored.
 
-        The changes of `work` are stored at most once, although it may run several times. After EngineAway it
-        is unknown whether they were stored.
-
-        Raises: StorageError, including EngineAway; exceptions of `work`.
+        The changes of `work` are stored at most once, although `work` may run several times. After
+        EngineAway, the changes may or may not be stored. Raises: StorageError, including EngineAway;
+        exceptions of `work`.
         """
         if self._is_closed:
             raise self._closed()
@@ -126,7 +125,7 @@ class EngineDatabase:
         if len(image) > MOST_BYTES:
             self._version = -1
             raise StorageError(f"{self.label} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
-        self._version = -1  # unknown until the engine has answered
+        self._version = -1  # the version is unknown until the engine has answered
         written = [version, image, os.urandom(12).hex(), *self._change_event]
         stored = await self._engine.script(STORE, [self._key, self._bus.key, self._written_key], written)
         if stored < 0:
@@ -135,7 +134,10 @@ class EngineDatabase:
         return True
 
     def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:
-        """Run work on a version. Return its result, and the changed database, or None without changes."""
+        """Run work on a version.
+
+        Return the result of the work, and the changed database (None if it did not change).
+        """
         if version != self._version or self._connection is None:
             self._open(data or b"")
             self._version = version

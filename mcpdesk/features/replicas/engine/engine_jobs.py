@@ -1,7 +1,7 @@
 """Job records in the engine.
 
 Each replica renews a lease. When the lease of a replica has expired, other replicas take over its unfinished
-jobs. Each job is taken over by one replica only.
+jobs. Only one replica takes over each job.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from mcpdesk.features.replicas.engine.engine import Engine
 from mcpdesk.storage.job_table import JobRow, decoded, encoded
 
 LONGEST_S = 7 * 24 * 3600
-"""Maximum seconds for which a record is kept after its last write."""
+"""Maximum number of seconds for which a record is kept after the last write of this record."""
 BATCH = 50
-"""Maximum records written by one script."""
+"""Maximum number of records written by one script."""
 CLAIMED = 200
-"""Maximum jobs of one replica that are taken over at a time."""
+"""Maximum number of jobs of one replica that are taken over at a time."""
 LISTED = 2_000
-"""Maximum records of one owner that are listed, newest first."""
+"""Maximum number of records of one owner that are listed, newest first."""
 
 WRITE = """
 local now = redis.call('TIME')
@@ -50,9 +50,9 @@ for at = 4, #KEYS, 2 do
 end
 return refused
 """
-"""Write the records of jobs that no other replica has taken over, and renew the writer's lease.
+"""Script that writes the records of jobs that no other replica has taken over, and renews the writer's lease.
 
-Return the ids of the jobs that another replica has taken over.
+It returns the ids of the jobs that another replica has taken over.
 """
 REMOVE = """
 for at = 2, #KEYS do
@@ -78,10 +78,8 @@ redis.call('SADD', KEYS[4], ARGV[3])
 redis.call('SADD', KEYS[5], ARGV[2])
 return {tostring(fence + 1), record}
 """
-"""Take over one job of a replica whose lease has expired, or reclaim a job of the calling replica.
-
-The fourth argument identifies the claim, so that a repeated script returns the same result.
-"""
+"""Script that takes over one job of a replica whose lease has expired, or reclaims a job of the calling
+replica. // The fourth argument identifies the claim, so that a repeated script returns the same result."""
 LIVING_HOLDER = """
 local holder, now = redis.call('HGET', KEYS[1], 'holder'), redis.call('TIME')
 local lease = holder and redis.call('ZSCORE', KEYS[2], holder)
@@ -94,9 +92,9 @@ if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) e
 
 
 async def living_holder(engine: Engine, identifier: str) -> str:
-    """Return the id of the replica that holds a job. Raises: EngineAway.
+    """Return the id of the replica that holds a job.
 
-    Empty if the replica's lease has expired, or the job is unknown.
+    Empty if the replica's lease has expired, or if the job is unknown. Raises: EngineAway.
     """
     keys = [engine.key("job", identifier), engine.key("leases")]
     holder: bytes | None = await engine.script(LIVING_HOLDER, keys)
@@ -114,9 +112,10 @@ class EngineJobTable:
         is_alive: Callable[[str], bool],
         lease_s: float,
     ) -> None:
-        """Create a table. `is_alive` returns whether this replica considers another one alive.
+        """Create a table.
 
-        Jobs are taken over only if the other replica's lease has also expired.
+        `is_alive` returns True if this replica considers another replica alive. Jobs are taken over only if
+        `is_alive` returns False and the lease of the other replica has expired.
         """
         self._engine, self._server, self._replica = engine, server, replica
         self._is_alive, self._lease_s = is_alive, lease_s
@@ -165,7 +164,8 @@ class EngineJobTable:
         return {each.decode() for each in await self._engine.run(lambda client: client.smembers(key))}
 
     async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
-        """Return jobs that this replica holds without knowing it, because a reply of the engine was lost."""
+        """Return jobs that this replica holds in the engine but does not run, because a reply of the engine
+        was lost."""
         rows = [await self._claimed(each, self._replica) for each in identifiers]
         return [row for row in rows if row is not None]
 

@@ -54,7 +54,8 @@ class EngineRounds(RoundClaims):
         """Claim a round for this replica. Return an empty string if the round may run here.
 
         Otherwise return `running` if another replica with a valid lease holds the round, `ended` if the round
-        has its final result, or `lost` if the replica that ran it ended without a result. Raises: EngineAway.
+        has its final result, or `lost` if the replica that ran the round ended without a result. Raises:
+        EngineAway.
         """
         keys = [self._key(state), self._leases]
         holder: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
@@ -76,9 +77,9 @@ class EngineRounds(RoundClaims):
         await self._engine.script(RELEASE, [self._key(state)], [self._replica])
 
     async def holder(self, state: str) -> str:
-        """Return the id of the replica that holds a round. Raises: EngineAway.
+        """Return the id of the replica that holds a round.
 
-        Empty if the replica's lease has expired, or the round is unknown.
+        Empty if the replica's lease has expired, or if the round is unknown. Raises: EngineAway.
         """
         reply: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
         return (reply or b"").decode()

@@ -19,20 +19,25 @@ from mcpdesk.features.replicas.engine.engine import ABSENCES, Engine, EngineAway
 from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream, numbered
 
 BLOCK_MS = 100
-"""Milliseconds that one read of all followed streams waits for entries. A stream that is added during a read
-is included in the next one."""
+"""Milliseconds for which one read of all followed streams waits for entries.
+
+A stream that is added during a read is included in the next read.
+"""
 WITHIN_S = 1.5
-"""Maximum seconds of one read. If a read fails, the clients of its streams are disconnected."""
+"""Maximum number of seconds of one read. If a read fails, the clients of the streams are disconnected."""
 READ = 100
-"""Maximum events of one stream per read."""
+"""Maximum number of events of one stream per read."""
 PAUSE_S = 0.5
 """Seconds between two attempts to write while the engine accepts no writes."""
 RETRY_S, MOST_WAIT_S = 2.0, 60.0
-"""Seconds without events after which a stream is requested again. Doubled each time, up to `MOST_WAIT_S`."""
+"""If no events arrive for `RETRY_S` seconds, a stream is requested again.
+
+The wait doubles up to `MOST_WAIT_S`.
+"""
 LAST_ATTEMPT_S = 2.0
-"""Maximum seconds that unwritten events delay the end of a replica."""
+"""Maximum number of seconds for which unwritten events delay the end of a replica."""
 BIGGEST = 4 << 20
-"""Maximum bytes of an event. A larger event, and all events of its stream after it, are not stored."""
+"""Maximum size in bytes of an event. A larger event, and all later events of its stream, are not stored."""
 EVENT, OVER, CUT = b"event", b"over", b"cut"
 """Fields of entries. `OVER` marks the end of a complete stream. `CUT` marks the end of the stored events of a
 stream that may be incomplete."""
@@ -58,20 +63,26 @@ end
 redis.call('XTRIM', key, 'MINID', first .. '-0')
 redis.call('EXPIRE', key, ttl)
 """
-"""Write new events of a stream, and its end if it has ended. Trim the events before number `first`."""
+"""Script that writes new events of a stream, and the end of the stream if it has ended.
+
+Events before number `first` are trimmed.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class EngineStreams:
-    """Resumable streams in the engine. Writes the streams of this replica, and reads those of others."""
+    """Resumable streams in the engine.
+
+    This class writes the streams of this replica, and reads those of others.
+    """
 
     def __init__(self, engine: Engine, ttl_s: float) -> None:
         self._engine, self._ttl_s = engine, int(ttl_s)
         self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
         """Streams of this replica with unwritten data, by session and number."""
         self._unknown: dict[tuple[str, int], int] = {}
-        """Streams that other replicas requested but this one does not have, by session and number.
+        """Streams that other replicas requested but this replica does not have, by session and number.
 
         The value is the number of the last event that the client has received.
         """
@@ -116,15 +127,16 @@ class EngineStreams:
     ) -> EngineStream:
         """Return a stream of another replica.
 
-        `ask` requests that replica to write the stream to the engine. It is called repeatedly while no events
-        arrive. `is_held` returns False once that replica has ended. The stream then ends with the message
-        `lost`.
+        `ask` requests the other replica to write the stream to the engine. It is called repeatedly while no
+        events arrive. `is_held` returns False after the other replica has ended. The stream then ends with
+        the message `lost`.
         """
         key = self._key(session, position.stream)
         return EngineStream(self._followed, self._read_soon, key, position, is_held, lost, ask, primes)
 
     def disconnect(self, session: str) -> None:
-        """Close the connections of clients here that read streams of another replica's ended session."""
+        """Close the connections of clients here that read streams of a session that has ended on another
+        replica."""
         prefix = self._key(session, 0)[:-1]
         for key in [each for each in self._followed if each.startswith(prefix)]:
             self._followed.pop(key).disconnect()
@@ -155,7 +167,7 @@ class EngineStreams:
                 await asyncio.sleep(PAUSE_S)
 
     async def _write_some(self) -> None:
-        """Write pending data. Data whose write failed stays pending, and the other writes are attempted.
+        """Write pending data. If a write fails, its data stay pending, and the other writes are attempted.
 
         Raises: EngineAway if a write failed.
         """
@@ -231,7 +243,7 @@ class EngineStreams:
                 continue
             for key, each in followed.items():
                 if self._followed.get(key) is not each:
-                    continue  # its client has disconnected or resumed again in the meantime
+                    continue  # the client of the stream has disconnected or resumed again in the meantime
                 entries = streams.get(key, [])
                 is_over = each.deliver(entries)
                 each.ask_again(bool(entries))
@@ -262,7 +274,8 @@ class _Follower:
         self._asked = time.monotonic()
 
     def ask_again(self, has_come: bool) -> None:
-        """Request the stream again if no events have arrived for `_wait_s`, because requests may be lost."""
+        """Request the stream again if no events have arrived for `_wait_s` seconds, because a request may be
+        lost."""
         now = time.monotonic()
         if has_come:
             self._asked, self._wait_s = now, RETRY_S
@@ -288,7 +301,7 @@ class _Follower:
 
 
 class EngineStream:
-    """A stream of another replica for one client that resumes it."""
+    """Stream of another replica, for one client that resumes the stream."""
 
     def __init__(
         self,
@@ -301,7 +314,10 @@ class EngineStream:
         ask: Callable[[], object],
         primes: bool,
     ) -> None:
-        """`followed` has the streams of other replicas that clients here read. `read_soon` reads them."""
+        """`followed` has the streams of other replicas that clients here read.
+
+        `read_soon` schedules a read of them.
+        """
         self.place, self.is_held, self.lost, self.ask = position, is_held, lost, ask
         self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
 

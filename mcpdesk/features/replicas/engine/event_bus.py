@@ -1,4 +1,4 @@
-"""Event bus of the replicas: one bounded stream of the engine that announces changes.
+"""Event bus of the replicas: one stream of limited length in the engine, which announces changes.
 
 A replica that could not reach the engine for some time reads the missed events later, if the stream still has
 them.
@@ -27,7 +27,7 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_EVENTS}, '*',
 """Lua fragment that appends the event in the last three arguments to the stream in the second key."""
 
 Listener = Callable[[Mapping[str, Any]], object]
-"""Receives the facts of another replica's event."""
+"""Function that receives the facts of another replica's event."""
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,10 @@ class EventBus:
             await asyncio.wait({self._sender_aio}, timeout=1.0)
 
     def publish(self, kind: str, /, **facts: Any) -> None:
-        """Schedule an event. While the engine is unreachable, only the newest `KEPT_EVENTS` are kept."""
+        """Schedule an event.
+
+        While the engine is unreachable, only the newest `KEPT_EVENTS` events are kept.
+        """
         self.sent += 1
         self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.sent})
         del self._unsent[:-KEPT_EVENTS]
@@ -108,7 +111,7 @@ class EventBus:
         return list(self.fields(kind, facts).values())
 
     async def since(self, identifier: str) -> list[BusEvent]:
-        """Return all events after an id, of any replica. Raises: EngineAway."""
+        """Return the events of all replicas after an event id. Raises: EngineAway."""
         return [
             BusEvent(
                 each,
@@ -155,7 +158,7 @@ class EventBus:
         if listener is not None:
             try:
                 listener(_facts(fields))
-            except Exception:  # the event may be from another version, and later ones must be handled
+            except Exception:  # the event may be from another version, and later events must still be handled
                 log.exception("an event of another replica cannot be handled")
 
 

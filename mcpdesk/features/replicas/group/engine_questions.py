@@ -21,9 +21,9 @@ QUESTION_EVENT = "question"
 MOST_BYTES = 256 << 10
 """Maximum size of a question in bytes. A larger question can be answered only at its own replica."""
 SPARE_S = 60
-"""Seconds that a replica's questions are kept in the engine after the last deadline."""
+"""Seconds for which a replica's questions are kept in the engine after the last deadline."""
 OUTCOME_TTL_S = 600
-"""Seconds that an answer is kept for the replica that asked."""
+"""Seconds for which an answer is kept for the replica that asked."""
 
 WRITE = f"""
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -62,7 +62,10 @@ class Ending(StrEnum):
     ANOTHER = "another"
     """A person at another replica."""
     CLOSED = "closed"
-    """The replica that asked, because no call waits for the answer any longer. It overrides other answers."""
+    """The replica that asked, because no call waits for the answer any longer.
+
+    This end overrides other answers.
+    """
 
 
 class EngineQuestions:
@@ -80,7 +83,7 @@ class EngineQuestions:
             await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *event])
 
     async def read(self, replica: str, number: int) -> Question | None:
-        """Return a waiting question of a replica. None if it has ended."""
+        """Return a waiting question of a replica. None if the question has ended."""
         key = self._waiting(replica)
         return question_of(await self._engine.run(lambda client: client.hget(key, number)))
 
@@ -94,10 +97,11 @@ class EngineQuestions:
     async def end(
         self, replica: str, number: int, who: Ending, token: str, ended: Question, shown: Question
     ) -> bool:
-        """Record the end of a question. Return False if it has already ended.
+        """Record the end of a question. Return False if the question has already ended.
 
-        `ended` has the answer for the asking replica. `shown` is sent to all replicas. Raises: StorageError
-        if the lease of the asking replica has expired, or if the engine has lost the question.
+        `ended` has the answer for the asking replica. `shown` is the version that is sent to all replicas.
+        Raises: StorageError if the lease of the asking replica has expired, or if the engine has lost the
+        question.
         """
         outcome = msgspec.msgpack.encode(shown)
         event = self._bus.arguments(
@@ -134,7 +138,7 @@ class EngineQuestions:
 
 
 def question_of(packed: Any) -> Question | None:
-    """Decode a question. None if it is missing, or if an incompatible version wrote it."""
+    """Decode a question. None if the question is missing, or if an incompatible version wrote it."""
     try:
         return msgspec.msgpack.decode(packed or b"", type=Question)
     except msgspec.MsgspecError:

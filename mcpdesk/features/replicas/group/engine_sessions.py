@@ -1,6 +1,6 @@
 """HTTP sessions in the engine, which is the Redis-compatible store that all replicas share.
 
-A replica reads a session once, when it starts to serve it, and writes it after each change.
+A replica reads a session once, when it starts to serve the session, and writes the session after each change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ return {{number}}
 """
 """Script that writes a session, unless another replica has changed it since it was read.
 
-A session that the engine has lost is created again. A session that has ended is not.
+A session that the engine has lost is created again. A session that has ended is not created again.
 """
 JOIN = """
 local key = KEYS[1]
@@ -55,7 +55,10 @@ if ARGV[1] ~= '' then
 end
 return found
 """
-"""Script that reads a session. If a replica is given, it receives a new block of request numbers."""
+"""Script that reads a session.
+
+If a replica is given, this replica receives a new block of request numbers.
+"""
 END = f"""
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'ended', 1)
@@ -72,10 +75,10 @@ class EngineSessions:
         self._ttl_s = int(ttl_s)
 
     async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
-        """Write a session. `base` is its state when it was read. A new session has version 0.
+        """Write a session. `base` is the state of the session when it was read.
 
-        If another replica has changed the session, both changes are joined. None if the session has ended.
-        Raises: EngineAway.
+        A new session has version 0. If another replica has changed the session, both changes are merged. None
+        if the session has ended. Raises: EngineAway.
         """
         writer = os.urandom(8).hex()
         for _ in range(ATTEMPTS):
@@ -92,13 +95,13 @@ class EngineSessions:
         raise EngineAway(f"a session is changed by other replicas all the time in {self._engine.shown}")
 
     async def read(self, identifier: str) -> SharedSession | None:
-        """Read a session without serving it. None if it does not exist. Raises: EngineAway."""
+        """Read a session without serving it. None if the session does not exist. Raises: EngineAway."""
         return await self._read(identifier, "")
 
     async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
         """Read a session that this replica will serve.
 
-        None unless it belongs to `server` and to one of `owners`. Raises: EngineAway.
+        None if it does not belong to `server` and to one of `owners`. Raises: EngineAway.
         """
         shared = await self.read(identifier)
         if shared is None or shared.server != server or shared.owner not in owners:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FORWARDED = "X-Mcpdesk-Forwarded"
 """Header of a request that another replica forwarded. Such a request is not forwarded again."""
 MOVED = "X-Mcpdesk-Moved"
-"""Response header with the new owner. A replica sends it if it no longer owns what was requested."""
+"""Response header with the new owner. A replica sends it if it no longer has the requested session or job."""
 CONNECT_S = 2.0
 HEARTBEAT_S = 5.0
 """Seconds between two pings on a WebSocket to another replica."""
@@ -23,7 +23,10 @@ CHUNK_BYTES = 64 << 10
 
 
 class ReplicaSilent(TransportError):
-    """Another replica accepted a request and did not answer in time. Its outcome is unknown."""
+    """Another replica accepted a request and did not answer in time.
+
+    The outcome of the request is unknown.
+    """
 
 
 class NotTaken(TransportError):
@@ -64,7 +67,7 @@ class Forwarder:
     async def ask(
         self, url: str, method: str, headers: Mapping[str, str], body: bytes, within_s: float | None
     ) -> AsyncIterator[_Answer]:
-        """Send a request to another replica. Its Host header is that of `headers`.
+        """Send a request to another replica. The Host header is taken from `headers`.
 
         The answer must begin within `within_s` seconds. Raises: TransportError if the request cannot be sent
         or the answer is cut off; ReplicaSilent if no answer begins.
@@ -95,10 +98,10 @@ class Forwarder:
 
     @asynccontextmanager
     async def listen(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[AsyncGenerator[str, None]]:
-        """Open a WebSocket to another replica, and provide the texts that it sends.
+        """Open a WebSocket to another replica, and provide the texts that this replica sends.
 
-        The Host header is that of `headers`. Raises: NotTaken if the replica refuses; TransportError if the
-        WebSocket cannot be opened or breaks.
+        The Host header is taken from `headers`. Raises: NotTaken if the replica refuses; TransportError if
+        the WebSocket cannot be opened or breaks.
         """
         import aiohttp
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.state.server_state import SharedState
 
 WILDCARDS = ("//0.0.0.0:", "//[::]:")
-"""Parts of an address that stand for all network interfaces."""
+"""Parts of an address that show that a server listens on all network interfaces."""
 
 
 def reachable(address: str) -> str:
@@ -43,7 +43,8 @@ def reachable(address: str) -> str:
 
 
 SETTLED_S = 2.5
-"""Seconds to wait before differences of folders are reported. Replicas load a change one after another."""
+"""Seconds to wait before differences of folders are reported, because replicas load a change one after
+another."""
 
 
 class HostSharing(SharedCore):
@@ -65,7 +66,7 @@ class HostSharing(SharedCore):
         self._url = settings.replica_url
         self._journal, self._start_chore = core.journal, core.start_chore
         self._differing: set[tuple[str, str]] = set()
-        """Replica and server for each folder that differs from the folder on this replica."""
+        """Replica and server of each folder that differs from this replica's folder of the same server."""
         self._is_comparing = False
         bus = self.group.bus
         subscriptions.relay = lambda kind, facts: bus.publish(kind, **facts)
@@ -93,12 +94,15 @@ class HostSharing(SharedCore):
 
     @property
     def outage(self) -> str:
-        """Reason why shared state cannot be written now, without the address of the engine."""
+        """Reason why shared state cannot be written now, without the address of the engine.
+
+        Empty if it can be written.
+        """
         return self.group.outage
 
     @property
     def unready(self) -> str:
-        """Reason why new clients should not be sent to this replica. Empty if there is none."""
+        """Reason why new clients should not be sent to this replica. Empty if they may be sent here."""
         return self.group.unready
 
     @property
@@ -172,7 +176,7 @@ class HostSharing(SharedCore):
         self.inbox.start()
 
     async def announce_end(self) -> None:
-        """Report to the other replicas that this one will end."""
+        """Report to the other replicas that this replica will end."""
         await self.group.living.update(is_ending=True)
 
     def hurry(self) -> None:

@@ -1,7 +1,7 @@
 """Stored jobs that all replicas share.
 
-A job counts as started or finished only after that was written. A state that a client has received therefore
-stays valid if the replica dies.
+A job counts as started or finished only after the start or end was written to the engine. A state that a
+client has received therefore stays valid if the replica dies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcpdesk.server.background.shared_job_records import SharedJobRecords
 from mcpdesk.storage.job_table import FIRST_FENCE, JobRow
 
 TAIL = 16 << 10
-"""Maximum number of characters of each stream that other replicas can show of a running job."""
+"""Maximum number of characters of each output stream that other replicas can show while a job runs."""
 RETRY_S = 0.5
 """Seconds between two attempts to write the end of a job."""
 POLL_S = 0.5
@@ -28,7 +28,7 @@ LEFT = "interrupted: the machine that ran the job ended"
 
 
 class ReplicaJobRecords(JobRecords, SharedJobRecords):
-    """Stored jobs that every replica shows. If a replica dies, another one takes over its jobs."""
+    """Stored jobs that every replica shows. If a replica dies, another replica takes over its jobs."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         await self._write_now({job.id: job})
 
     async def conclude(self, final: Job) -> bool:
-        """Write the end of a job, and retry until that succeeds.
+        """Write the end of a job, and retry until the write succeeds.
 
         Return False if another replica has taken over the job.
         """
@@ -133,14 +133,14 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         own = {job.id: job for job in self._own_jobs() if not job.is_over}
         written = await self._shared_table.running()
         for identifier, job in own.items():
-            # The engine lost the record, or another replica took over the job. Writing it shows which is
-            # true.
+            # The engine lost the record, or another replica took over the job. An attempt to write the job
+            # shows which of these happened.
             if identifier not in written or self._sizes.get(identifier) != _size(job):
                 self.update(job, False)
         lost = [each for each in written if each not in own and each not in self._changed]
         lost = [each for each in lost if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost):
-            # Without an earlier holder, the job was refused when it was created, and its client knows that.
+            # A job without an earlier holder was refused when it was created, and its client knows that.
             await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
         for row in await self._table.claim() if may_take_over else ():
             await self._take_over(row, may_repeat=True)
@@ -170,7 +170,7 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         return JobRow(job.id, self._holder, job_record(job, TAIL))
 
     def _not_written(self, changed: dict[str, Job | None]) -> None:
-        self._changed = changed | self._changed  # the next sweep writes it
+        self._changed = changed | self._changed  # the next sweep writes the job
 
     def _refused(self, identifiers: set[str]) -> None:
         for identifier in identifiers:

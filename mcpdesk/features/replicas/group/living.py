@@ -25,10 +25,11 @@ from mcpdesk.version import __version__
 
 HERE = socket.gethostname()
 LEASE_S = 5.0
-"""Seconds after which a replica counts as dead if it did not renew its lease."""
+"""A replica that did not renew its lease for this many seconds counts as dead."""
 RENEW_S = 1.0
 LENIENT_S = 3.0
-"""Seconds after an outage of the engine during which no replica counts as dead: renewals may be late."""
+"""For this many seconds after an outage of the engine, no replica counts as dead, because renewals may be
+late."""
 FORGOTTEN_S = 3600.0
 """Seconds for which the registry keeps data of a replica that has ended."""
 REPLICA_CHANGED = "said"
@@ -53,7 +54,10 @@ local living = redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')
 if #living == 0 then return {} end
 return redis.call('HMGET', KEYS[1], unpack(living))
 """
-"""Script that renews a lease and returns the data of all living replicas. It works if memory is full."""
+"""Script that renews a lease and returns the data of all living replicas.
+
+It works even if the memory is full.
+"""
 
 LIVING = """
 local now = redis.call('TIME')
@@ -116,9 +120,9 @@ class LivingReplicas:
         await self.renew()
 
     async def find(self, replica: str) -> ReplicaInfo | None:
-        """Return the data of a replica, living or dead. None if it is unknown. Raises: EngineAway."""
+        """Return the data of a living or dead replica. None if the replica is unknown. Raises: EngineAway."""
         known = self.others.get(replica) or self._known_replicas.get(replica)
-        if replica and (known is None or not known.url):  # it may have started to listen
+        if replica and (known is None or not known.url):  # the replica may have started to listen
             encoded = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
             known = _decoded(encoded)
             if known is not None:
@@ -168,7 +172,7 @@ class LivingReplicas:
                 listener()
 
     def _log_change(self, others: Mapping[str, ReplicaInfo]) -> None:
-        """Log the replicas that joined and left. A replica counts as joined when it listens."""
+        """Log the replicas that joined and left. A replica counts as joined when it begins to listen."""
         served = {key for key, info in self.others.items() if info.url}
         for key, info in others.items():
             if info.url and key not in served:
@@ -190,18 +194,19 @@ def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
     try:
         return msgspec.json.decode(encoded or b"", type=ReplicaInfo)
     except msgspec.MsgspecError:
-        return None  # an incompatible version wrote it
+        return None  # an incompatible version wrote the data
 
 
 async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
-    """Return the living replicas. For a process that is not a replica. Raises: EngineAway."""
+    """Return the living replicas, for a process that is not a replica itself. Raises: EngineAway."""
     replicas = map(_decoded, await engine.script(LIVING, _keys(engine)))
     return [info for info in replicas if info is not None]
 
 
 async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:
-    """Return the last data of a replica, up to an hour after its end. None if it is unknown. Raises:
-    EngineAway.
+    """Return the last data of a replica, up to an hour after its end. None if the replica is unknown.
+
+    Raises: EngineAway.
     """
     return _decoded(await engine.run(lambda client: client.hget(_keys(engine)[0], replica)))
 

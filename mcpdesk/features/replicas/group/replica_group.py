@@ -67,17 +67,17 @@ class ReplicaGroup:
     def outage(self) -> str:
         """Reason why shared state cannot be written now, without the address of the engine.
 
-        Empty if it can.
+        Empty if it can be written.
         """
         refusal = self.engine.status.refusal
         return "" if refusal is None else f"the engine that the replicas share {OUTAGES[refusal]}"
 
     @property
     def unready(self) -> str:
-        """Reason why new clients should not be sent to this replica. Empty if there is none.
+        """Reason why new clients should not be sent to this replica. Empty if they may be sent here.
 
         The reason is that shared state cannot be written. An unreachable engine counts only when the lease of
-        this replica has expired, because then the other replicas consider it dead.
+        this replica has expired, because then the other replicas consider this replica dead.
         """
         status = self.engine.status
         return self.outage if status.is_up or time.time() - status.since >= LEASE_S else ""
@@ -87,7 +87,10 @@ class ReplicaGroup:
         return replica == self.id or replica in self.living.others
 
     def holder_of(self, number: int) -> str:
-        """Return the living replica that assigns such connection numbers. Empty if none is known."""
+        """Return the living replica to which a connection number belongs.
+
+        Empty if no such replica is known.
+        """
         return next((each for each in (self.id, *self.living.others) if has_numbered(each, number)), "")
 
     def state_of(self, server: str) -> SharedState:
@@ -100,12 +103,18 @@ class ReplicaGroup:
         return EngineJobTable(self.engine, server, self.id, self.is_alive, LEASE_S)
 
     async def job_holder(self, identifier: str) -> str:
-        """Return the other living replica that runs a job. Empty if none does. Raises: EngineAway."""
+        """Return the other living replica that runs a job.
+
+        Empty if no other replica runs it. Raises: EngineAway.
+        """
         holder = await living_holder(self.engine, identifier)
         return "" if holder == self.id else holder
 
     async def round_holder(self, state: str) -> str:
-        """Return the living replica that keeps the round of a `requestState`, or "". Raises: EngineAway."""
+        """Return the living replica that holds the round of a `requestState`. Empty if no replica holds it.
+
+        Raises: EngineAway.
+        """
         return await self.rounds.holder(digest(state)) if state else ""
 
     @asynccontextmanager
@@ -134,7 +143,10 @@ class ReplicaGroup:
     async def socket_of(
         self, replica: str, target: str, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncGenerator[str, None]]:
-        """Open a WebSocket to a replica, and provide its texts. Raises: TransportError if it breaks."""
+        """Open a WebSocket to a replica, and provide the texts that the replica sends.
+
+        Raises: TransportError if the WebSocket breaks.
+        """
         sent = {**headers, FORWARDED: self.id}
         async with (
             self._until_it_dies(replica) as url,
@@ -179,7 +191,7 @@ class ReplicaGroup:
 
     async def close(self) -> None:
         """Leave the other replicas."""
-        await self.streams.close()  # before the lease ends, which tells readers that more may come
+        await self.streams.close()  # closed first: while the lease lives, readers expect further events
         await self.living.close()
         await self.bus.close()
         await self.secrets.close()
@@ -235,7 +247,7 @@ class ReplicaGroup:
         ]
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return data of all living replicas for the status page, this one first."""
+        """Return data of all living replicas for the status page. This replica comes first."""
         return [
             {"name": each.name, "id": each.id, "version": each.version, "folders": dict(each.folders)}
             for each in (self.living.me, *self.living.others.values())

@@ -43,7 +43,7 @@ class ReplicaJobs(KeptJobs):
         group.engine.on_back.append(self._restate)
 
     async def recall(self, name: str) -> None:
-        """Load nothing, because `start` begins to take over jobs of replicas that ended."""
+        """Do nothing, because `start` begins to take over jobs of replicas that ended."""
 
     def start(self) -> None:
         """Start to take over the jobs of replicas that ended."""
@@ -61,11 +61,11 @@ class ReplicaJobs(KeptJobs):
         self._of(job.server).check()
 
     async def begun(self, job: Job) -> None:
-        """Write that a job begins. Raises: StorageError if this cannot be written."""
+        """Record that a job begins. Raises: StorageError if the record cannot be written."""
         await self._of(job.server).begun(job)
 
     async def conclude(self, final: Job) -> bool:
-        """Write the final state of a job. Return False if another replica has taken it over."""
+        """Write the final state of a job. Return False if another replica has taken over the job."""
         return await self._of(final.server).conclude(final)
 
     async def _sweep(self) -> None:

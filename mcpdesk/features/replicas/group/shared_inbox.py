@@ -1,8 +1,8 @@
-"""Inbox that several replicas share. Each shows the questions of all, and the first answer counts.
+"""Inbox that several replicas share. Each replica shows the questions of all, and the first answer counts.
 
-A replica writes its question to the engine. Every replica shows it, with the name of the replica that asked.
-A script in the engine decides which answer was first, and the replica that asked is notified. While the
-engine cannot be reached, each replica shows and answers only its own questions.
+A replica writes its question to the engine. Every replica shows the question, with the name of the replica
+that asked. A script in the engine decides which answer was first, and the replica that asked is notified.
+While the engine cannot be reached, each replica shows and answers only its own questions.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ from mcpdesk.recorder.masking import mask_text
 PAUSE_S = 0.5
 """Seconds between two attempts to write to the engine."""
 LEAVING_S = 2.0
-"""Seconds that running work has to finish when the inbox closes."""
+"""When the inbox closes, running work may continue for at most this many seconds."""
 GRACE_S = 2.0
-"""Seconds for which a question that the engine has lost is still shown. Its replica may write it again."""
+"""Seconds for which a question that the engine has lost is still shown, because its replica may write it
+again."""
 MOST_SHOWN = 2_000
 """Maximum number of questions of other replicas that are shown at a time."""
 OTHER_DESK = "another desk"
@@ -48,7 +49,10 @@ OVER = 0
 SHOWN_TEXT = 2_000
 """Maximum length in characters of an answer that is sent to other replicas."""
 SHOWN_BYTES = 16 << 10
-"""Maximum size in bytes of an ended question that is sent to them. A larger one is sent without answers."""
+"""Maximum size in bytes of an ended question that is sent to other replicas.
+
+A larger one is sent without answers.
+"""
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +193,7 @@ class SharedInbox:
         elif is_waiting or number in self._written:
             self._due[number] = question
         else:
-            self._due.pop(number, None)  # it ended before it was written
+            self._due.pop(number, None)  # the question ended before it was written
         if self._due and self._sender_aio is None:
             self._sender_aio = asyncio.get_running_loop().create_task(self._send())
 
@@ -210,7 +214,7 @@ class SharedInbox:
     async def _write(self, number: int, question: Question) -> None:
         """Write the state of a question to the engine. Raises: EngineAway."""
         if question.state is QuestionState.WAITING:
-            self._written.add(number)  # it may have been written even if no reply arrived
+            self._written.add(number)  # the question may have been written even if no reply arrived
             life_s = question.deadline - time.time()
             await self._questions.write(self._public(question), self._me, number, max(0.0, life_s))
             return
@@ -219,7 +223,7 @@ class SharedInbox:
         self._written.discard(number)
 
     def _public(self, question: Question) -> Question:
-        """Return a question as other replicas may see it."""
+        """Return the version of a question that other replicas may see."""
         # A connection number is valid only at its own replica.
         peer = OTHER_DESK if question.peer == "desk" else question.peer
         shown = replace(question, core=self._living.me.name, connection=0, peer=peer)
@@ -228,7 +232,10 @@ class SharedInbox:
         return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
 
     def _shortened_end(self, ended: Question) -> Question:
-        """Return an ended question as sent to other replicas. They already have its pages."""
+        """Return the version of an ended question that is sent to other replicas.
+
+        They already have its pages.
+        """
         shown = self._public(replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers))))
         if len(msgspec.msgpack.encode(shown)) > SHOWN_BYTES:
             shown = replace(shown, answers=(), reason=shown.reason[:SHOWN_TEXT])
@@ -251,7 +258,7 @@ class SharedInbox:
 
     async def _read(self, replica: str, number: int) -> None:
         if replica not in self._living.others:
-            await self._living.renew()  # the replica may have joined just now
+            await self._living.renew()  # the replica that asked may have joined just now
         question = await self._questions.read(replica, number)
         if question is not None and replica in self._living.others:
             self._show(replica, number, question)
@@ -267,7 +274,7 @@ class SharedInbox:
             self._origins[shown] = origin
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
-        """Show the end of a question. A later event may still replace it."""
+        """Show the end of a question. A later event may still replace this end."""
         shown = self._numbers.setdefault((replica, number), OVER)
         known = next((each for each in self._inbox.questions() if each.id == shown), None)
         if known is not None:
@@ -309,7 +316,7 @@ class SharedInbox:
                     self._withdraw(origin, reason)
 
     def _withdraw(self, origin: tuple[str, int], reason: str) -> None:
-        """Mark a question as withdrawn. If its replica publishes it again, it is shown again."""
+        """Mark a question as withdrawn. If its replica publishes the question again, it is shown again."""
         shown = self._numbers.pop(origin)
         self._origins.pop(shown, None)
         question = self._inbox.waiting(shown)
@@ -367,7 +374,8 @@ def _shortened(answer: Answer) -> Answer:
 
 
 def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
-    """Translate an answer to the texts of this replica's pages. Other replicas may show masked texts."""
+    """Replace the texts in an answer by the texts of this replica's pages, because other replicas may show
+    masked texts."""
     return tuple(_in_words_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
 
 

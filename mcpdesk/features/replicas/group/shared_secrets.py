@@ -10,11 +10,11 @@ from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
 KEY_BYTES = 24
 SECRET_BYTES = 32
 ROTATE_S = 24 * 3600.0
-"""Seconds for which a secret is used to sign."""
+"""A secret is used to sign for this many seconds. Then a new secret replaces it."""
 VALID_S = 2 * ROTATE_S
-"""Seconds after its creation during which a secret is accepted."""
+"""A secret is accepted for this many seconds after its creation."""
 SETTLE_S = 10.0
-"""Seconds before a new secret is used to sign. In this time every replica reads it."""
+"""A new secret is not used to sign for this many seconds. In this time every replica reads it."""
 READ_S = 2.0
 
 ROTATE = """
@@ -28,9 +28,9 @@ local all = redis.call('ZREVRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 table.insert(all, 1, tostring(now))
 return all
 """
-"""Script that adds a secret if the newest one is old, and deletes expired ones.
+"""Script that adds a secret if the newest secret is old, and deletes expired secrets.
 
-Returns the current time, and each secret with its creation time.
+It returns the current time, and each secret with its creation time.
 """
 
 
@@ -41,8 +41,9 @@ class SharedSecrets:
         self.api_key = ""
         """API key of callers. Empty until it has been read."""
         self.signing: tuple[bytes, ...] = ()
-        """Secrets for `requestState`. The first one signs, and all are accepted. Empty until they have been
-        read.
+        """Secrets for `requestState`.
+
+        The first secret signs, and all are accepted. Empty until they have been read.
         """
         self._engine = engine
         self._reading_aio: asyncio.Task[None] | None = None

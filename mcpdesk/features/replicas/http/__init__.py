@@ -1,1 +1,1 @@
-"""HTTP between replicas: forwarded requests, and sessions that all of them serve."""
+"""HTTP between replicas: forwarded requests, and sessions that all replicas serve."""

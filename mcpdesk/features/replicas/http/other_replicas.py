@@ -47,7 +47,8 @@ INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 
 
 class OtherReplicas(SharedCopies):
-    """Way of one listener to the other replicas."""
+    """Connection of one listener to the other replicas: it forwards requests that another replica must
+    answer."""
 
     def __init__(self, site: Site, sessions: HttpSessions, replicas: ReplicaGroup) -> None:
         super().__init__(sessions, replicas, lambda: site.rules.api_key)
@@ -56,9 +57,9 @@ class OtherReplicas(SharedCopies):
     async def answer(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Forward a message to the replica that has the job, task or round it names. None to answer it here.
+        """Forward a message to the replica that has the job, task or round that the message names.
 
-        Raises: StorageError.
+        None if this replica must answer it. Raises: StorageError.
         """
         replicas = self._replicas
         method = message.get("method")
@@ -82,10 +83,10 @@ class OtherReplicas(SharedCopies):
         try:
             return await send_on(request, replicas, holder, body)
         except ReplicaSilent as silent:
-            # A parked call may continue on that replica, so it must not begin here as well. A task can be
-            # answered from its record.
+            # A parked (suspended) call may continue on that replica, so it must not begin here as well. A
+            # task can be answered from its record.
             return None if task else try_again(silent, readable_id(message))
-        except TransportError:  # it has just ended
+        except TransportError:  # the replica has just ended
             second = "" if task else await replicas.round_holder(request_state(message))
             if second in ("", replicas.id, holder):
                 return None
@@ -97,9 +98,9 @@ class OtherReplicas(SharedCopies):
     async def _answer_for_another(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Forward a client's response to the replica that sent the request. None if this replica sent it.
+        """Forward a client's response to the replica that sent the request.
 
-        Raises: StorageError.
+        None if this replica sent the request. Raises: StorageError.
         """
         replicas = self._replicas
         if session is None or session.shared is None or not may_be_sent_on(request):
@@ -123,7 +124,8 @@ class OtherReplicas(SharedCopies):
     ) -> web.StreamResponse:
         """Send a stream of a shared session.
 
-        It is the stream of a call here or on another replica, or the standing stream. Raises: StorageError.
+        It is the stream of a call here or on another replica, or the standing stream (for messages that
+        belong to no request). Raises: StorageError.
         """
         position = session.events.find(last) if last else None
         if position is not None and position[0] is not session.standing:
@@ -159,7 +161,7 @@ class OtherReplicas(SharedCopies):
         if holder == replicas.id:
             return plain_error(400, NOTHING_KEPT)
         lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
-        # If the engine lost its data, no holder is known until that replica reports it again.
+        # If the engine lost its data, no holder is known until the holder reports itself again.
         loop = asyncio.get_running_loop()
         patient_until = loop.time() + PROMPT_S
 
@@ -178,10 +180,10 @@ class OtherReplicas(SharedCopies):
         caller: Principal,
         position: EventPosition,
     ) -> web.StreamResponse:
-        """Send the standing stream of another replica.
+        """Send the standing stream of a session.
 
-        The stream is forwarded if that replica has it. Otherwise it continues here, after the events that
-        were written. Raises: StorageError.
+        If another replica has the stream, that replica's stream is forwarded. Otherwise the stream continues
+        here, after the events that were written. Raises: StorageError.
         """
         replicas, identifier = self._replicas, hashed(session.id)
         holder = await replicas.sessions.holder(identifier, position.stream // STREAMS)
@@ -191,7 +193,7 @@ class OtherReplicas(SharedCopies):
             except ReplicaSilent as silent:
                 return try_again(silent)
             except TransportError:
-                pass  # it has ended
+                pass  # the replica has ended
         left = await replicas.streams.events_after(identifier, position)
         since = position_of(left[-1]) if left else position
         going_on = self._continued(session, None if since is None else since.bus_position, left)
@@ -202,9 +204,9 @@ class OtherReplicas(SharedCopies):
     ) -> Continuation:
         """Return the standing stream of a session that continues on this replica.
 
-        `since` is the position of the client after the events in `left`. None if it is unknown. The stream
-        ends at once if another replica should have it, and while the engine is unavailable, because missed
-        events are then unknown. The client reconnects.
+        `since` is the position of the client after the events in `left`, or None if it is unknown. The stream
+        ends at once if another replica should have it. It also ends while the engine is unavailable, because
+        missed events are then unknown. The client reconnects.
         """
         session.events.bus_position = lambda: since
 
@@ -214,7 +216,7 @@ class OtherReplicas(SharedCopies):
         return Continuation(left, catch_up, lambda: self.note_position(session))
 
     async def post(self, request: web.BaseRequest, owner: str, most_bytes: int) -> web.StreamResponse | None:
-        """Forward a message to the replica that has the stream. None if no replica has it."""
+        """Forward a message to the replica that has the stream. None if no replica has the stream."""
         if owner in ("", self.mark) or not may_be_sent_on(request):
             return None
         try:
@@ -230,7 +232,7 @@ class OtherReplicas(SharedCopies):
     async def job(
         self, request: web.BaseRequest, identifier: str, callers: Sequence[Principal], *, is_socket: bool
     ) -> web.StreamResponse | None:
-        """Forward a request about a job to the replica that has it. None if none does.
+        """Forward a request about a job to the replica that has the job. None if no replica has it.
 
         Raises: StorageError.
         """
@@ -243,7 +245,7 @@ class OtherReplicas(SharedCopies):
                 return await _relay(request, self._replicas, holder, soonest)
             return await send_on(request, self._replicas, holder)
         except TransportError:
-            return None  # it has just ended
+            return None  # the replica has just ended
 
     def is_cut_off(self, body: bytes | None) -> bool:
         """Return True if an answer may be an error because the engine is unavailable."""
@@ -258,7 +260,7 @@ async def _relay(
     *,
     may_move: bool = True,
 ) -> web.StreamResponse:
-    """Forward the WebSocket of another replica. Raises: TransportError if it cannot be opened."""
+    """Forward the WebSocket of another replica. Raises: TransportError if the WebSocket cannot be opened."""
     headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
     answer: web.StreamResponse | None = None
     try:
@@ -272,5 +274,5 @@ async def _relay(
     except TransportError:
         if answer is None:
             raise
-        connection_of(request).abort()  # otherwise the client would take this for the end of the job
+        connection_of(request).abort()  # a normal close would look like the end of the job
         return answer

@@ -20,13 +20,14 @@ from mcpdesk.transports.http.responses import CONFINED, plain_error
 
 NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
 PROMPT_S = 2.0
-"""Seconds that another replica has to send a simple response."""
+"""Another replica must send a simple response within this many seconds."""
 ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
-"""Requests that the replica with the named task answers. A listener may name several tasks; the first
-counts.
+"""Requests that only the replica with the named task answers.
+
+A listen request may name several tasks; only the first one counts.
 """
 ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
-"""Built-in tools that run on the replica with the program in their argument `task_id`."""
+"""Built-in tools that must run on the replica that has the program in their argument `task_id`."""
 
 
 def may_be_sent_on(request: web.BaseRequest) -> bool:
@@ -46,11 +47,11 @@ async def send_on(
     body: bytes = b"",
     within_s: float | None = None,
 ) -> web.StreamResponse:
-    """Forward a request to a replica, and send its response to the client.
+    """Forward a request to a replica, and send the replica's response to the client.
 
-    If that replica names another one, the request goes there. The response must begin within `within_s`
-    seconds. Raises: TransportError if the replica cannot be reached; ReplicaSilent if it does not respond;
-    StorageError.
+    If that replica names another replica, the request is forwarded to the other one. The response must begin
+    within `within_s` seconds. Raises: TransportError if the replica cannot be reached; ReplicaSilent if it
+    does not respond; StorageError.
     """
     response, moved = await _answer_of(request, replicas, replica, body, within_s)
     if moved and replicas.is_alive(moved) and moved != replicas.id:
@@ -65,7 +66,7 @@ async def _answer_of(
 ) -> tuple[web.StreamResponse, str]:
     """Send the response of another replica to the client.
 
-    If it names a further replica, return that and send nothing.
+    If the response names a further replica, return the name of that replica and send nothing.
     """
     response, connection = web.StreamResponse(), connection_of(request)
     headers = sent_headers(request)
@@ -87,17 +88,17 @@ async def _answer_of(
     except TransportError:
         if not response.prepared:
             raise
-        connection.abort()  # otherwise the client would take this for a complete response
+        connection.abort()  # otherwise the client would take a partial response for a complete one
     return response, ""
 
 
 async def holder_of_job(
     request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """Return the replica that has a job which is not here. Empty if none has it.
+    """Return the replica that has a job which is not here. Empty if no replica has it.
 
-    If another replica forwarded the request, return a response instead, which names the replica that now has
-    the job. Raises: StorageError.
+    If another replica forwarded the request, return a response instead. It names the replica that now has the
+    job. Raises: StorageError.
     """
     first = mark_of(identifier)
     is_first_hop = may_be_sent_on(request)
@@ -110,7 +111,7 @@ async def holder_of_job(
 
 
 async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:
-    """Return the replica that runs the program or round in a request. Empty if none does.
+    """Return the replica that runs the program or round in a request. Empty if no replica runs it.
 
     Raises: StorageError.
     """
@@ -120,12 +121,12 @@ async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> 
     parked = mark_of(round_of(state)) if state else ""
     if not parked or replicas.is_alive(parked):
         return parked
-    # The first replica has ended. If another one ran the round again, a repeated request gets its result.
+    # The first replica has ended. If another replica ran the round again, a repeated request gets its result.
     return await replicas.round_holder(state)
 
 
 def task_of(message: dict[str, Any]) -> str:
-    """Return the task that a request names. Empty if it names none or several."""
+    """Return the task that a request names. Empty if the request names no task or several."""
     method, params = message["method"], message.get("params")
     if method not in ABOUT_TASKS or not isinstance(params, dict):
         return ""

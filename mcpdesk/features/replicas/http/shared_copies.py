@@ -1,8 +1,8 @@
 """Copies on this replica of sessions that all replicas share.
 
-The first request of a session on this replica creates the copy. A change by the client is written to the
-engine before it is answered. Other replicas report their changes over the event bus. Other calls do not
-access the engine.
+The first request of a session on this replica creates the copy. When a client changes a session, the change
+is written to the engine before the client gets the answer. Other replicas report their changes over the event
+bus. Other calls do not access the engine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RELAYED = frozenset({"list-changed", "resource-updated", "log"})
 REREAD_DELAY_S = 0.5
 """Seconds between two attempts to read a session that another replica has written."""
 BLOCKS = 1000
-"""Number of blocks in a session. After the last one, the first is used again."""
+"""Number of blocks of request numbers in a session. After the last block, the first is used again."""
 
 log = logging.getLogger(__name__)
 
@@ -63,14 +63,17 @@ class SharedCopies(Elsewhere):
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Create a copy of a session if it belongs to that server and caller. Raises: StorageError."""
+        """Create a copy of a session if the session belongs to this server and caller.
+
+        Raises: StorageError.
+        """
         # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
         shared = await self._replicas.sessions.join(hashed(identifier), endpoint.key, owners)
         if shared is None:
             return None
         if (known := self._copies.get(shared.id)) is not None:
-            return known if known.is_for(caller) else None  # created in the meantime
+            return known if known.is_for(caller) else None  # the copy was created in the meantime
         session = self._sessions.make(endpoint, peer, caller, identifier, shared.block % BLOCKS)
         self._register(session, shared)
         try:
@@ -153,7 +156,7 @@ class SharedCopies(Elsewhere):
             self._replicas.streams.remove_soon(hashed(session.id), session.events.archived)
 
     def push(self, session: HttpSession, message: bytes) -> None:
-        """Give a message to the replica that has the session's stream now or later."""
+        """Give a message to the replica that has the session's stream now or will have it later."""
         if session.shared is not None:
             self._replicas.sessions.publish("message", session.shared.id, message=message)
 
@@ -163,7 +166,7 @@ class SharedCopies(Elsewhere):
             self._replicas.sessions.publish("said", session.shared.id, message=codec.encode(message))
 
     async def catch_up_on_stream(self, session: HttpSession, since: BusPosition | None) -> bool:
-        """Send the missed events on a session's stream, which this replica has from now on.
+        """Send the missed events on a session's stream, which this replica serves from now on.
 
         `since` is the position of the client, or None. Return False if the missed events cannot be read.
         """
@@ -245,7 +248,7 @@ class SharedCopies(Elsewhere):
                 self._replicas.streams.deny_soon(identifier, number, after)
             return
         stream, _ = position
-        stream.archived = -1  # write all again, because the engine may have lost data
+        stream.archived = -1  # all events are written again, because the engine may have lost data
         stream.release()
         stream.archive()
 
