@@ -141,10 +141,12 @@ class CallFacet:
         raise DeskUserError("Requests cannot be sent to a capture.", "Open the desk on the server's folder.")
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Use a token for the calls to a server until the token expires. The token is checked by the server's
-        rules now. // The result has the scopes in `needs` that the token lacks. If scopes are missing, the
-        token is not used. For an invalid token the future fails with ValueError and the reason, as a clause
-        after `it`. Raises: DeskUserError if no server is hosted."""
+        """Use a token for the calls to a server until the token expires.
+
+        The token is checked by the server's rules now. The result has the scopes in `needs` that the token
+        lacks. If scopes are missing, the token is not used. For an invalid token the future fails with
+        ValueError and the reason, as a clause after `it`. Raises: DeskUserError if no server is hosted.
+        """
         raise DeskUserError("Tools of a capture cannot be called.", "Open the desk on the server's folder.")
 
     def drop_token(self, server: str) -> None:
@@ -301,8 +303,11 @@ class FeatureFacet:
         return kind()
 
     def do(self, intent: Intent) -> Future[bool]:
-        """Carry out a request. The result is False if the request has no effect, because its item no longer
-        exists. // The future fails with ValueError for an invalid request."""
+        """Carry out a request.
+
+        The result is False if the request has no effect, because its item no longer exists. The future fails
+        with ValueError for an invalid request.
+        """
         return _not_done()
 
 

@@ -117,8 +117,10 @@ class LocalWork(WorkFacet):
         return usages
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """Return output of a job from byte `after` on, or the last part of it. None if the job has no
-        readable output. // Reads a file, so do not call it on the UI thread."""
+        """Return output of a job from byte `after` on, or the last part of the output.
+
+        None if the job has no readable output. Reads a file, so do not call it on the UI thread.
+        """
         program = self._program(job)
         if program is None:
             return self._call_output(job, after)
@@ -181,8 +183,10 @@ class LocalWork(WorkFacet):
         self._start(lambda: end_plan(self._state(server), session))
 
     def _states(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
-        """Yield names and states of the servers that have created the store `made`. If it is empty, of all
-        servers. // Folders may still be loading."""
+        """Yield names and states of the servers that have created the store `made`.
+
+        If `made` is empty, yield those of all servers. Folders may still be loading.
+        """
         for name, hosted in list(self._host.folders.items()):
             state = hosted.server.hosted
             if state is not None and (not made or state.has_made(made)):

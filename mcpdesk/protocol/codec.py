@@ -101,8 +101,11 @@ def encode(message: Any) -> bytes:
 
 
 def encode_part(value: Any) -> bytes:
-    """Serialise a value without the copy that `encode` makes. The caller must insert the result into a frame
-    at once. // Raises: LocalProtocolError (-32603) for values that JSON cannot represent."""
+    """Serialise a value without the copy that `encode` makes.
+
+    The caller must insert the result into a frame at once. Raises: LocalProtocolError (-32603) for values
+    that JSON cannot represent.
+    """
     try:
         return dumps(value)
     except TypeError as error:

@@ -202,9 +202,11 @@ class ResumableStream(Generic[C]):
     def attach(
         self, live: C, disconnect: Callable[[], object] = lambda: None, after: int | None = None
     ) -> None:
-        """Send events on this connection, beginning after event `after`. If `after` is None, begin with
-        events never sent. // `disconnect` is called when the connection should end, because the stream is
-        complete, closed for now, or carried by another connection."""
+        """Send events on this connection, beginning after event `after`.
+
+        If `after` is None, begin with events that were never sent. `disconnect` is called when the connection
+        should end, because the stream is complete, closed for now, or carried by another connection.
+        """
         self.release()
         start = self._sent if after is None else after
         if self._store.primes:

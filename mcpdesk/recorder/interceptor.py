@@ -96,9 +96,11 @@ class Interceptor:
     async def request(
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """Intercept a request. Return a pair of the request to handle and the answer to give; one of them is
-        None. // If both are None, the request was dropped. Raises: SessionLost if HTTP must report a lost
-        session."""
+        """Intercept a request.
+
+        Return a pair: the request to handle and None, or None and the answer to give. If both are None, the
+        request was dropped. Raises: SessionLost if HTTP must report a lost session.
+        """
         return message, None
 
     async def answer(

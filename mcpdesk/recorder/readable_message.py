@@ -1,5 +1,8 @@
-"""Messages of an exchange in a form that people can read. Batches are split, secrets are masked, and errors
-become text. // The headers of an HTTP request are compared with its body, as a server would do."""
+"""Messages of an exchange in a form that people can read.
+
+Batches are split, secrets are masked, and errors become text. The headers of an HTTP request are compared
+with its body, as a server would do.
+"""
 
 from __future__ import annotations
 

@@ -72,8 +72,10 @@ def _root(config: pytest.Config) -> Path:
 
 
 class CaseFile(pytest.File):
-    """Case file. Its cases run against `mcpdesk_target`, or else against the server folder that contains the
-    file. // The server is started once per file."""
+    """Case file, for which the server is started once.
+
+    The cases run against `mcpdesk_target`, or else against the server folder that contains the file.
+    """
 
     client: ServerUnderTest | None = None
 

@@ -54,16 +54,10 @@ if TYPE_CHECKING:
 MOST_HELD = 100
 """Maximum number of held messages. Further messages pass."""
 EDITABLE = 256 << 10
-"""Maximum length in characters of a message that can be edited.
-
-Longer messages can only be released or dropped.
-"""
+"""Maximum characters of a message that can be edited. Longer messages can only be released or dropped."""
 LONGEST_DELAY_S = 3600.0
 MOST_WAITING = 1_000
-"""Maximum number of requests that a rule delays or leaves unanswered.
-
-One more request releases the oldest one.
-"""
+"""Maximum number of requests that a rule delays or leaves unanswered. One more releases the oldest."""
 
 
 class Holds(Interceptor):
@@ -77,11 +71,10 @@ class Holds(Interceptor):
         hang_up: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create an object that holds no messages.
+        """`report` notifies a person when the first message is held.
 
-        `report` notifies a person when the first message is held. `on_rules` is called after a change of the
-        rules, and `on_view` after a change of `view`. `hang_up` disconnects the client with a connection
-        number.
+        `on_rules` is called after a change of the rules, and `on_view` after a change of `view`. `hang_up`
+        disconnects the client with a connection number.
         """
         self.view = HoldView()
         self._recording = recording
@@ -93,7 +86,7 @@ class Holds(Interceptor):
         self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
         """Delayed and unanswered requests, with connection and id.
 
-        If the result of the future is True, the request continues.
+        The result is True to continue the request.
         """
         self._faults = FaultRules()
         self._hang_up = hang_up
@@ -186,8 +179,7 @@ class Holds(Interceptor):
         self._on_rules(self)
 
     def guard(self, connection: int, plain: Accept) -> Accept:
-        """Return the handler of client messages that replaces `plain` while messages of a connection may be
-        held."""
+        """Return the handler that replaces `plain` while messages of a connection may be held."""
         return partial(self._accept, connection, plain)
 
     def decide(self, number: int, how: Verdict, text: str = "") -> bool:
@@ -213,10 +205,7 @@ class Holds(Interceptor):
         return True
 
     def delay(self, number: int, seconds: float) -> bool:
-        """Release a held message automatically after some seconds.
-
-        Return False if the message is no longer held.
-        """
+        """Release a held message after some seconds. Return False if the message is no longer held."""
         held = self._held.get(number)
         if held is None:
             return False
@@ -331,10 +320,7 @@ class Holds(Interceptor):
         return self._matches(self._node, connection, time(), asked, message_data, True)
 
     def _is_sent_due(self, connection: int, data: bytes) -> bool:
-        """Return True if a message of the server must be held.
-
-        Questions are remembered, so that their replies can be held.
-        """
+        """Return True if a message of the server must be held. Questions are remembered for their replies."""
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
             if len(self._questions) >= MOST_WAITING:
@@ -493,10 +479,7 @@ class Holds(Interceptor):
         came: float = 0.0,
         answer: JSONObject | None = None,
     ) -> Fault | None:
-        """Return the fault for a request or an answer, and record the fault in the capture.
-
-        None if no rule applies.
-        """
+        """Return the fault for a request or an answer, or None. Record the fault in the capture."""
         asked, info = codec.encode(request), self._recording.index.connections.get(connection)
         answer_data = None if answer is None else codec.encode(answer)
         fault = self._faults.strike(
@@ -536,10 +519,7 @@ class Holds(Interceptor):
         return goes_on
 
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
-        """Delay a request for some seconds, or until it is released.
-
-        Return True if the request must be handled.
-        """
+        """Delay a request, or wait until it is released. Return True if the request must be handled."""
         waiting = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= MOST_WAITING:
             oldest = next(iter(self._waiting))
@@ -661,8 +641,7 @@ class Holds(Interceptor):
         return ACCEPTED
 
     def _cancel(self, connection: int, params: Any) -> None:
-        """End the wait of a request that the client cancels, and drop the server's held messages about this
-        request."""
+        """End the wait of a cancelled request, and drop the server's held messages about it."""
         wanted = params.get("requestId") if isinstance(params, dict) else None
         if not is_id(wanted):
             return
@@ -683,7 +662,7 @@ class Holds(Interceptor):
         answer: bytes | None = None,
         is_sent: bool = False,
     ) -> bool:
-        """Return True if the filter matches an exchange. The result is the same as in the list of traffic."""
+        """Return True if the filter matches an exchange, as in the list of traffic."""
         from mcpdesk.recorder.index.one_exchange import is_let_pass
 
         connections = self._recording.index.connections

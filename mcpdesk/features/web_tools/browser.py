@@ -72,8 +72,11 @@ def find_browser() -> str | None:
 async def draw(
     program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
 ) -> Drawn:
-    """Load a page in a browser. Return its content after the network is idle and `wait_ms` milliseconds have
-    passed. // The browser reaches only the addresses that `resolve` allows. Raises: BrowserError."""
+    """Load a page in a browser, and return its content.
+
+    The content is read after the network is idle and `wait_ms` milliseconds have passed. The browser reaches
+    only the addresses that `resolve` allows. Raises: BrowserError.
+    """
     method = "playwright" if find_spec("playwright") else "chromium"
     try:
         async with (

@@ -226,9 +226,11 @@ class Hit:
 
 
 Search = Callable[[str, str, float], Awaitable[list[Hit]]]
-"""Function that takes the query, the base URL of a mirror (empty for the engine itself) and a time limit in
-seconds. // It returns ranked hits. Raises: EngineError; TimeoutError; any exception of a parser for an
-unexpected response."""
+"""Function that queries an engine and returns ranked hits.
+
+It takes the query, the base URL of a mirror (empty for the engine itself) and a time limit in seconds.
+Raises: EngineError; TimeoutError; any exception of a parser for an unexpected response.
+"""
 Parse = Callable[[bytes], list[Hit]]
 
 

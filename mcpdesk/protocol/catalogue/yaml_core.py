@@ -24,9 +24,11 @@ _ZERO_FIRST = r"(?![-+]?0[0-9])"
 
 @cache
 def core_loader(*, keeps_zeros: bool = False) -> type[yaml.SafeLoader]:
-    """Return a loader class for `yaml.load` that constructs only JSON values. It is written in C if PyYAML
-    supports this. // With `keeps_zeros`, a number with leading zeros is a text, because it may be a postal
-    code like `01067`."""
+    """Return a loader class for `yaml.load` that constructs only JSON values.
+
+    The class uses C code if PyYAML supports this. With `keeps_zeros`, a number with leading zeros is a text,
+    because it may be a postal code like `01067`.
+    """
     import yaml
 
     class CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # it has no types

@@ -86,11 +86,15 @@ class Index:
         self.note = source.note
         self.data = source.data
         self.raw: Callable[[int, int], bytes | None] | None = None
-        """Function that returns a range of frames as one piece of bytes, or None if the caller must use
-        `data`. // None if the source has no such function."""
+        """Function that returns a range of frames as one piece of bytes.
+
+        If it returns None, the caller must use `data`. None if the source has no such function.
+        """
         self.fetched_until: Callable[[int, int], int] | None = None
-        """Function that returns the first frame of a range whose bytes are still being fetched from another
-        process. // None if all frames are in this process or on disk."""
+        """Function that returns the first frame of a range that is still being fetched from another process.
+
+        None if all frames are in this process or on disk.
+        """
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)

@@ -78,8 +78,11 @@ redis.call('SADD', KEYS[4], ARGV[3])
 redis.call('SADD', KEYS[5], ARGV[2])
 return {tostring(fence + 1), record}
 """
-"""Script that takes over one job of a replica whose lease has expired, or reclaims a job of the calling
-replica. // The fourth argument identifies the claim, so that a repeated script returns the same result."""
+"""Script that takes over one job of a replica whose lease has expired.
+
+It also reclaims a job of the calling replica. The fourth argument identifies the claim, so that a repeated
+script returns the same result.
+"""
 LIVING_HOLDER = """
 local holder, now = redis.call('HGET', KEYS[1], 'holder'), redis.call('TIME')
 local lease = holder and redis.call('ZSCORE', KEYS[2], holder)
