@@ -65,7 +65,7 @@ class CallError(DeskError):
 
 
 class SessionLost(DeskError):
-    """A request must be rejected as if its session did not exist."""
+    """Raised if a request must be rejected as if the session of the request did not exist."""
 
 
 class AnswerCut(DeskError):

@@ -54,7 +54,7 @@ def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of the user's sockets: in `XDG_RUNTIME_DIR` if writable, else a private one under /tmp."""
+    """Folder of the user's sockets: in `XDG_RUNTIME_DIR` if writable, else a private folder under /tmp."""
     session = environ.get("XDG_RUNTIME_DIR", "")
     if session and os.path.isdir(session) and os.access(session, os.W_OK):
         return private_folder(Path(session) / "mcpdesk")

@@ -16,7 +16,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class Access(Struct, frozen=True, eq=False):
-    """Access rules of one server. Single tools may have further requirements."""
+    """Access rules of one server. A tool may have further requirements."""
 
     requires_token: bool = False
     verifier: Verifier | None = None

@@ -178,7 +178,7 @@ def is_for_model(definition: Mapping[str, Any]) -> bool:
 
 
 DEEPEST = 20
-"""Maximum nesting depth of subschemas; deeper ones are replaced by an empty schema."""
+"""Maximum nesting depth of subschemas. Deeper subschemas are replaced by an empty schema."""
 MOST_GROUPS = 8
 MOST_PARTS = 1_000
 """Maximum number of parts that are visited from one root. Without a limit, definitions that refer to each

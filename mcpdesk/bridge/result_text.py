@@ -17,10 +17,10 @@ Reader = Literal["assistant", "user"]
 def format_result(result: Any) -> str:
     """Return the text of a result of any shape. Never empty.
 
-    For a tool's result this is its text content, with images and similar blocks described by type and size. A
-    result without content is represented by its structured content. The text of an error starts with `Error:
-    `. Contents of a resource, messages of a prompt and lists of content blocks are supported, too. Content
-    that is meant only for the user is omitted if there is content for the model.
+    The text of a tool's result is its text content. Images and similar blocks are described by type and size.
+    A result without content is represented by its structured content. The text of an error starts with
+    `Error: `. Contents of a resource, messages of a prompt and lists of content blocks are supported, too.
+    Content that is meant only for the user is omitted if there is content for the model.
     """
     text = result_text(result, "assistant")
     is_error = isinstance(result, Mapping) and result.get("isError") is True

@@ -107,7 +107,7 @@ def _lines(comparison: CaptureDiff) -> Iterator[str]:
 
 
 def _short(value: Any) -> str:
-    """Value as one line of JSON, or `nothing` for None."""
+    """Return a value as one line of JSON. Return `nothing` for None."""
     import json
 
     if value is None:

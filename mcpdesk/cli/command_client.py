@@ -202,8 +202,8 @@ class CommandClient:
     def verify_skill(self, uri: str, timeout_s: float) -> list[str]:
         """Load the list entries with which the content of a skill's file will be verified.
 
-        Does nothing for a URI that cannot belong to a skill. Return the faults of the list. Raises: as
-        `request`; InvalidAnswer if the skill's own entry is invalid.
+        Does nothing for a URI that cannot belong to a skill. Return the faults of the list. Raises:
+        InvalidAnswer if the entry of the skill is invalid; the errors of `request`.
         """
         if not uri.startswith("skill://") and not uri.endswith(MAIN):
             return []
@@ -213,7 +213,7 @@ class CommandClient:
             if any(each["uri"] == uri for each in await self._connection.skills.listed(faults)):
                 return
             if uri.endswith(MAIN) and await self._connection.skills.is_offered():
-                with suppress(RpcError):  # it is an ordinary resource
+                with suppress(RpcError):  # the URI is an ordinary resource
                     await self._connection.skills.entry(uri)
 
         self._run(hold(), "skills/list", timeout_s)
@@ -239,7 +239,7 @@ class CommandClient:
         """Subscribe to all notifications, including updates of the given resources.
 
         Yield all notifications since `collect_notifications` until the subscription ends and cannot be
-        renewed. Messages on stderr report its start, its interruptions and renewals.
+        renewed. Messages on stderr report when the subscription starts, is interrupted, and is renewed.
 
         Raises: DeskError like `request`.
         """
@@ -462,7 +462,7 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
 def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
     """Use the token for the desk's calls.
 
-    Raises: DeskUserError if it is invalid, or the server checks no tokens.
+    Raises: DeskUserError if the token is invalid, or if the server checks no tokens.
     """
     if endpoint.access.verifier is None:
         raise needless_token(endpoint.name)

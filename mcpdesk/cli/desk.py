@@ -163,9 +163,8 @@ def _print_live_captures() -> None:
 
 
 def _list_captures() -> int:
-    """Print the most recently written captures, and how to open one.
-
-    Raises: DeskUserError if there are none.
+    """Print the most recently written captures, and how to open a capture. Raises: DeskUserError if there are
+    no captures.
     """
     from mcpdesk.recorder.capture.capture_parts import stored_captures
     from mcpdesk.settings import resolve
@@ -372,7 +371,7 @@ class Attachable(NamedTuple):
 
 
 def running() -> list[Attachable]:
-    """Return this user's cores on this machine, then its taps. The oldest of each come first."""
+    """Return this user's cores on this machine, oldest first, and then the taps, oldest first."""
     from mcpdesk.link.remote import running_cores
 
     cores: list[Attachable] = []
@@ -388,9 +387,8 @@ def running() -> list[Attachable]:
 
 
 def chosen(there: list[Attachable], who: str) -> Attachable:
-    """Return the core or tap with the server name or pid `who`. If `who` is empty, return the only one.
-
-    Raises: DeskUserError if none or several match.
+    """Return the core or tap with the server name or pid `who`. If `who` is empty, return the only core or
+    tap. Raises: DeskUserError if no core or tap matches, or if several match.
     """
     matches = [each for each in there if not who or who in each.names or who == str(each.pid)]
     if len(matches) == 1:

@@ -396,7 +396,7 @@ JSON_TYPES = {
 
 
 def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tuple[dict[str, Any], set[str]]:
-    """Return the arguments as one object, and the names of those written as `key=value`.
+    """Return the arguments as one object, and the names of the arguments that were written as `key=value`.
 
     `input_json` is a JSON object with initial arguments; `-` reads it from stdin. Raises: DeskUserError with
     the word that cannot be parsed.

@@ -44,8 +44,8 @@ class Terminal:
     def ignore_ctrl_s(self) -> None:
         """Disable flow control (Ctrl+S stops output) until the settings are restored.
 
-        A screen disables flow control, but enables it again when the screen is suspended for an editor. A
-        Ctrl+S at that moment would block the screen's last write forever.
+        A screen disables flow control, but enables it again when the screen is suspended for an editor.
+        Ctrl+S at this moment would block the last output of the screen forever.
         """
         if self._settings is not None:
             input_flags, *others = self._settings

@@ -278,8 +278,8 @@ async def _drain(host: Host) -> str:
     Return a description of the calls and jobs that took too long.
 
     Clients can still send messages in the meantime: they answer questions of running calls and query their
-    jobs. Streams that never end are closed. A client whose call takes too long receives an error, or is
-    disconnected if the call ignores its cancellation.
+    jobs. Streams that never end are closed. A client whose call takes too long receives an error. If the call
+    ignores its cancellation, the client is disconnected.
     """
     host.is_draining = True
     end = time.monotonic() + host.settings.drain_timeout_s

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.testing.connected_server import ConnectedServer
 
 TRANSPORTS = ("memory", "stdio", "http")
-"""Transports to a folder. `memory` hosts it in this process."""
+"""Transports to a folder. With `memory`, the folder is hosted in this process."""
 
 
 def transports_of(over: str, is_folder: bool) -> list[str]:

@@ -69,9 +69,8 @@ _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
-    """Return the error in a text, or in a number of choices. Empty if it is valid.
-
-    None means that an option was chosen, which is always valid.
+    """Return the error in `given`: a text, or the number of choices. Empty if `given` is valid. None means
+    that an option was chosen, which is always valid.
     """
     if isinstance(given, int):
         return _outside(given, rules.get("minItems"), rules.get("maxItems"), "choose {}")

@@ -65,8 +65,8 @@ class Inbox:
         self.audience_elsewhere = 0
         """Number of front ends of other processes that could answer now."""
         self.mark = ""
-        """Id of this process. Its questions' origins begin with it. Empty if the questions are not shared
-        with other processes.
+        """Id of this process. The origin of each question that was asked in this process begins with this id.
+        Empty if the questions are not shared with other processes.
         """
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
@@ -75,7 +75,7 @@ class Inbox:
         self._snapshot: tuple[Question, ...] = ()
         self._listeners: list[Listener] = []
         self.on_audience: Callable[[], object] = lambda: None
-        """Called when the first front end connects or the last one disconnects."""
+        """Function that is called when the first front end connects or the last front end disconnects."""
         self.answering: Answering = InboxAnswering(self)
         """Interface through which front ends answer."""
         self._numbers = count(1)

@@ -68,7 +68,7 @@ class Page(Struct, frozen=True):
     own_words: bool = True
     """True if free text is allowed besides the options."""
     is_required: bool = True
-    """False if the page may be skipped, which leaves it unanswered."""
+    """False if the person may skip the page. A skipped page stays unanswered."""
     default: Answer = Answer()
     """Initial answer in the form."""
     detail: str = ""
@@ -78,7 +78,7 @@ class Page(Struct, frozen=True):
     rules: Mapping[str, Any] = field(default_factory=dict)
     """Bounds of the answer in JSON Schema keywords: type, format, pattern, lengths, numbers, items."""
     link: str = ""
-    """URL that the person is asked to open. The answer only states that they agree."""
+    """URL that the person is asked to open. The answer only means that the person agrees."""
 
 
 class Question(Struct, frozen=True):

@@ -63,11 +63,11 @@ class CallFolders:
         return folder
 
     def end(self, folder: Path) -> None:
-        """Mark a folder as complete. An empty one is removed."""
+        """Mark a folder as complete. Remove the folder if it contains no files."""
         for directory, _, _ in os.walk(folder, topdown=False):
             try:
                 os.rmdir(directory)
-            except OSError:  # it is not empty
+            except OSError:  # the directory is not empty
                 continue
         size = _size(folder) if folder.exists() else None
         with self._lock:
@@ -88,7 +88,9 @@ class CallFolders:
 
 
 def _folders(root: Path) -> list[Path]:
-    """Return the folders of earlier runs; their names sort by age."""
+    """Return the folders of earlier runs, oldest first. The names are sorted, because each begins with the
+    time.
+    """
     try:
         return sorted(root.iterdir())
     except FileNotFoundError:
@@ -176,7 +178,7 @@ class MadeFiles:
     def _mark(self, path: Path, text: str) -> None:
         try:
             os.setxattr(path, MARK, text.encode(), follow_symlinks=False)
-        except PermissionError:  # it belongs to another user
+        except PermissionError:  # the file belongs to another user
             return
         except (OSError, AttributeError):  # not supported by this file system or operating system
             self._marks[path] = text

@@ -1,7 +1,7 @@
 """Starts programs, as children of this process or under a keeper: a process that adopts the orphans of one
 program.
 
-Children are used on the event loop of the `Supervisor` in `process`.
+Programs are started on the event loop of the `Supervisor` in the module `process`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ CAN_KEEP = sys.platform == "linux"
 class ProgramGuard:
     """A small process that starts our programs, and outlives this process just long enough to end them.
 
-    However this process ends, including `kill -9`, its connection to the guard closes. The guard then ends
-    all its descendants and every process with our mark. The guard is started with the first program. With
-    `keeps` the guard starts the programs (`start`). Otherwise the caller starts them, and reports their
-    process groups (`watch`). Safe on any thread.
+    Whenever this process ends, even by `kill -9`, its connection to the guard closes. The guard then kills
+    all its own descendants and every process with our mark. The guard is started with the first program. If
+    `keeps` is true, the guard starts the programs (`start`). Otherwise the caller starts the programs, and
+    reports their process groups (`watch`). Safe on any thread.
     """
 
     def __init__(self, keeps: bool = CAN_KEEP) -> None:
@@ -86,7 +86,7 @@ class ProgramGuard:
         return ours, len(request).to_bytes(8, "big") + request
 
     def watch(self, group: int) -> None:
-        """End this process group if this process dies. Never waits for another thread."""
+        """Make the guard end a process group if this process dies. Never waits for another thread."""
         self._changes.append((group, True))
         self._apply_changes()
 
@@ -169,9 +169,10 @@ def _start(token: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
 
 
 def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
-    """Start the guard. It gets its program as text, so that it needs no import path and starts quickly.
+    """Start the guard. The guard gets its program as text, so that it needs no import path and starts
+    quickly.
 
-    Its environment contains only the marks of jobs that this process itself may belong to.
+    The environment of the guard contains only the marks of jobs to which this process itself may belong.
     """
     source = files("mcpdesk.jobs").joinpath("guard_program.py").read_text("utf-8")
     return subprocess.Popen(
@@ -202,7 +203,7 @@ async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, 
         try:
             return await KeptChild.start(argv, folder, environment)
         except ConnectionError:
-            pass  # the guard was killed or cannot run; the mark identifies the program
+            pass  # the guard was killed or cannot run; the mark still identifies the program
     return OwnChild(argv, folder, environment)
 
 
@@ -276,7 +277,7 @@ class KeptChild:
         self._on_data(b"")
 
     def close(self) -> None:
-        """Stop watching; the keeper kills the remaining descendants."""
+        """Stop watching the program. The keeper then kills the remaining descendants."""
         if self._control.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._control.fileno())
             self._control.close()

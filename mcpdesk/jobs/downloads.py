@@ -1,7 +1,8 @@
-"""Files produced by a job. They are recorded at its end, and can be downloaded while they are unchanged.
+"""Files produced by a job. They are recorded when the job ends, and can be downloaded as long as they are
+unchanged.
 
-A path alone is not sufficient: another job may write the same file later, and a link may lead anywhere. Files
-outside the given folders are never opened. These functions block; call them on a worker thread.
+A path alone does not identify a file: another job may write the same file later, and a link may lead to any
+file. Files outside the given folders are never opened. These functions block; call them on a worker thread.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
 class ProducedFile(Struct, frozen=True):
     """One file. `name` is unique in its job.
 
-    It is the path relative to the first root, or the file name if the file is outside that root.
+    The name is the path relative to the first root, or only the file name if the file is outside the first
+    root.
     """
 
     name: str
@@ -84,7 +86,7 @@ def record_files(
 def open_unchanged(file: ProducedFile, roots: Sequence[Path]) -> int:
     """Open a file for reading and return the descriptor.
 
-    Raises: FileGone if it was changed, replaced or removed after the job produced it.
+    Raises: FileGone if the file was changed, replaced or removed after the job produced it.
     """
     descriptor, _ = _opened(file.path, [root.resolve() for root in roots])
     if _stamp(os.fstat(descriptor)) != file.stamp:

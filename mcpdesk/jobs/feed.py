@@ -1,6 +1,6 @@
 """Output of a running call besides its result: text, progress, files.
 
-The memory for it is limited, however slow a reader is.
+Memory is limited, even if a reader is slow.
 
 No output is queued for a reader. A reader passes a cursor and gets the output after that position. Only the
 end of a stream is kept. A slow reader misses the middle, and learns how many characters are missing.
@@ -24,7 +24,7 @@ are kept.
 PIECES = 256
 """The stored pieces of a stream are joined after this many writes, even if no reader asks for them."""
 FILES = 1000
-"""Maximum number of files that one call may report; later ones are dropped."""
+"""Maximum number of files that one call may report. Further files are dropped."""
 MESSAGE_LENGTH = 1000
 EARLIER = "[... earlier output left out ...]\n"
 
@@ -43,7 +43,9 @@ class ProgressReport(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Position of a reader. Only `CallFeed.since` creates one; the default is the start."""
+    """Position of a reader. The default is the start of the output. Other positions come only from
+    `CallFeed.since`.
+    """
 
     stdout: int = 0
     stderr: int = 0
@@ -115,7 +117,7 @@ class _Tail:
 class CallFeed:
     """Output of one running call. Written and read on any thread.
 
-    Listeners are called after every change, on the thread that made it, and must not block.
+    Listeners are called after every change, on the thread that made the change. They must not block.
     """
 
     def __init__(self, tail: int = TAIL) -> None:

@@ -1,10 +1,10 @@
 """Guard that starts programs and ends those of a dead core: `python -I -S -c <this text> TOKEN HOW`.
 
-Imports only the standard library. With HOW `keep` (Linux), stdin is a socket. Each packet on it requests one
-program and carries three descriptors: a control socket, and the program's stdout and stderr. A keeper, which
-is a fork of this process, starts the program and adopts all its orphans (PR_SET_CHILD_SUBREAPER). So no
-descendant can escape by changing its session or environment. When the core ends, keepers and this process
-kill all their descendants.
+This program imports only the standard library. With HOW `keep` (Linux), stdin is a socket. Each packet on it
+requests one program and carries three descriptors: a control socket, and the program's stdout and stderr. A
+keeper, which is a fork of this process, starts the program and adopts all its orphans
+(PR_SET_CHILD_SUBREAPER). No descendant can therefore escape by changing its session or environment. When the
+core ends, keepers and this process kill all their descendants.
 
 With HOW `groups`, the core starts programs itself and writes `+GROUP` and `-GROUP` lines to stdin, a pipe.
 

@@ -90,7 +90,7 @@ class Job(TaskView, eq=False, kw_only=True):
     asked: bytes = b""
     """Encoded questions of a task to its client, for requests that reach another process."""
     is_ending: bool = False
-    """True while the end of the job is being written. Nothing else can end the job then."""
+    """True while the end of the job is being written. During this time, nothing else can end the job."""
     is_left: bool = False
     """True while the job's code still runs in this process, although the work was cancelled."""
     is_lost: bool = False
@@ -165,9 +165,8 @@ class SharedEnds(Protocol):
         """Write that a job starts. Raises: StorageError."""
 
     async def conclude(self, final: Job) -> bool:
-        """Write the final state of a job; retry until that succeeds.
-
-        Return False if another process has taken it over.
+        """Write the final state of a job, and retry until the state is written. Return False if another
+        process has taken over the job.
         """
 
 
@@ -189,8 +188,9 @@ class JobStore:
         """Work of each running job, by id."""
         self._is_closing = False
         self.on_change: Callable[[Job, bool], None] | None = None
-        """Called with each stored job that was created, changed, ended or deleted. The flag is True if it was
-        deleted. Not called while the store closes, because the next core restores the remaining jobs.
+        """Called with each stored job that was created, changed, ended or deleted. The second argument is
+        True if the job was deleted. Not called while the store closes, because the next core restores the
+        remaining jobs.
         """
         self.mark = ""
         """Mark of this process in the ids of jobs."""
@@ -258,7 +258,9 @@ class JobStore:
             self.on_change(job, is_forgotten)
 
     async def confirm(self, job: Job) -> None:
-        """Wait until the start of a job is written. Raises: StorageError; the job is dropped then."""
+        """Wait until the start of a job is written. Raises: StorageError if that fails. The job is then
+        dropped.
+        """
         if self.shared is None:
             return
         try:
@@ -395,7 +397,7 @@ class JobStore:
         self._conclude(job, status, ending, message)
 
     def cancel(self, job: Job, reason: str) -> bool:
-        """Cancel a job and stop its work. Return False if it is over."""
+        """Cancel a job and stop its work. Return False if the job is already over."""
         if job.is_settled:
             return False
         self._hold(job, _written(job))
@@ -463,7 +465,7 @@ class JobStore:
 
     @property
     def would_lose(self) -> bool:
-        """True if clients would lose something if this core ended: a running call or any task."""
+        """True if clients would lose a running call or any task when this core ends."""
         return any(job.feed is None or not job.is_over for job in self._jobs.values())
 
     def snapshot(self) -> tuple[Job, ...]:
@@ -565,5 +567,5 @@ class JobStore:
 
 
 def _written(job: Job) -> int:
-    """Shrink the stored output of a finished call; return its approximate size in bytes."""
+    """Shrink the stored output of a finished call. Return the approximate size of the rest in bytes."""
     return 0 if job.feed is None else job.feed.shrink()

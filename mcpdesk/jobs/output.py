@@ -1,9 +1,9 @@
 """Output of a program: both streams in order of arrival. Memory is limited, and large output is written to a
 file.
 
-One thread adds output, any thread may read it. The two pipes have no common clock, so text that was written
-to both at the same moment may arrive in either order. `Reports` is an output that is searched for progress as
-it arrives.
+One thread adds output. Any thread may read the output. The two pipes have no common clock, so text that was
+written to both at the same moment may arrive in either order. `Reports` is an `Output` that also looks for
+progress in the arriving text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ NOTE_LENGTH = 50
 
 
 class Excerpt:
-    """Byte stream that keeps all bytes if it is small, otherwise only both ends. Not thread-safe."""
+    """Byte stream. All bytes of a small stream are kept, but only the start and the end of a large stream.
+    Not thread-safe.
+    """
 
     def __init__(self, limit: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
@@ -78,7 +80,8 @@ class Excerpt:
     def text(self, hint: str = "", most: int | None = None) -> str:
         """Return the stream as text. If bytes are omitted, a line states their number, followed by `hint`.
 
-        The text has at most `most` characters, including that line. None returns everything that is kept.
+        The text has at most `most` characters, including that line. If `most` is None, return all bytes that
+        were kept.
         """
         head = self._head.decode("utf-8", "replace")
         if not self.is_cut and (most is None or len(head) <= most):
@@ -119,7 +122,7 @@ FILES_KEPT = 100
 
 
 class Output:
-    """All output of one program. Large output goes to a new file in `folder`, unless it is None.
+    """All output of one program. Large output goes to a new file in `folder`, unless `folder` is None.
 
     With `file` all output goes to that file, and only the most recent part stays in memory.
     """

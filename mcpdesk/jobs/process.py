@@ -1,4 +1,4 @@
-"""Runs programs to their end. All processes that a program started are ended with it.
+"""Runs programs to their end. When a program ends, all processes that it started are ended, too.
 
 This module does not depend on tools or results.
 """
@@ -107,7 +107,7 @@ class Supervisor:
 
 
 class _RestingSelector(selectors.DefaultSelector):
-    """Selector that pauses before it waits, so that many small writes are read in fewer pieces."""
+    """Selector that pauses before it waits for events, so that many small writes are read in fewer pieces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ atexit.register(SUPERVISOR.close)
 
 
 NICE = 19
-"""Lowest priority. Without it, Linux gives each session an equal share of the processor."""
+"""Lowest priority. With normal priority, Linux would give each session an equal share of the processor."""
 AGAIN_S = 0.11
 """Pause between attempts to lower a priority. Linux allows a user to change sessions only ten times per
 second.
@@ -155,7 +155,8 @@ FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
 
 
 class FamilyReaper:
-    """Ends all processes of a job (a `Family`): sends TERM, then KILL until no process is left.
+    """Ends all processes of a job (a `Family`). It sends TERM, and then KILL until no process of the family
+    runs.
 
     Used on the supervisor's loop. The list of all processes is read once for all families. Reading it blocks
     the loop, so the pause before the next read is at least as long as the last read took.
@@ -221,7 +222,7 @@ class ProgramEnd:
     stopped: bool = False
     """True if the program was ended on request."""
     left_over: int = 0
-    """Number of processes that the program left running, and that were ended."""
+    """Number of processes that still ran after the program and were ended."""
 
 
 Report = Callable[[ProgramEnd | BaseException], None]

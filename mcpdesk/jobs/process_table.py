@@ -119,7 +119,9 @@ def _row_of_psutil(pid: int) -> ProcessRow | None:
 
 
 def _marks_of_linux(pid: int) -> str:
-    from mcpdesk.jobs import guard_program  # imported late, because it uses signals that Windows lacks
+    from mcpdesk.jobs import (
+        guard_program,
+    )  # imported late, because this module uses signals that Windows does not have
 
     return guard_program.marks(pid).decode("ascii", "replace")
 
@@ -149,8 +151,8 @@ _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
 """Read one process by its number. None if the process does not exist."""
 marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
-"""Return the value of `MARK` in the environment of a process. Empty if it cannot be read. Do not call it for
-zombies and kernel threads."""
+"""Return the value of `MARK` in the environment of a process. Empty if it cannot be read. Do not call this
+function for zombies and kernel threads."""
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
 """Number of the process or thread started last. 0 if the system does not provide it."""
 
@@ -171,7 +173,8 @@ class Family(NamedTuple):
 
     mark: str
     keeper: int = 0
-    """Process that adopts the job's orphans but is not part of it, or 0."""
+    """Process that adopts the orphans of the job but is not part of the job. 0 if there is no such process.
+    """
 
 
 def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:

@@ -1,9 +1,9 @@
 """Programs that continue after the call that started them.
 
-They are numbered, write to files, and end with the server.
+The programs are numbered, write to files, and end with the server.
 
-They run with low priority, so that the screen and the programs of waiting callers come first. Used on one
-loop, except `all` and `usage`, which are safe on any thread.
+They run with low priority, because the screen and the programs of waiting callers are more important. Used on
+one loop, except `all` and `usage`, which are safe on any thread.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Program:
 class Programs:
     """Programs of one server. `folder` contains their output files. `on_over` is called when a program ends.
 
-    They are numbered from `first` on. `budget` is the disk space that all output files share.
+    The programs are numbered from `first` on. `budget` is the disk space that all output files share.
     """
 
     def __init__(
@@ -186,7 +186,8 @@ class Programs:
     async def start(
         self, argv: Sequence[str], command: str, folder: Path, environment: dict[str, str], peer: str
     ) -> Program:
-        """Start a program and return once it runs. `command` is its display text.
+        """Start a program and return when it runs. `command` is the text that represents the program on the
+        screen.
 
         Raises: OSError if it cannot be started; RuntimeError if `MOST_RUNNING` programs run already, or if
         its output file cannot be created.

@@ -33,7 +33,7 @@ def call_soon_safely(
 class Schedule:
     """Calls `work` whenever it is due. `work` does what is due and returns the time of its next call.
 
-    Times are Unix seconds. If it returns None, it is not called before the next `poke`. Used on one loop.
+    Times are Unix seconds. If `work` returns None, it is not called before the next `poke`. Used on one loop.
     """
 
     def __init__(

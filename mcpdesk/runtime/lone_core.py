@@ -142,7 +142,7 @@ class _LoneCore:
             await asyncio.Event().wait()
 
     async def _listen_for_desks(self) -> None:
-        """Listen for desks, and look for one that started earlier."""
+        """Listen for desks that start later, and look for a desk that started earlier."""
         try:
             rendezvous.private_folder()
             meeting = rendezvous.listen(rendezvous.waiting_point(self._folder))
@@ -162,7 +162,7 @@ class _LoneCore:
             meeting.leave()
 
     async def _ask_desk(self) -> None:
-        """Connect to the desk, if there is one, and start the handover of the client."""
+        """Connect to the desk that hosts the folder, if any, and start the handover of the client."""
         try:
             desk = await asyncio.to_thread(pump.connect_and_greet, str(self._folder), self._mode)
         except (OSError, pump.RefusedByDesk) as error:

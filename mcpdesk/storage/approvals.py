@@ -33,7 +33,7 @@ def is_granted(connection: Connection, tool: str, peer: str) -> bool:
 
 
 def grant(connection: Connection, tool: str, peer: str, now: float) -> tuple[Grant, ...]:
-    """Allow a peer to call a tool, and return all grants. An existing grant keeps its time."""
+    """Allow a peer to call a tool, and return all grants. The time of an existing grant does not change."""
     connection.execute("INSERT INTO approvals VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (tool, peer, now))
     return grants(connection)
 

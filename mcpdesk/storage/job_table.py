@@ -95,7 +95,7 @@ class JobTable(Protocol):
         """Write records of this holder and delete others. Return the ids of the jobs that another holder has
         taken over.
 
-        A record with a final status is never replaced by an unfinished one.
+        A record with a final status is never replaced by an unfinished record.
         """
 
     async def find(self, identifiers: Sequence[str]) -> list[JobRow | None]:

@@ -58,7 +58,9 @@ class Case(Struct, frozen=True):
     """Name of the tool or the prompt, or URI of the resource."""
     arguments: dict[str, Any]
     answers: tuple[dict[str, Any], ...]
-    """Answers in the order of the questions; each has one of question, elicitation, sampling, roots."""
+    """Answers in the order of the questions. Each answer has one of the keys question, elicitation, sampling
+    and roots.
+    """
     expect: Expectation
     timeout_s: float
     location: str

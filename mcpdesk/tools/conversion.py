@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Form = Literal["pdf-text", "pdf", "svg", "heic"]
 MOST_AT_ONCE = 2
-"""Maximum number of conversions that run at once on a loop; others wait for their turn."""
+"""Maximum number of conversions that run at once on a loop. Further conversions wait."""
 MOST_BYTES = 40 << 20
 """Maximum bytes of the converted text or image."""
 LIBRARIES: dict[Form, str] = {
@@ -50,7 +50,9 @@ class FileLimits(Struct, frozen=True):
     """Limits of one conversion."""
 
     memory_bytes: int = 4 << 30
-    """Maximum bytes of address space; libraries reserve more than they use. macOS has no such limit."""
+    """Maximum bytes of address space. It is large, because libraries reserve more memory than they use. macOS
+    has no such limit.
+    """
     seconds: int = 30
     """Maximum processor time and maximum duration of the conversion."""
 

@@ -130,7 +130,7 @@ def _limit(memory_bytes: int, seconds: int) -> None:
         (resource.RLIMIT_AS, memory_bytes, memory_bytes),
         (resource.RLIMIT_CPU, seconds, seconds + 1),
     ):
-        present = resource.getrlimit(kind)[1]  # only root may raise it
+        present = resource.getrlimit(kind)[1]  # only root may raise this limit
         if present != resource.RLIM_INFINITY:
             soft, hard = min(soft, present), min(hard, present)
         with suppress(ValueError, OSError):  # macOS has no limit of address space

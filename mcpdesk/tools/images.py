@@ -36,7 +36,7 @@ SMALLER = 0.75
 """Factor by which the sides are multiplied each time an image is still too large."""
 CONVERT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
 KEPT = frozenset({"png", "jpeg", "gif", "webp"})
-"""Formats that models accept directly; others are converted to PNG."""
+"""Formats that models accept directly. Other formats are converted to PNG."""
 
 
 @dataclass(frozen=True, slots=True)

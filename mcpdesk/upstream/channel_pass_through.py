@@ -102,7 +102,7 @@ class PassedSession(Struct):
     """Lock that is held while the channel is replaced."""
 
     def store(self, message: JSONObject, line: bytes) -> None:
-        """Remember a message if its effect lasts as long as the session."""
+        """Store a message if the message has an effect for the rest of the session."""
         method = message.get("method", "")
         params = message.get("params")
         uri = str(params.get("uri", "")) if isinstance(params, dict) else ""
@@ -379,7 +379,7 @@ class ChannelPassThrough:
     async def _introduced(
         self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes, waiting: Waiting
     ) -> PassedAnswer:
-        """Return the answer to `initialize`. If it has no result, the session ends."""
+        """Return the answer to `initialize`. If the answer contains no result, the session ends."""
         result = None
         try:
             async with channel.request(message, line, waiting, is_alone=False):
@@ -431,7 +431,7 @@ class ChannelPassThrough:
     async def _streamed(
         self, identifier: str, waiting: Waiting, first: tuple[bytes, bool] | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer with a stream of the session. The client can resume it."""
+        """Answer with a stream of the session. The client can resume the stream."""
         events = self._sessions[identifier].events.open()
         async with self._resumed_answer(identifier, events) as answer:
             waiting.stream_into(events, first)

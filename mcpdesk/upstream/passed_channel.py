@@ -288,7 +288,7 @@ class PassedChannel:
                         await self.send(codec.notification("notifications/cancelled", cancelled))
 
     def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
-        """Return the message with an id and a token that no other request uses now."""
+        """Return the message. Replace its id and its token if another pending request uses the same."""
         identifier, token = message["id"], token_of(message)
         is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
         if not is_taken and not is_token_taken:
@@ -352,7 +352,8 @@ class PassedChannel:
         """Send a response to its client.
 
         If its id is unknown and only one request waits, the response belongs to that request. If several
-        wait, it may belong to any of them. All of them then get an error, so that none waits forever.
+        requests wait, the response may belong to any of them. In this case all of them get an error, so that
+        no request waits forever.
         """
         given = message.get("id")
         identifier = readable_id(message)

@@ -201,7 +201,7 @@ class RecordedTransport(ClientTransport):
     async def _exchange_in_line(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request. Wait for its reply, and until all messages before the reply are released."""
+        """Send a request. Return when the reply has arrived and all earlier messages were released."""
         failures: list[CallError] = []
 
         def received(incoming: Incoming) -> None:

@@ -91,7 +91,7 @@ def _of_server(target: str, api: ApiName | None, reach: Reach, timeout_s: float)
 
 
 def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
-    """Load the folder as a server would. Output of its code goes to stderr."""
+    """Load the folder as a server would. Output of the folder's code goes to stderr."""
     from mcpdesk.bridge import tool_schemas
     from mcpdesk.cli.command_client import print_stray_output
 
@@ -155,7 +155,9 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
     address = ServerAddress(manifest.name, str(folder_path), mode=mode, token=token)
     notes = list[str]()
     if url or token or manifest.auth.jwt is not None:
-        with loaded(folder_path, http=bool(url)) as host:  # its tools decide whether callers need a key
+        with loaded(
+            folder_path, http=bool(url)
+        ) as host:  # the tools of the folder decide whether callers need a key
             endpoint = host.endpoint("", mode)
             assert endpoint is not None
             access, key, header = (
@@ -183,7 +185,7 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
 async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
     """Return notes about a token that is written to a configuration.
 
-    Raises: DeskUserError if it is invalid, or the server checks no tokens.
+    Raises: DeskUserError if the token is invalid, or if the server checks no tokens.
     """
     from mcpdesk.auth.keys import KeysMissing
     from mcpdesk.auth.principal import Rejected

@@ -103,7 +103,7 @@ def make(folder: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
     """Create a folder from the sample `starter`. The new server has the name of the folder. Nothing is left
     behind on failure.
 
-    Return the relative paths of its files. Raises: DeskUserError if it cannot be written.
+    Return the relative paths of the files. Raises: DeskUserError if the folder cannot be written.
     """
     starter = paths.sample_servers() / "starter"
     starter_files = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
