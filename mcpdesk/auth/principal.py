@@ -92,7 +92,7 @@ async def _until(expires: float) -> AsyncIterator[None]:
 
 
 TOKEN_VARIABLE = "MCPDESK_TOKEN"
-"""Environment variable of a client over stdio with its bearer token."""
+"""Environment variable in which a client over stdio passes its bearer token."""
 MISSING = "Unauthorized: missing JWT"
 INVALID = "Unauthorized: invalid JWT"
 
@@ -102,7 +102,7 @@ class Rejected(Exception):
 
 
 def matches(given: str | None, expected: str) -> bool:
-    """Return True if the given key is the expected one, in constant time."""
+    """Return True if the given key equals the expected key. The comparison takes constant time."""
     import hmac
 
     return given is not None and hmac.compare_digest(

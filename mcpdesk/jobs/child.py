@@ -1,7 +1,7 @@
 """Starts programs, as children of this process or under a keeper: a process that adopts the orphans of one
 program.
 
-Programs are started on the event loop of the `Supervisor` in the module `process`.
+`KeptChild` and `OwnChild` are used on the event loop of the `Supervisor` in the module `process`.
 """
 
 from __future__ import annotations

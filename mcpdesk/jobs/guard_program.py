@@ -23,13 +23,12 @@ import time
 from collections.abc import Iterable
 
 ROUNDS = 50
-"""Maximum number of searches for marked processes. One search is not enough if a process forks in the
-meantime.
+"""Maximum number of searches for marked processes. One search may miss a process that was forked during the
+search.
 """
 PAUSE_S = 0.02
 CLEAR_S = 10.0
-"""Maximum time for killing descendants. It is limited because a process that hangs in the kernel never ends.
-"""
+"""Maximum time for killing descendants, because a process that hangs in the kernel never ends."""
 EXITING, OF_KERNEL = 0x4, 0x200000
 """Kernel flags PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005

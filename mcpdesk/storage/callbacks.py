@@ -81,7 +81,7 @@ def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> 
 
 
 def pop_missed(connection: Connection, peer: str) -> list[Callback]:
-    """Return callbacks that have fired without a notification to their creator or to this peer.
+    """Return the callbacks that have fired although neither their creator nor this peer was notified.
 
     The returned callbacks are marked as notified.
     """

@@ -72,7 +72,9 @@ class ScriptedAnswers:
         return {"action": "accept", "content": given}
 
     def _fill(self, question_text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Fill a form with the next answers, as long as their questions match its fields."""
+        """Fill a form with the next answers of the script, as long as their questions match fields of the
+        form.
+        """
         fields: dict[str, Any] = dict(schema.get("properties") or {})
         content = dict[str, Any]()
         while self._is_next("question"):
@@ -114,7 +116,9 @@ class ScriptedAnswers:
 
 
 def _fields_about(question: str, question_text: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that match a question by their texts, or all fields if only the message matches."""
+    """Return the fields whose texts match a question. If only the message of the form matches, return all
+    fields.
+    """
     sought = question.casefold()
     fields_about = {
         name: field

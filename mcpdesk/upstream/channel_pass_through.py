@@ -89,7 +89,7 @@ class PassedSession(Struct):
 
     channel: PassedChannel
     sender: Mapping[str, str]
-    """Headers of the client that began the session, in the form the channel receives."""
+    """Headers of the client that began the session, in the form in which the channel receives them."""
     events: EventStore[ClientStream]
     """Streams that the client can resume."""
     standing: Events
@@ -339,9 +339,9 @@ class ChannelPassThrough:
         batch: Sequence[tuple[JSONObject, bytes]],
         unclaimed: OnUnclaimed,
     ) -> AsyncIterator[PassedAnswer]:
-        """Send the messages of a batch one by one. Return the answers to all its requests together.
+        """Send the messages of a batch one by one. Return the answers to all requests of the batch together.
 
-        `batch` has each message in decoded form and as the client sent it.
+        Each item of `batch` is a pair: the decoded message, and the bytes that the client sent.
         """
         requests = sum(1 for each, _ in batch if classify(each) is MessageKind.REQUEST)
         may_stream = STREAM in given.get("accept", JSON)

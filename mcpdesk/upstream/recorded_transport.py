@@ -386,11 +386,12 @@ class RecordedTransport(ClientTransport):
         return self._interceptor.is_active or any(line is not None and line.is_moving for line in lines)
 
     def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> MessageLine | None:
-        """Return the line for a message of the request `of`, or of the request that the message names.
+        """Return the queue for a message. The message belongs to the request `of`, or to the request that it
+        names.
 
-        If it names none, the message belongs to the only request with intercepted messages, or else to no
-        request.
-        None for progress of a request that is no longer pending, because no caller waits for it.
+        If it names no request, it belongs to the only request with intercepted messages, or else to no
+        request. Return None for progress of a request that is no longer pending, because no caller waits for
+        this progress.
         """
         token = _progress_token(message)
         if of is None and token is not None:
@@ -406,7 +407,7 @@ class RecordedTransport(ClientTransport):
         return of.line
 
     def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
-        """Return a line whose messages are recorded and passed to `receive`."""
+        """Return a queue whose messages are recorded and passed to `receive`."""
 
         def deliver(data: bytes) -> None:
             self._record(Direction.OUT, data)

@@ -173,7 +173,7 @@ class Upstream:
 
     @property
     def program_output(self) -> ProgramEvents:
-        """Functions that handle the program's output that is not a message."""
+        """Functions that handle all output of the program except messages."""
         return ProgramEvents(ProgramLog(self._logged).feed, self._on_stray_line)
 
     def input_schema(self, tool: str) -> JSONObject:
@@ -192,7 +192,7 @@ class Upstream:
         return {each.kind: listed[each.kind] for each in LISTS}
 
     def start(self) -> None:
-        """Connect, and watch the files that the command names."""
+        """Connect to the server. If it is a program, watch the files that its command names."""
         self._begin(self._connect())
         if isinstance(self.plan.target, CommandTarget):
             self._begin(self._watch(self.plan.target))
@@ -507,7 +507,8 @@ def login_text(grant: OAuthGrant, where: str) -> str:
 
 
 def watched_files(target: CommandTarget) -> tuple[Path, ...]:
-    """Return the files in a program's command that a person may edit, without the program itself.
+    """Return the files that are named in a program's command and that a person may edit. The program itself
+    is left out.
 
     Reads the disk, so call it on a worker thread.
     """
