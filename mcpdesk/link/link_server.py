@@ -1,10 +1,10 @@
 """Side of a core in the connection to an attached screen: send changes and carry out requests.
 
 Changes are not queued. When the core reports a change or the screen sends a request, a thread reads the link
-and sends the differences from what the screen already has. If the screen reads slowly, this happens less
-often. If it falls far behind in the traffic, frames are skipped and counted. A slow screen therefore costs
-the core only this thread. While the core is idle, the only messages are the pings of the screen, one a
-second.
+and sends the data that the screen does not have yet. If the screen reads slowly, the thread reads the link
+less often. If the screen falls far behind in the traffic, frames are skipped and counted. A slow screen
+therefore costs the core only this thread. While the core is idle, the only messages are the pings of the
+screen, one a second.
 """
 
 from __future__ import annotations

@@ -604,7 +604,7 @@ class Progress:
 class CallOutcome:
     """Result of a call. Exactly one of `result` and `error` is set.
 
-    `error` is a JSON-RPC error object. For a cancelled call it says that the call was cancelled.
+    `error` is a JSON-RPC error object. If the call was cancelled, the error reports this.
     """
 
     result: dict[str, Any] | None

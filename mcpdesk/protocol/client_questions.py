@@ -27,10 +27,7 @@ class Terms(Struct, frozen=True):
     log_level: int | None = None
     """Index into `LOG_LEVELS` of the lowest requested level, or None for no log messages."""
     unknown_level: Any = None
-    """Invalid log level of the request.
-
-    The request is rejected for it after the check that the method exists.
-    """
+    """Invalid log level of the request. The request is rejected after its method was found to exist."""
 
 
 def display_name(implementation: object) -> str:

@@ -101,7 +101,7 @@ class Archive:
         self.is_live = True
         """True if another process still writes the capture. Call `read_on` to read the new data."""
         self.is_behind = False
-        """True if the file has data that was not read yet. Call `read_on` to read them."""
+        """True if the file has data that were not read yet. Call `read_on` to read them."""
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
         """Number of invalid lines: damaged lines, or the incomplete last line of a killed process."""

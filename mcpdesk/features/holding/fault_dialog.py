@@ -1,4 +1,4 @@
-"""Dialog of fault rules, one per line, that delay, lose or cut messages."""
+"""Dialog for fault rules, one per line. The rules delay, lose or cut messages."""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 MOST_RULES = 100
 MOST_DICE = 1_000
-"""Maximum number of random generators. Each rule and client has one. The oldest is discarded first."""
+"""Maximum number of random generators.
+
+Each pair of rule and client has one. The oldest is discarded first.
+"""
 LONGEST_S = 3600.0
 _RULE = re.compile(
     r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"

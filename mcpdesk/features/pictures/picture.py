@@ -329,7 +329,7 @@ def deletion(number: int) -> str:
 def placeholders(number: int, columns: int, rows: int) -> list[Strip]:
     """Return cells that show a picture.
 
-    Their colour encodes its number, combining characters encode row and column.
+    The colour of a cell encodes the number of the picture. Combining characters encode row and column.
     """
     style = Style(color=Color.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255))
     lines = ("".join(_PLACEHOLDER + row + column for column in NUMBERS[:columns]) for row in NUMBERS[:rows])

@@ -24,7 +24,7 @@ The limit is checked here, because Python 3.14 has no such limit.
 _NAME = 60
 """Maximum characters of a key in a remark."""
 MOST_TOKENS = 500_000
-"""Maximum number of tokens that are examined one by one, which takes about a microsecond each."""
+"""Maximum number of tokens that are examined one by one. Examining a token takes about a microsecond."""
 _MOST_REPEATED = 3
 """Maximum number of repeated keys that get a separate remark."""
 _COMMENT = r"(?>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"

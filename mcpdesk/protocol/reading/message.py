@@ -37,7 +37,7 @@ class ReadFrame(Struct, frozen=True):
     """Parsed frame."""
 
     value: Any = None
-    """Decoded message, a list if the frame has several, or None if it has none."""
+    """Decoded message. A list if the frame has several messages, None if it has no message."""
     remarks: tuple[Remark, ...] = ()
     fault: Remark | None = None
     """Reason why a message cannot be used. None if it can be used, or if the frame was not meant as a

@@ -66,7 +66,9 @@ class _Balance:
         return -1
 
     def _end_of_string(self, data: bytes, position: int) -> int:
-        """Return the position after a string that continues at `position`, or 0 if it is not complete."""
+        """Return the position after a string that continues at `position`, or 0 if the string is not
+        complete.
+        """
         match = _STRING.match(data, position)
         assert match is not None
         self._is_in_string = not data.startswith(b'"', match.end())
@@ -121,9 +123,9 @@ class MessageFramer:
         return unread
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes and return the frames they complete.
+        """Add bytes and return the frames that they complete.
 
-        An oversized frame is replaced by an empty one.
+        An oversized frame is replaced by an empty frame.
         """
         if self._is_first:
             self._beginning += data

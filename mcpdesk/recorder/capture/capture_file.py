@@ -138,7 +138,7 @@ class CaptureFile:
         return True
 
     def add_loss(self, stop: int, why: str) -> None:
-        """Append a line that the frames from the next one up to `stop` (excluded) are missing."""
+        """Append a line that reports missing frames, from the next one up to `stop` (excluded)."""
         start = len(self.places)
         self.missing += stop - start
         self._put(lost_line(start, stop, why))

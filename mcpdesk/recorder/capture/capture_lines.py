@@ -74,7 +74,7 @@ class _NotedFrame(HttpNote, gc=False, frozen=True):
 
 
 class Line(msgspec.Struct, gc=False):
-    """Any line of a capture. The members that are set tell its kind."""
+    """Any line of a capture. The members that are set show the kind of the line."""
 
     capture: int | None = None
     part: int = 1

@@ -125,7 +125,7 @@ class NoteEncoder:
         """
 
     def write(self, notes: Iterable[tuple[int, HttpNote]], ring: Ring, file: CaptureFile | None) -> None:
-        """Write the metadata of frames, and add its memory to that of the frames."""
+        """Write the HTTP metadata of frames, and count the memory that they use."""
         frames_of: dict[int, tuple[HttpNote, list[int]]] = {}
         for frame, note in notes:
             frames_of.setdefault(id(note), (note, []))[1].append(frame)

@@ -502,7 +502,7 @@ class Pairing:
             operations.expect(task_key(self._server(frame.connection), head.task), row)
 
     def _stop(self, row: int, time: float, status: Status) -> None:
-        """End a request without a response, and update the operation that it is a round or question of."""
+        """End a request without a response. If it is a round or a question, also update its operation."""
         table, operation = self.table, self.operations.operation_of.get(row)
         if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION

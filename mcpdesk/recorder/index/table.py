@@ -148,7 +148,7 @@ class Table:
         self.asked[row] += size
 
     def conclude(self, row: int, last: int, size: int) -> None:
-        """End a row in the same way as its last round `last`, whose response has `size` bytes."""
+        """End a row with the status and time of its last round `last`. The response has `size` bytes."""
         self.status[row] = self.status[last]
         self.ended[row] = self.ended[last]
         self.pace[row] = max(self.pace[row], self.pace[last])

@@ -131,7 +131,7 @@ class Index:
         """Number of the source's remarks that were assigned to exchanges."""
         self._known_gaps = source.gaps
         self._found_gaps: list[Gap] = []
-        """Gaps of frames with numbers that were lost before they were paired."""
+        """Gaps of numbered frames that were lost before they were paired."""
         self._gone = self._summed = 0
 
     def is_here(self, frame: int) -> bool:
@@ -425,7 +425,9 @@ class Index:
             self.altered.append(row)
 
     def _add_marks(self) -> None:
-        """End the requests that were dropped or lost at the desk, and those whose answers were."""
+        """End the requests that were dropped or lost at the desk, or whose answers were dropped or lost
+        there.
+        """
         marks, table, early = self._source.marks, self.table, self._early_marks
         while self._marks_taken < len(marks):
             if (mark := marks[self._marks_taken]).leaves_no_answer:

@@ -398,7 +398,10 @@ class CombinedLink(Link):
     # Policies
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        """Set the policy of a tool on every replica. If replicas share their state, set it on only one."""
+        """Set the policy of a tool on every replica.
+
+        If replicas share their state, set it on only one replica.
+        """
         copy = self._copy_for(server)
         shared = [] if copy is None else [copy]
         for each in shared if self.source.shares_state else self._living(server):

@@ -14,8 +14,8 @@ from mcpdesk.inbox.question import Question
 class QuestionNumbers:
     """Merges the questions of all replicas. A question keeps the number under which it was first shown.
 
-    The copy of a question on another replica may arrive before the question itself, and a person may already
-    be answering the copy. May be used on any thread.
+    Otherwise its number could change while a person answers it, because the copy of a question on another
+    replica may arrive before the question itself. May be used on any thread.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,5 @@
-"""Questions to persons in the engine, which is the Redis-compatible store that all replicas share.
+"""Questions to people, stored in the engine. The engine is the Redis-compatible store that all replicas
+share.
 
 Each replica publishes its waiting questions. A script in the engine decides which answer was first.
 """

@@ -1,4 +1,4 @@
-"""HTTP sessions in the engine, which is the Redis-compatible store that all replicas share.
+"""HTTP sessions, stored in the engine. The engine is the Redis-compatible store that all replicas share.
 
 A replica reads a session once, when it starts to serve the session, and writes the session after each change.
 """

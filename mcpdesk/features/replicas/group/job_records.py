@@ -42,8 +42,10 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         away: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        """`repeat` runs a job of another replica again, if possible. `end_elsewhere` asks another replica to
-        end a job that it runs. `away` returns the reason why nothing can be written now, or "".
+        """`repeat` is a function that runs a job of another replica again, if possible.
+
+        `end_elsewhere` asks another replica to end a job that it runs. `away` returns the reason why nothing
+        can be written now, or "".
         """
         super().__init__(table, holder, server, store, complain)
         self._shared_table = table
