@@ -43,6 +43,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import (
     is_same,
     named_types,
     property_shapes,
+    resolve,
 )
 from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.upstream.target_transport import Reach
@@ -134,8 +135,9 @@ def call_command(
     """Call TOOL of the server TARGET, and print the result.
 
     KEY=VALUE gives a text, a number, true or false; it is converted to the type in the tool's input schema.
-    KEY:=JSON gives any JSON value. If the tool asks a question, answer it in the terminal. Without a
-    terminal, questions are declined. The time limit does not include the time that you need for answers.
+    KEY:=JSON gives any JSON value. KEY=VALUE several times gives a list. If the tool asks a question, answer
+    it in the terminal. Without a terminal, questions are declined. The time limit does not include the time
+    that you need for answers.
 
     If a desk or `mcpdesk serve` hosts the folder TARGET, that process runs the call. The desk then shows the
     call, the policies of the tools apply, and background programs continue after the call. Otherwise this
@@ -319,6 +321,7 @@ def prompt_command(
     given, texts = parse_arguments(arguments)
     for key in given.keys() - texts:
         raise DeskUserError(f"{key}: the arguments of a prompt must be text.", f"Write {key}=value.")
+    _check_single(given)
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
         remarks = server.remarks()
@@ -356,6 +359,7 @@ def complete_command(
     from mcpdesk.cli.command_client import client
 
     known, _ = parse_arguments(arguments[:-1])
+    _check_single(known)
     ((key, beginning),) = parse_arguments(arguments[-1:])[0].items()
     is_template = "{" in name or "://" in name
     params = {
@@ -417,9 +421,22 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
             arguments[key] = _json(value, key)
             texts.discard(key)
         else:
-            arguments[key] = value
+            arguments[key] = _added(arguments[key], value) if key in texts else value
             texts.add(key)
     return arguments, texts
+
+
+def _check_single(arguments: Mapping[str, Any]) -> None:
+    for key, value in arguments.items():
+        if isinstance(value, list):
+            raise DeskUserError(
+                f"{key}: given {len(value)} times, but it takes one value.", f"Write {key}=value once."
+            )
+
+
+def _added(earlier: Any, value: str) -> list[str]:
+    """Return all texts of an argument that was given several times."""
+    return [*(earlier if isinstance(earlier, list) else [earlier]), value]
 
 
 def _json(text: str, key: str) -> Any:
@@ -433,9 +450,20 @@ def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str,
     """Convert the arguments in `texts` to the types in the tool's input schema.
 
     A string that the schema allows is kept. A string that cannot be converted is sent unchanged, so that the
-    server reports the error.
+    server reports the error. Several texts for one argument are the items of a list. Raises: DeskUserError
+    if the schema allows no list.
     """
-    return arguments | {key: _converted(arguments[key], _shapes(dict(schema), key)) for key in texts}
+    root = dict(schema)
+    return arguments | {key: _fitted(key, arguments[key], _shapes(root, key), root) for key in texts}
+
+
+def _fitted(key: str, given: str | list[str], shapes: Sequence[dict[str, Any]], root: dict[str, Any]) -> Any:
+    if isinstance(given, str):
+        return _converted(given, shapes)
+    if shapes and not any("array" in (named_types(shape) or ("array",)) for shape in shapes):
+        raise DeskUserError(f"{key}: given {len(given)} times, but the tool takes one value.", FORM)
+    items = [each for shape in shapes for each in flat(resolve(shape.get("items"), root), root)][:MOST_SHAPES]
+    return [_converted(text, items) for text in given]
 
 
 def schema_failures(schema: Any, value: Any) -> list[str]:
@@ -468,6 +496,7 @@ def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:
     if any(is_same(value, each) for each in constants):
         return value
     types = {name for shape in shapes for name in named_types(shape)}
+    types |= {"null" for shape in shapes if shape.get("nullable") is True}
     types |= {JSON_TYPES[type(each)] for each in constants if each is not None}
     if "string" in types:
         return text

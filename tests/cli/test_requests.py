@@ -159,6 +159,7 @@ def test_bytes_are_written_as_they_are(folder: Path, repository: Path) -> None:
         (["nothing:=null"], {"nothing": None}, set()),
         (["text=line one\nline two"], {"text": "line one\nline two"}, {"text"}),
         (["name=first", "name:=2"], {"name": 2}, set()),
+        (["tag=a", "tag=b", "tag=c"], {"tag": ["a", "b", "c"]}, {"tag"}),
     ],
 )
 def test_words_become_arguments(words: list[str], arguments: dict[str, object], texts: set[str]) -> None:
@@ -193,17 +194,22 @@ def test_texts_become_what_the_schema_says_and_nothing_else_changes() -> None:
             "at": {"$ref": "#/$defs/Point"},
             "level": {"enum": [1, 2]},
             "flag": {"type": ["boolean", "integer"]},
+            "limit": {"type": "integer", "nullable": True},
+            "sizes": {"type": "array", "items": {"type": "integer"}},
+            "odd": {"type": None},
         },
         "$defs": {"Point": {"type": "object"}},
     }
     words = [
         "loudly=1", "count=3", "share=null", "name=5", "either=5", 'tags=["a"]', 'at={"x": 1}', "level=2",
-        "flag=1", "unknown=1", "whole:=1",
+        "flag=1", "unknown=1", "whole:=1", "limit=null", "sizes=1", "sizes=2", "odd=1",
     ]  # fmt: skip
     assert fitted(*parse_arguments(words), schema) == {
         "loudly": True, "count": 3, "share": None, "name": "5", "either": "5", "tags": ["a"], "at": {"x": 1},
-        "level": 2, "flag": 1, "unknown": "1", "whole": 1,
+        "level": 2, "flag": 1, "unknown": "1", "whole": 1, "limit": None, "sizes": [1, 2], "odd": "1",
     }  # fmt: skip
+    with pytest.raises(DeskUserError, match="count: given 2 times"):
+        fitted(*parse_arguments(["count=1", "count=2"]), schema)
     assert fitted(*parse_arguments(["mixed=1", "fixed=3", "word=1"]), CONSTANTS) == {
         "mixed": 1, "fixed": 3, "word": "1",
     }  # fmt: skip
@@ -211,6 +217,13 @@ def test_texts_become_what_the_schema_says_and_nothing_else_changes() -> None:
         assert fitted(*parse_arguments(["exact=yes", "id=5"]), composed) == {"exact": True, "id": "5"}
     wrong, texts = parse_arguments(["loudly=maybe", "count=3.5", "tags=a,b"])
     assert fitted(wrong, texts, schema) == wrong
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", [["prompt", "p", "a=1", "a=2"], ["complete", "p", "a=1", "a=2", "b="]])
+def test_an_argument_of_a_prompt_is_given_once(mcpdesk: Run, words: list[str]) -> None:
+    done = mcpdesk(words[0], "folder", *words[1:])
+    assert done.returncode == 2 and "a: given 2 times" in done.stderr
 
 
 IMAGE = {"type": "image", "data": "%", "mimeType": "image/png"}

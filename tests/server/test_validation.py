@@ -199,7 +199,7 @@ def test_recursive_schema_goes_as_deep_as_the_value() -> None:
 @pytest.mark.parametrize(
     ("schema", "complaint"),
     [
-        ({"type": "strin"}, "not a valid JSON Schema at type"),
+        ({"type": "strin"}, 'not a valid JSON Schema at type: "strin" is not a type; the types are string, '),
         ({"pattern": "("}, "not a valid JSON Schema at pattern"),
         ({"$schema": "urn:unknown"}, "Unknown meta-schema"),
     ],

@@ -303,3 +303,21 @@ def test_members_of_a_branch_are_offered() -> None:
         "then": {"properties": {"x": {"type": "integer"}}},
     }
     assert [field.key for field in form_for(schema).properties()] == ["kind", "x"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"properties": [{"name": "x"}]},
+        {"properties": {"x": {"type": "string"}}, "required": None},
+        {"properties": {"x": {"type": "string"}}, "required": [["x"]]},
+        {"type": "string", "examples": {"a": 1}},
+        {"type": "string", "maxLength": "9"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1.5},
+    ],
+)
+def test_keywords_with_a_value_of_a_wrong_type_are_ignored(odd: dict[str, Any]) -> None:
+    for schema in ({"type": "object", **odd}, {"properties": {"p": odd}, "required": ["p"]}):
+        for _, node in walk(form_node(schema)):
+            assert isinstance(node.field.example, str)
+            node.value()

@@ -26,6 +26,8 @@ _MOST_BRANCHES = 1_000
 """Maximum number of alternatives and branches that are searched for a member."""
 _UNIONS = ("anyOf", "oneOf")
 _BRANCHES = ("then", "else")
+_DEPENDENT = ("dependentSchemas", "dependencies")
+_DEFINITIONS = ("$defs", "definitions")
 MOST_SHAPES = 64
 """Maximum number of shapes per property. With nested alternatives, the number of shapes multiplies."""
 
@@ -39,12 +41,25 @@ def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Sc
     """Resolve a part at a given depth while `steps` remain."""
     if not isinstance(schema, dict) or depth > _DEPTH or next(steps, None) is None:
         return {}
-    shape = {word: rule for word, rule in schema.items() if word not in ("$ref", "allOf")}
+    rules = ((word, _usable(word, rule)) for word, rule in schema.items() if word not in ("$ref", "allOf"))
+    shape = {word: rule for word, rule in rules if rule is not _UNUSABLE}
     if "$ref" in schema:
         shape = merge(_resolved(_target(schema["$ref"], root), root, depth + 1, steps), shape)
     for part in _parts(schema, "allOf"):
         shape = merge(shape, _resolved(part, root, depth + 1, steps))
     return shape
+
+
+def _usable(word: str, rule: Any) -> Any:
+    """Return the value of a keyword without parts of a wrong type, or `_UNUSABLE` if nothing remains."""
+    kinds = _KINDS.get(word)
+    if kinds is None:
+        return rule
+    if not isinstance(rule, kinds) or isinstance(rule, bool):
+        return _UNUSABLE
+    if word in _NAMES and isinstance(rule, list):
+        return [name for name in rule if isinstance(name, str)] or _UNUSABLE
+    return rule
 
 
 def merge(base: Schema, more: Schema) -> Schema:
@@ -99,6 +114,8 @@ def alternatives(shape: Schema, root: Schema) -> list[Schema]:
 def _target(reference: Any, root: Schema) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#"):
         return {}
+    if reference != "#" and not reference.startswith("#/"):
+        return _anchored(unquote(reference[1:]), root)
     value: Any = root
     for part in unquote(reference[1:]).split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
@@ -109,6 +126,16 @@ def _target(reference: Any, root: Schema) -> Any:
         else:
             return {}
     return value
+
+
+def _anchored(name: str, root: Schema) -> Any:
+    """Return the first schema of the definitions that has this anchor. Empty if there is none."""
+    for word in _DEFINITIONS:
+        parts = root.get(word)
+        for part in parts.values() if isinstance(parts, dict) else ():
+            if isinstance(part, dict) and name in (part.get("$anchor"), part.get("$dynamicAnchor")):
+                return part
+    return {}
 
 
 def _is_null(shape: Schema) -> bool:
@@ -124,9 +151,7 @@ def _with_alternatives(shape: Schema, word: str, remaining: list[Any], root: Sch
 
 def with_branches(shape: Schema, root: Schema) -> Schema:
     """Return the shape with the members of `then`, `else` and `dependentSchemas` as optional members."""
-    dependent = shape.get("dependentSchemas")
-    parts = [shape.get(word) for word in _BRANCHES]
-    parts += list(dependent.values()) if isinstance(dependent, dict) else []
+    parts = _branches(shape)
     own = shape.get("properties")
     members: Schema = {}
     for part in parts:
@@ -138,6 +163,14 @@ def with_branches(shape: Schema, root: Schema) -> Schema:
     return shape | {
         "properties": described | {key: each for key, each in members.items() if key not in described}
     }
+
+
+def _branches(shape: Schema) -> list[Any]:
+    parts = [shape.get(word) for word in _BRANCHES]
+    for word in _DEPENDENT:
+        dependent = shape.get(word)
+        parts += dependent.values() if isinstance(dependent, dict) else ()
+    return parts
 
 
 def property_shapes(schema: Any, key: str, root: Schema) -> Iterator[Schema]:
@@ -154,12 +187,14 @@ def _property_shapes(
     members = shape.get("properties")
     if isinstance(members, dict) and key in members:
         yield resolve(members[key], root)
+    elif isinstance(shape.get("additionalProperties"), dict):
+        yield resolve(shape["additionalProperties"], root)
     for word in _UNIONS:
         for part in _parts(shape, word):
             yield from _property_shapes(part, key, root, depth + 1, steps)
-    for word in _BRANCHES:
-        if isinstance(shape.get(word), dict):
-            yield from _property_shapes(shape[word], key, root, depth + 1, steps)
+    for part in _branches(shape):
+        if isinstance(part, dict):
+            yield from _property_shapes(part, key, root, depth + 1, steps)
 
 
 def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
@@ -224,6 +259,19 @@ def _parts(shape: Schema, word: str) -> list[Any]:
     return parts if isinstance(parts, list) else []
 
 
+_UNUSABLE = object()
+_NUMBER = (int, float)
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions"), (dict,)),
+    **dict.fromkeys(("required", "enum", "examples", "anyOf", "oneOf", "prefixItems", "enumNames"), (list,)),
+    **dict.fromkeys(("title", "description", "format", "pattern", "contentMediaType"), (str,)),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (int,)),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER),
+    "type": (str, list),
+}
+"""Types that the value of a keyword can have. A keyword with another value is ignored."""
+_NAMES = ("type", "required")
+"""Keywords whose list may only contain names."""
 _TYPES: dict[str, Any] = {
     "string": str,
     "integer": int,

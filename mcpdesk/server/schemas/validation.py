@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Phrase = Callable[[dict[str, Any], Any], str]
 MOST_FAULTS = 20
 """Maximum number of errors that are listed for one schema."""
+TYPES = "string, number, integer, boolean, object, array and null"
 MAX_SHOWN = 12
 """Maximum number of names or values in one message."""
 LONGEST_NAME = 100
@@ -178,7 +179,10 @@ def _beginning(value: Any, most: int) -> tuple[Any, list[_Path]]:
 
 def _why(error: ValueError) -> str:
     message = str(error).partition("\n")[0]
-    where = "/".join(map(str, getattr(error, "instance_path", ())))
+    path = tuple(getattr(error, "instance_path", ()))
+    if path[-1:] == ("type",) and (sent := message.partition(" is not valid under any of the schemas"))[1]:
+        message = f"{sent[0]} is not a type; the types are {TYPES}"
+    where = "/".join(map(str, path))
     return f"not a valid JSON Schema{' at ' + where if where else ''}: {message}"
 
 
