@@ -95,8 +95,10 @@ class _FormerRows:
         return self._view(client.after(earlier), seen, running)
 
     def rest(self) -> list[ClientView]:
-        """Return the rows of clients that left, and one row for all clients that are no longer remembered
-        separately."""
+        """Return the rows of clients that left.
+
+        One more row is for all clients that are not remembered separately.
+        """
         since = time.time() - REMEMBERED_S
         left = [each for each in self._former.values() if (each.closed or 0.0) > since]
         if self._dropped is not None:

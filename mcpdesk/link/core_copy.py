@@ -94,7 +94,7 @@ _parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
 
 
 LOST: Final = b""
-"""Value that `Wire.receive` returns instead of messages that were deleted before they could be read."""
+"""Value that `Wire.receive` returns if messages were deleted before they could be read."""
 
 
 class Wire(Protocol):

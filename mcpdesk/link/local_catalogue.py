@@ -132,8 +132,7 @@ class ModeList:
         self._views: tuple[ModeView, ...] = ()
 
     def views(self) -> tuple[ModeView, ...]:
-        """Return each mode, with the tools that it offers and the tools that it names but that
-        are missing."""
+        """Return each mode with its available tools and its missing tools."""
         version, modes = self.hosted.server.tools.version, self.hosted.modes.describe()
         if self._made_of[0] != version or self._made_of[1] is not modes:
             self._views = tuple(self._made(modes))

@@ -169,7 +169,7 @@ class ResumableStream(Generic[C]):
         self.events: list[tuple[int, bytes]] = []
         self._store = store
         self._disconnect: Callable[[], object] | None = None
-        """Function that ends the connection that carries the stream. None if no connection carries it."""
+        """Function that ends the stream's connection. None if no connection carries the stream."""
         self._mark = mark
         self._sent = 0
 

@@ -24,7 +24,7 @@ MOST_LOGGED = 200
 """Maximum number of log lines of one call. Only the last ones are written."""
 
 Logged: TypeAlias = Callable[[Exchange], Sequence[SaidLine]]
-"""Function that returns the log lines that the code of a call wrote."""
+"""Function that returns the log lines of a call's code."""
 
 
 def nothing_logged(_: Exchange) -> Sequence[SaidLine]:

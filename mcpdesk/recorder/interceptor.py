@@ -36,7 +36,7 @@ class InterceptedCore(NamedTuple):
 
 
 class MessageLine:
-    """Queue that passes on a server's messages about one request, or those that belong to no request."""
+    """Queue for a server's messages about one request, or for its messages about no request."""
 
     def __init__(self, deliver: Callable[[bytes], object]) -> None:
         """`deliver` is called with each message that is passed on."""

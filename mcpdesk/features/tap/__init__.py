@@ -37,7 +37,7 @@ class Tap(Feature):
         return [LiveCapture(each.pid, each.command, each.client, each.started, each.capture) for each in taps]
 
     def live_link(self, archive: Archive, first_notice: str) -> CaptureLink | None:
-        """Return a link that can hold messages of the tap that writes the capture."""
+        """Return a link to the tap that writes the capture. The link can hold messages of the tap."""
         from mcpdesk.features.tap.tap_link import link_to_tap
 
         return link_to_tap(archive, first_notice)

@@ -104,7 +104,7 @@ async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> Fetche
 
 
 def _pinned(addresses: list[str]) -> AbstractResolver:
-    """Return a resolver that returns the checked addresses, so that a second lookup cannot return others."""
+    """Return a resolver for the checked addresses, because a second lookup could return other addresses."""
     from aiohttp.abc import AbstractResolver, ResolveResult
 
     class Pinned(AbstractResolver):

@@ -201,7 +201,7 @@ SIGNS_OF_A_CAPTCHA = (
     "challenge-platform",
     "automated queries",
 )
-"""Words on a page without results that show that the engine considers us a bot."""
+"""Words that show, on a page without results, that the engine considers us a bot."""
 REFUSALS = {
     202: "it asks for a captcha",
     401: "it requires a key",

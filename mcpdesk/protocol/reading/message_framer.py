@@ -303,7 +303,7 @@ class MessageFramer:
 
 
 class MessageLines:
-    """Groups numbered lines, so that all lines of a message that spans several lines are one group."""
+    """Groups numbered lines, so that all lines of one message form one group."""
 
     def __init__(self, limit: int) -> None:
         """`limit` is the maximum size in bytes of a message of several lines."""

@@ -1,7 +1,7 @@
 """Encoding of recorded frames and HTTP metadata as lines of the capture file.
 
-The encoder also counts the memory that the HTTP metadata uses. Only one thread at a time may use the encoder.
-It does not access the disk; lines are queued in a `CaptureFile`.
+The encoder also counts the memory that frames and HTTP metadata use. Only one thread at a time may use the
+encoder. It does not access the disk; lines are queued in a `CaptureFile`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class SortKey:
     """Value by which lines are sorted."""
 
     of: Callable[[Index], Key]
-    """Function that makes, for an index, the function that returns the value of a line."""
+    """Function that takes an index, and returns a function for the value of a line."""
     largest_first: bool = False
     """True if the largest value comes first, unless the order is reversed."""
     connection_field: str = ""

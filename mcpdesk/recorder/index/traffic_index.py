@@ -34,7 +34,7 @@ _NOTIFICATIONS = "notifications/"
 _REMARK_S = 60.0
 """A remark is assigned to an exchange at most this many seconds after the end of the exchange."""
 _REMARKED_ROWS = 10_000
-"""Number of newest rows that are searched for the exchange that a remark belongs to."""
+"""This many newest rows are searched for the exchange of a remark."""
 _MOST_EARLY = 1_000
 """Maximum number of marks that wait for the frames of their requests. The oldest are dropped first."""
 _CLOSE_S = 0.1
@@ -120,7 +120,7 @@ class Index:
         self._marked = 0
         """Number of the source's marks that are already in `_marks`."""
         self._marks_taken = 0
-        """Number of the source's marks that were checked for requests that end at the desk."""
+        """Number of the source's marks that were already checked for requests ended at the desk."""
         self._early_marks: deque[HeldMark] = deque(maxlen=_MOST_EARLY)
         """Marks that end a request whose frame may still follow, because files and links send marks first."""
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}

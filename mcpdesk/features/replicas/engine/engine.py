@@ -40,7 +40,7 @@ FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
 """Options of a URL whose values are paths of files."""
 DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 CONNECTING = re.compile(r" connecting to |SSL|certificate")
-"""Pattern for error messages of redis-py that show that no connection was established."""
+"""Pattern for error messages of redis-py about a connection that could not be established."""
 CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
 FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
 CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"

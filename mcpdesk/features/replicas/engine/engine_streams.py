@@ -135,8 +135,7 @@ class EngineStreams:
         return EngineStream(self._followed, self._read_soon, key, position, is_held, lost, ask, primes)
 
     def disconnect(self, session: str) -> None:
-        """Close the connections of clients here that read streams of a session that has ended on another
-        replica."""
+        """Close the connections here that read streams of `session`, which has ended on another replica."""
         prefix = self._key(session, 0)[:-1]
         for key in [each for each in self._followed if each.startswith(prefix)]:
             self._followed.pop(key).disconnect()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.state.server_state import SharedState
 
 WILDCARDS = ("//0.0.0.0:", "//[::]:")
-"""Parts of an address that show that a server listens on all network interfaces."""
+"""Parts of an address that mean all network interfaces."""
 
 
 def reachable(address: str) -> str:
