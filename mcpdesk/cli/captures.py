@@ -63,8 +63,8 @@ def diff_command(a: Path, b: Path, as_json: bool) -> int:
     """Compare the calls in the captures A and B. The command lists calls that are in only one capture, and
     calls with different arguments, results, errors or durations.
 
-    Only calls with the same method and name are compared. If there are several, calls with equal arguments
-    are compared with each other, and the remaining calls in their order.
+    A call in A is compared with a call in B that has the same method and name. If a capture has several such
+    calls, those with equal arguments are compared first, and the remaining ones in their order.
     """
     from mcpdesk.recorder.capture_diff import compare
 

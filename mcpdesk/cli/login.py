@@ -56,8 +56,9 @@ ACCOUNT = click.option(
 def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> None:
     """Log in to the server at URL, and store its token. The desk and all commands then use the token.
 
-    You log in with a browser. No browser is needed if the options name a client with its own secret or key,
-    a token from your platform, or an identity provider.
+    You log in with a browser. These options log in without one: --client-credentials and --client-key-file
+    use the client's own secret or key, --assertion-env and --assertion-file use a token from your platform,
+    and --idp-token-url uses your identity provider.
     """
     options = given_login(flags)
     from mcpdesk.client.oauth.browser_login import log_in

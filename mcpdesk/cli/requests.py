@@ -268,8 +268,8 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
     If stdout is a pipe or a file, the contents are written unchanged. On a terminal, control characters are
     made visible, and binary contents are only described.
 
-    The server's list of skills has the size, digest and front matter of each file. If URI is such a file and
-    differs from the list, the file is not printed, and the exit code is 4.
+    The server's list of skills has the size, digest and front matter of each file. If URI names a file of a
+    skill, and its contents do not match that list, they are not printed, and the exit code is 4.
     """
     from mcpdesk.cli.command_client import client
     from mcpdesk.client.transport import excerpt

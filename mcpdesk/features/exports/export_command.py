@@ -42,9 +42,9 @@ FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv",
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--as",
-    "ending",
+    "kind",
     type=click.Choice(FORMATS),
-    help="Format of the output. With --redact, the default is capture.",
+    help="Format of the output. Required, except with --redact, where the default is capture.",
 )
 @click.option(
     "--output",
@@ -69,7 +69,7 @@ FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv",
     help="Mask secrets also inside texts and base64, to share the output.",
 )
 def export_command(
-    file: Path, ending: str | None, output: Path | None, query: str, with_secrets: bool, redact: bool
+    file: Path, kind: str | None, output: Path | None, query: str, with_secrets: bool, redact: bool
 ) -> None:
     """Write the capture FILE in another format. Secrets are masked.
 
@@ -92,41 +92,41 @@ def export_command(
     from mcpdesk.recorder.index.view import View
     from mcpdesk.recorder.redaction import redacted
 
-    if ending is None and not redact:
+    if kind is None and not redact:
         raise DeskUserError("Which format?", f"Use --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
-    if with_secrets and (redact or ending == "capture"):
+    if with_secrets and (redact or kind == "capture"):
         raise DeskUserError("--with-secrets and --redact cannot be used together.", "Copy the file as it is.")
     exporters = {each.name: each for each in EXPORTERS}
     printers = {"mermaid": mermaid, "curl": curl_commands}
-    ending = ending or "capture"
-    if ending in ("csv", "json") and query:
+    kind = kind or "capture"
+    if kind in ("csv", "json") and query:
         raise DeskUserError(
-            f"--filter cannot be used with --as {ending}.", "Statistics always include all calls."
+            f"--filter cannot be used with --as {kind}.", "Statistics always include all calls."
         )
-    with _redacted_copy(file) if redact and ending != "capture" else nullcontext(file) as source:
-        if ending in ("csv", "json"):
-            return _export_statistics(source, ending, output)
+    with _redacted_copy(file) if redact and kind != "capture" else nullcontext(file) as source:
+        if kind in ("csv", "json"):
+            return _export_statistics(source, kind, output)
         with opened(source) as archive:
             index = archive.index
             index.reveals_secrets = with_secrets
             view = View(index, parse(query, time.time()))
             view.advance(float("inf"))
             numbers = with_parts(index, view.lines)
-            if ending in RECORDED:
+            if kind in RECORDED:
                 recorder = next(filter(None, (each.case_recorder() for each in offering("case_recorder"))))
                 numbers = recorder.recordable(index, numbers)
                 _tell_of_servers({index.exchange(number).server for number in numbers})
                 lines = recorder.cases(index, numbers)
                 _write(recorder.case_file(lines), output)
                 return print_message(f"{len(lines):,} test cases of {len(numbers):,} calls")
-            if ending == "capture":
+            if kind == "capture":
                 pieces = redacted(index, archive.call_logs, _redactor(), numbers if query else None)
-            elif ending in printers:
-                pieces = printers[ending](index, numbers)
+            elif kind in printers:
+                pieces = printers[kind](index, numbers)
             else:
-                pieces = exporters[ending].write(index, numbers, logs_by_call(archive.call_logs))
+                pieces = exporters[kind].write(index, numbers, logs_by_call(archive.call_logs))
             _write(pieces, output)
-            selects = exporters[ending].requests if ending in exporters else None
+            selects = exporters[kind].requests if kind in exporters else None
             left = len(numbers) - len(selects(index, numbers)) if selects else 0
             print_message(
                 f"{len(numbers) - left:,} exchanges{f'; {left:,} did not use HTTP' if left else ''}"
@@ -167,7 +167,7 @@ def _redactor() -> Redactor:
     return Redactor(known, [settings.api_key_header])
 
 
-def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
+def _export_statistics(file: Path, kind: str, output: Path | None) -> None:
     from mcpdesk.recorder.index.statistics import Subject
     from mcpdesk.recorder.index.statistics_rows import as_csv, as_json, rows_of
 
@@ -176,7 +176,7 @@ def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
         counted.update(float("inf"))
         definitions = counted.definitions()
         rows = [row for subject in Subject for row in rows_of(counted, subject, definitions)]
-    text = as_csv(rows) if ending == "csv" else as_json(rows)
+    text = as_csv(rows) if kind == "csv" else as_json(rows)
     _write(iter([text.encode()]), output)
 
 
