@@ -422,7 +422,7 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
     `is_first` is True if the error was caused by the first message to the server.
     """
     if isinstance(error, RpcError):
-        advice = _token_hint(error) or error_hint(error.code, error.message)
+        advice = _token_hint(error) or error_hint(error.code, error.message, error.data)
         message = str(error) if is_first else error.message
         return RemoteProtocolError(
             error.code, message, error.data, advice or (NO_PROTOCOL if is_first else "")

@@ -31,11 +31,11 @@ from mcpdesk.cli.printing import (
     print_text,
     summary,
 )
-from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.reach import reach_options, with_hint
 from mcpdesk.client.hints import ASK_OLDER, CLOSED
 from mcpdesk.errors import DeskError, DeskUserError, InvalidAnswer, RemoteProtocolError
 from mcpdesk.plain_text import clean, json_escaped
-from mcpdesk.protocol.catalogue.result_faults import lenient_base64, read_faults, result_faults
+from mcpdesk.protocol.catalogue.result_faults import lenient_base64, prompt_faults, read_faults, result_faults
 from mcpdesk.protocol.catalogue.schema_shapes import (
     MOST_SHAPES,
     flat,
@@ -317,6 +317,7 @@ def prompt_command(
     """Get the prompt NAME of the server TARGET with the given arguments, and print its messages."""
     from mcpdesk.bridge.result_text import content_text
     from mcpdesk.cli.command_client import client
+    from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     given, texts = parse_arguments(arguments)
     for key in given.keys() - texts:
@@ -324,6 +325,8 @@ def prompt_command(
     _check_single(given)
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
+        for fault in prompt_faults(result):
+            server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
     if as_json:
         print_json(with_remarks(result, remarks))
@@ -357,6 +360,7 @@ def complete_command(
     before it, because suggestions can depend on them.
     """
     from mcpdesk.cli.command_client import client
+    from mcpdesk.client.transport import value_excerpt
 
     known, _ = parse_arguments(arguments[:-1])
     _check_single(known)
@@ -375,8 +379,10 @@ def complete_command(
         return
     answer = result.get("completion")
     if not isinstance(answer, dict) or not isinstance(answer.get("values"), list):
-        raise InvalidAnswer("completion/complete: the result has no list of values", target)
-    lines = [clean(str(value), newlines=False) for value in answer["values"]]
+        fault = "completion/complete: the result has no list completion.values"
+        raise with_hint(InvalidAnswer(fault, excerpt=value_excerpt(result)))
+    values = (each if isinstance(each, str) else json.dumps(each) for each in answer["values"])
+    lines = [clean(value, newlines=False) for value in values]
     print_text("\n".join([*lines, ""]), exact=True)
     if answer.get("hasMore"):
         print_message(f"More exist{f', {total} in all' if (total := answer.get('total')) else ''}.")

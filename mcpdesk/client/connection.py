@@ -34,6 +34,7 @@ from mcpdesk.client.transport import (
     value_excerpt,
 )
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
+from mcpdesk.plain_text import clean
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.client_questions import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
@@ -538,7 +539,7 @@ class ServerConnection:
         fault = question_fault(method, params)
         return invalid_params(fault) if fault else None
 
-    def _refuse(self, identifier: Id, refusal: ProtocolError) -> None:
+    def _refuse(self, identifier: Id | float | None, refusal: ProtocolError) -> None:
         answer = {"error": codec.error_object(refusal)}
         self._farewells.begin(lambda: self._respond(identifier, answer))
 
@@ -553,8 +554,18 @@ class ServerConnection:
             return
         if "id" not in message:
             self._notified(method, params, call)
-        elif is_id(message["id"]) and not (self._agreement and self._agreement.revision.is_stateless):
+        elif self._agreement and self._agreement.revision.is_stateless:
+            self._question_fault(method, f"{self._agreement.revision.name} has no requests of servers")
+        elif is_id(message["id"]):
             self._on_request(message["id"], method, params, call)
+        else:
+            refusal = ProtocolError(ErrorCode.INVALID_REQUEST, "its id is neither a text nor an integer")
+            self._question_fault(method, str(refusal))
+            self._refuse(message["id"] if isinstance(message["id"], float) else None, refusal)
+
+    def _question_fault(self, method: str, fault: str) -> None:
+        text = f"the server sent a request {clean(method[:80], newlines=False)}, which was refused: {fault}"
+        self.remark(Remark(RemarkKind.QUESTION, text))
 
     def _on_request(self, identifier: Id, method: str, params: JSONObject, call: ClientCall | None) -> None:
         """Answer a request of the server in a separate task."""
@@ -562,6 +573,8 @@ class ServerConnection:
             self._farewells.begin(lambda: self._respond(identifier, {"result": {}}))
             return
         if refusal := self._refusal(method, params):
+            if refusal.code == ErrorCode.INVALID_PARAMS:
+                self._question_fault(method, str(refusal))
             self._refuse(identifier, refusal)
             return
         is_related = call is not None and call.group is not None
@@ -589,7 +602,7 @@ class ServerConnection:
             answer = {"error": codec.error_object(refused)}
         await self._respond(identifier, answer)
 
-    async def _respond(self, identifier: Id, answer: JSONObject) -> None:
+    async def _respond(self, identifier: Id | float | None, answer: JSONObject) -> None:
         await self._transport.send({"jsonrpc": "2.0", "id": identifier, **answer})
 
     # notifications

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcpdesk.client.answers.connection_faults import NO_HTTP, SPEAKS_TLS, WRONG_ENCODING
 from mcpdesk.client.child_process import BUFFERS, ProgramEnded
 from mcpdesk.client.transport import REDIRECTS, REFUSED, TO_ITSELF, excerpt
 from mcpdesk.errors import CallError, ConnectTimeout, HttpError, InvalidAnswer, Unreachable
 from mcpdesk.protocol.client_questions import wants_older_revision
+from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import BY_NAME
 
 URL_REQUIRED = -32042
@@ -62,6 +63,11 @@ OLDER_REVISION = "--revision 2025-06-18, or 2025-03-26, which sends no MCP-Proto
 REVISION_AT_DESK = "V selects another revision with it."
 ASK_OLDER = "The server can ask questions only in an older revision: try again with --revision 2025-11-25."
 OPEN_LINK = "Open the link in a browser, finish there, and call again."
+NOBODY_ASKED = (
+    "The server asks a person: run `mcpdesk call` in a terminal (elicitation, sampling), "
+    "or call it on the desk (also roots)."
+)
+NO_LINK = "The server named no link in data.elicitations: see its log or documentation for the page to open."
 NO_PROTOCOL = "Check that it is an MCP server. --era handshake or --revision selects an older revision."
 REFUSED_REQUEST = "The server rejected the request: see its message, or its log."
 BY_STATUS = {
@@ -79,6 +85,7 @@ BY_STATUS = {
     523: NOT_UP,
     524: TOO_SLOW,
 }
+_ASKING = ("elicitation", "sampling", "roots")
 _HOST = re.compile(r"\bhost\b", re.I)
 _DATES = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 _VERSION = re.compile(r"protocol.?version|unsupported.{0,20}version|\b20\d\d-\d\d-\d\d\b", re.I)
@@ -139,10 +146,12 @@ def desk_token_hint(missing: MissingToken) -> str:
     return f"{about}: {given}. {NO_LOGIN_NAMED}"
 
 
-def error_hint(code: int, message: str) -> str:
+def error_hint(code: int, message: str, data: Any) -> str:
     """Return advice for a JSON-RPC error, or an empty string for an unknown code."""
     if code == URL_REQUIRED:
-        return OPEN_LINK
+        return OPEN_LINK if "://" in str(data) else NO_LINK
+    if code == ErrorCode.MISSING_CAPABILITY and any(word in str(data) for word in _ASKING):
+        return NOBODY_ASKED
     return ASK_OLDER if wants_older_revision(message) else ""
 
 
@@ -205,6 +214,10 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return BAD_ENCODING
         case InvalidAnswer() if "an empty answer" in error.message:
             return EMPTY
+        case InvalidAnswer() if "'input_required', which was not offered" in error.message:
+            return NOBODY_ASKED
+        case InvalidAnswer() if "'roots/list', which was not offered" in error.message:
+            return NOBODY_ASKED
         case InvalidAnswer() if is_first:
             return NO_PROTOCOL
         case InvalidAnswer():

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcpdesk.cli.command_client import BRIEF, TALKS
 from mcpdesk.client import hints
+from mcpdesk.errors import InvalidAnswer
 from tests.support.features import having
 from tests.support.odd_server import PROGRAM
 from tests.support.patience import WITHIN_S
@@ -263,6 +264,33 @@ def test_what_a_server_adds_to_an_error_is_printed(mcpdesk: Run, tmp_path: Path)
     told = json.loads(done.stdout)["error"]
     assert told["rpc_code"] == -32042 and told["data"] == data and told["hint"] == hints.OPEN_LINK
     assert link in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        ({"code": -32042, "message": "a link"}, hints.NO_LINK),
+        ({"code": -32042, "message": "a link", "data": {"elicitations": "x"}}, hints.NO_LINK),
+        (
+            {"code": -32021, "message": "no", "data": {"requiredCapabilities": {"elicitation": {}}}},
+            hints.NOBODY_ASKED,
+        ),
+        ({"code": -32021, "message": "no", "data": {"requiredCapabilities": {"tasks": {}}}}, ""),
+    ],
+)
+def test_an_error_about_a_question_gets_advice_that_fits(error: dict[str, Any], hint: str) -> None:
+    assert hints.error_hint(error["code"], error["message"], error.get("data")) == hint
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "the result is of type 'input_required', which was not offered",
+        "'r' asks for 'roots/list', which was not offered",
+    ],
+)
+def test_a_question_that_nobody_can_answer_is_no_broken_protocol(fault: str) -> None:
+    assert hints.hint(InvalidAnswer(fault)) == hints.NOBODY_ASKED
 
 
 def test_lists_are_read_with_the_same_capabilities_where_nobody_can_be_asked(

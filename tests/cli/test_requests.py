@@ -269,3 +269,41 @@ def test_a_result_that_breaks_the_protocol_is_printed_with_its_fault(
     assert done.returncode == 0 and f"warning: {said}" in done.stderr
     told = json.loads(mcpdesk("call", "t", "--json", *words).stdout)
     assert told["content"] == result["content"] and told["remarks"][0]["text"].startswith(said)
+
+
+ODD_PROMPTS = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    result = {"prompts": [{"name": "p"}]}
+    if asked["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"prompts": {}, "completions": {}}}
+        result["serverInfo"] = {"name": "x", "version": "1"}
+    elif asked["method"] == sys.argv[1]:
+        result = json.loads(sys.argv[2])
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.process
+def test_odd_messages_and_suggestions_are_shown_with_their_fault(mcpdesk: Run, tmp_path: Path) -> None:
+    program = tmp_path / "odd.py"
+    program.write_text(ODD_PROMPTS)
+    told = {"messages": [{"role": "system", "content": {"type": "text", "text": "hi"}}]}
+    words = ["--", sys.executable, str(program), "prompts/get", json.dumps(told)]
+    done = mcpdesk("prompt", "p", *words)
+    assert done.returncode == 0 and done.stdout == "hi\n"
+    assert "warning: message 0: the protocol has no role 'system'" in done.stderr
+    assert json.loads(mcpdesk("prompt", "p", "--json", *words).stdout)["remarks"][0]["kind"] == "result"
+    words = ["--", sys.executable, str(program), "completion/complete", '{"values": ["a"]}']
+    done = mcpdesk("complete", "p", "a=x", *words)
+    assert done.returncode == 4 and 'no list completion.values. It sent: {"values": ["a"]}' in done.stderr
+    words = [
+        "--",
+        sys.executable,
+        str(program),
+        "completion/complete",
+        '{"completion": {"values": [null, "a"]}}',
+    ]
+    assert mcpdesk("complete", "p", "a=x", *words).stdout == "null\na\n"

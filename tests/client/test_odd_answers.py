@@ -276,3 +276,56 @@ async def test_an_almost_right_answer_over_a_web_socket_is_delivered() -> None:
         async with _connected(WebSocket(url, {})) as (connection, noticed):
             assert (await _call(connection))["content"][0]["text"] == "Grüße"
     assert noticed.kinds == ["encoding"]
+
+
+ASKING = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "method" not in message:
+        result = {"content": [{"type": "text", "text": json.dumps(message)}]}
+    elif message["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        result["serverInfo"] = {"name": "x", "version": "1"}
+    elif message["method"] == "tools/call":
+        waiting = message["id"]
+        print(json.dumps({"jsonrpc": "2.0", **QUESTION}), flush=True)
+        continue
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message.get("id") if "method" in message else waiting,
+        "result": result}), flush=True)
+"""
+
+
+async def _accepted(params: dict[str, Any], subject: str) -> dict[str, Any]:
+    return {"action": "accept"}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("question", "answered", "fault"),
+    [
+        ({"id": 1.5, "method": "roots/list"}, 1.5, "roots/list, which was refused: its id is neither"),
+        ({"id": None, "method": "roots/list"}, None, "its id is neither a text nor an integer"),
+        ({"id": {}, "method": "ping"}, None, "its id is neither a text nor an integer"),
+        ({"id": "q", "method": "elicitation/create", "params": []}, "q", "elicitation/create, which was"),
+    ],
+)
+async def test_a_request_of_the_server_that_cannot_be_answered_gets_an_error_and_a_remark(
+    question: dict[str, Any], answered: object, fault: str
+) -> None:
+    program = ASKING.replace("QUESTION", repr(question))
+    transport = ChildProcess(ProgramCommand((sys.executable, "-c", program)))
+    identity, noticed = {"name": "t", "version": "1"}, Noticed()
+    questions = {"elicitation/create": _accepted}
+    connection = ServerConnection(transport, identity, questions=lambda: questions, revision=V2025_06_18)
+    connection.remark_listeners.append(noticed.add)
+    try:
+        async with within():
+            told = json.loads((await _call(connection))["content"][0]["text"])
+    finally:
+        await connection.close()
+    assert told["id"] == answered and "error" in told
+    assert [remark.kind for remark, _ in noticed.remarks] == ["question"]
+    assert fault in noticed.remarks[0][0].text

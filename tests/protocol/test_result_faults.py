@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.protocol.catalogue.result_faults import MOST_FAULTS, lenient_base64, read_faults, result_faults
+from mcpdesk.protocol.catalogue.result_faults import (
+    MOST_FAULTS,
+    lenient_base64,
+    prompt_faults,
+    read_faults,
+    result_faults,
+)
 
 NUMBER = {"outputSchema": {"type": "object"}}
 
@@ -30,6 +36,19 @@ def check(schema: Any, value: Any) -> Iterator[str]:
 )
 def test_faults_of_a_resource_that_was_read_are_named(contents: Any, faults: list[str]) -> None:
     assert read_faults({"contents": contents}) == faults
+
+
+def test_faults_of_a_prompt_s_messages_are_named() -> None:
+    text, image = {"type": "text", "text": "x"}, {"type": "image", "data": "%"}
+    messages = [
+        {"role": "user", "content": text},
+        {"role": "system", "content": text},
+        {"role": "assistant", "content": image},
+    ]
+    assert prompt_faults({"messages": messages}) == [
+        "message 1: the protocol has no role 'system'",
+        "message 2: the data of the image is not base64",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +76,7 @@ def test_base64_is_decoded_as_clients_do(data: str, decoded: bytes | None) -> No
         ({"type": "image", "data": "data:image/png;base64,aGk="}, "the data of the image is a data: URL"),
         ({"type": "image", "data": 5}, "the data of the image is not a text"),
         ({"type": "video", "url": "https://example.com/v"}, "the protocol has no content of type 'video'"),
+        ({"type": "text", "text": 5}, "its text is missing or no text"),
         ({"type": "resource", "resource": {"uri": "a://b"}}, "the resource has neither text nor blob"),
         (
             {"type": "resource", "resource": {"uri": "a://b", "blob": "%"}},

@@ -1,4 +1,4 @@
-"""Faults of a tool's result: content that clients cannot show, and data that violates the output schema.
+"""Faults of results: content that clients cannot show, and data that violates the output schema.
 
 Source: MCP server/tools, server/resources.
 """
@@ -17,6 +17,7 @@ LARGEST_CHECKED = 16 << 20
 """Maximum characters of base64 data that is checked by decoding it."""
 _BINARY = ("image", "audio")
 _KNOWN = ("text", "resource", "resource_link", *_BINARY)
+_ROLES = ("user", "assistant")
 SchemaCheck = Callable[[Any, Any], Iterable[str]]
 """Function that takes a schema and a value, and returns each violation with its position.
 
@@ -54,6 +55,8 @@ def block_fault(block: Mapping[str, Any]) -> str:
         return _data_fault(f"the data of the {kind}", block.get("data"))
     if kind == "resource":
         return contents_fault(block.get("resource"))
+    if kind == "text" and not isinstance(block.get("text"), str):
+        return "its text is missing or no text"
     if kind not in _KNOWN:
         return f"the protocol has no content of type {str(kind)[:40]!r}"
     return ""
@@ -78,6 +81,20 @@ def read_faults(result: Mapping[str, Any]) -> list[str]:
         return ["the result has no contents"]
     faults = ((index, contents_fault(each)) for index, each in enumerate(contents))
     return [f"contents {index}: {fault}" for index, fault in faults if fault][:MOST_FAULTS]
+
+
+def prompt_faults(result: Mapping[str, Any]) -> list[str]:
+    """Return the faults of the messages in a `prompts/get` result, each as a sentence."""
+    return list(islice(_message_faults(result.get("messages")), MOST_FAULTS))
+
+
+def _message_faults(messages: Any) -> Iterator[str]:
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        role, content = message.get("role"), message.get("content")
+        if role not in _ROLES:
+            yield f"message {index}: the protocol has no role {str(role)[:40]!r}"
+        if isinstance(content, Mapping) and (fault := block_fault(content)):
+            yield f"message {index}: {fault}"
 
 
 def lenient_base64(data: str) -> bytes | None:

@@ -40,6 +40,7 @@ class RemarkKind(StrEnum):
     REVISION = "revision"
     OAUTH = "oauth"
     NEGOTIATION = "negotiation"
+    QUESTION = "question"
     NO_ANSWER = "no-answer"
     CODE_RUNS = "code-runs"
     CODE_ENDED = "code-ended"
