@@ -393,9 +393,9 @@ class ServerConnection:
         self.awaited = "initialize"
         message = self._message(revision, Send("initialize", opening), None)
         reply = await self._ask(transport, message, {}, self._receive)
-        agreement, fault = shaken(reply.response(message["id"]).value())
-        if fault:
-            self.remark(Remark(RemarkKind.REVISION, fault), message["id"])
+        agreement, remarks = shaken(reply.response(message["id"]).value())
+        for remark in remarks:
+            self.remark(remark, message["id"])
         transport.agreed(agreement.revision, reply)
         self.awaited = "notifications/initialized"
         await self._send_initialized(transport, message["id"])
@@ -581,7 +581,11 @@ class ServerConnection:
         if call is None or call.group is None:
             running = {id(each): each for each in self._running.values() if each.group is not None}
             call = next(iter(running.values())) if len(running) == 1 else self._unrelated
-        if identifier in call.questions or len(call.questions) == MOST_QUESTIONS:
+        if identifier in call.questions:
+            text = f"the server repeated its request {method} before the answer; the repetition was ignored"
+            self.remark(Remark(RemarkKind.QUESTION, text))
+            return
+        if len(call.questions) == MOST_QUESTIONS:
             if is_related:
                 raise InvalidAnswer("it asks too many questions at once")
             self._refuse(identifier, ProtocolError(ErrorCode.INVALID_REQUEST, "Too many questions at once"))

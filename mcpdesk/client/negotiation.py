@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.transport import ServerReply, excerpt
+from mcpdesk.client.transport import ServerReply, excerpt, value_excerpt
 from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE, Revision
 from mcpdesk.protocol.stateless import SERVER_KEY
 
@@ -74,20 +75,24 @@ def discovered(reply: ServerReply) -> Agreement | None:
     raise InvalidAnswer(f"it supports the revisions {served}, this client {', '.join(BY_NAME)}")
 
 
-def shaken(result: JSONObject) -> tuple[Agreement, str]:
-    """Return the agreement from the result of `initialize`, and the fault of the result or an empty string.
+def shaken(result: JSONObject) -> tuple[Agreement, list[Remark]]:
+    """Return the agreement from the result of `initialize`, and remarks on the result.
 
     An unknown revision is replaced by the newest known revision before it, because the messages of both may
     be compatible.
     """
-    version, fault = result.get("protocolVersion"), ""
+    version, remarks = result.get("protocolVersion"), list[Remark]()
     revision = BY_NAME.get(version) if isinstance(version, str) else None
     if revision is None or revision.is_stateless:
         named = "no revision" if version is None else f"the revision {excerpt(str(version))[:40]!r}"
         older = [each for each in _WITH_HANDSHAKE if isinstance(version, str) and each.name < version]
         revision = older[-1] if older and _DATE.fullmatch(str(version)) else LATEST_HANDSHAKE
         fault = f"it answers the handshake with {named}; {revision.name} is used"
-    return _agreement(revision, result.get("serverInfo"), result), fault
+        remarks.append(Remark(RemarkKind.REVISION, fault))
+    if not isinstance(result.get("capabilities", {}), dict):
+        fault = f"capabilities is {value_excerpt(result['capabilities'])}; it must be an object"
+        remarks.append(Remark(RemarkKind.RESULT, fault))
+    return _agreement(revision, result.get("serverInfo"), result), remarks
 
 
 def _agreement(revision: Revision, server: Any, result: JSONObject) -> Agreement:

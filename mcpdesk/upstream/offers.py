@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from mcpdesk.client.connection import ServerConnection
-from mcpdesk.client.transport import excerpt
+from mcpdesk.client.transport import excerpt, value_excerpt
 from mcpdesk.errors import InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 
@@ -65,7 +65,11 @@ async def read_offers(
     connection is lost.
     """
     offers: list[Offer] = []
-    problems: list[str] = []
+    problems = [
+        f"initialize: the capability {name!r} is {value_excerpt(capabilities[name])}; it must be an object"
+        for name in sorted({each.capability for each in LISTS} & capabilities.keys())
+        if not isinstance(capabilities[name], dict)
+    ]
     asks_all = asks_all or not any(each.capability in capabilities for each in LISTS)
     for each in (*LISTS, SKILLS):
         is_declared = each.capability in capabilities

@@ -25,6 +25,7 @@ from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import V2025_06_18
+from mcpdesk.upstream.offers import read_offers
 from tests.support.patience import within
 from tests.support.scripted import Seen, http, scripted
 from tests.support.scripted import json as json_answer
@@ -285,17 +286,24 @@ for line in sys.stdin:
     if "method" not in message:
         result = {"content": [{"type": "text", "text": json.dumps(message)}]}
     elif message["method"] == "initialize":
-        result = {"protocolVersion": "2025-06-18", "capabilities": {}}
+        result = {"protocolVersion": "2025-06-18", "capabilities": CAPABILITIES}
         result["serverInfo"] = {"name": "x", "version": "1"}
     elif message["method"] == "tools/call":
         waiting = message["id"]
-        print(json.dumps({"jsonrpc": "2.0", **QUESTION}), flush=True)
+        print(*[json.dumps({"jsonrpc": "2.0", **QUESTION})] * TIMES, sep="\\n", flush=True)
         continue
     else:
         continue
     print(json.dumps({"jsonrpc": "2.0", "id": message.get("id") if "method" in message else waiting,
         "result": result}), flush=True)
 """
+
+
+def _asking(question: dict[str, Any], times: int = 1, capabilities: object = None) -> ChildProcess:
+    text = ASKING.replace("QUESTION", repr(question)).replace("TIMES", str(times))
+    return ChildProcess(
+        ProgramCommand((sys.executable, "-c", text.replace("CAPABILITIES", repr(capabilities or {}))))
+    )
 
 
 async def _accepted(params: dict[str, Any], subject: str) -> dict[str, Any]:
@@ -315,11 +323,11 @@ async def _accepted(params: dict[str, Any], subject: str) -> dict[str, Any]:
 async def test_a_request_of_the_server_that_cannot_be_answered_gets_an_error_and_a_remark(
     question: dict[str, Any], answered: object, fault: str
 ) -> None:
-    program = ASKING.replace("QUESTION", repr(question))
-    transport = ChildProcess(ProgramCommand((sys.executable, "-c", program)))
     identity, noticed = {"name": "t", "version": "1"}, Noticed()
     questions = {"elicitation/create": _accepted}
-    connection = ServerConnection(transport, identity, questions=lambda: questions, revision=V2025_06_18)
+    connection = ServerConnection(
+        _asking(question), identity, questions=lambda: questions, revision=V2025_06_18
+    )
     connection.remark_listeners.append(noticed.add)
     try:
         async with within():
@@ -329,3 +337,48 @@ async def test_a_request_of_the_server_that_cannot_be_answered_gets_an_error_and
     assert told["id"] == answered and "error" in told
     assert [remark.kind for remark, _ in noticed.remarks] == ["question"]
     assert fault in noticed.remarks[0][0].text
+
+
+@pytest.mark.process
+async def test_a_question_that_is_sent_twice_is_answered_once() -> None:
+    params = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+    question = {"id": "q", "method": "elicitation/create", "params": params}
+    repeated, noticed = asyncio.Event(), Noticed()
+
+    async def answer(params: dict[str, Any], subject: str) -> dict[str, Any]:
+        await repeated.wait()
+        return {"action": "accept"}
+
+    identity = {"name": "t", "version": "1"}
+    connection = ServerConnection(
+        _asking(question, 2),
+        identity,
+        questions=lambda: {"elicitation/create": answer},
+        revision=V2025_06_18,
+    )
+    connection.remark_listeners += [noticed.add, lambda remark, request: repeated.set()]
+    try:
+        async with within():
+            told = json.loads((await _call(connection))["content"][0]["text"])
+    finally:
+        await connection.close()
+    assert told["result"] == {"action": "accept"}
+    assert "repeated its request elicitation/create" in noticed.remarks[0][0].text
+
+
+@pytest.mark.process
+async def test_capabilities_that_are_no_object_are_named() -> None:
+    async with _connected(_asking({}, capabilities=["tools"])) as (connection, noticed):
+        await connection.introduced()
+    assert [remark.text for remark, _ in noticed.remarks] == [
+        'capabilities is ["tools"]; it must be an object'
+    ]
+
+
+@pytest.mark.process
+async def test_a_declared_capability_that_is_no_object_is_named() -> None:
+    habit = "plain['result'] = {'tools': []}; say(json.dumps(plain).encode() + b'\\n')"
+    async with _connected(_program(habit)) as (connection, _):
+        await connection.introduced()
+        _, problems = await read_offers(connection, {"tools": False, "logging": {}})
+    assert problems == ("initialize: the capability 'tools' is false; it must be an object",)

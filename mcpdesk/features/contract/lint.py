@@ -6,7 +6,7 @@ Clients have different limits, which change over time. Each message therefore na
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from mcpdesk.hosting.folder.findings import Finding, Level, from_text, load_erro
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.plain_text import clean, hidden_characters
 from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints
+from mcpdesk.protocol.catalogue.uri_template import parsed
 from mcpdesk.protocol.headers import mirrored
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.offer.prompts import Prompt
@@ -278,11 +279,20 @@ def _malformed(offer: Offer) -> Iterator[str]:
     for key in ("inputSchema", "outputSchema"):
         if key in definition:
             yield from (f"{key}: {fault}" for fault in schema_faults(definition[key])[0])
-    try:
-        (check_hints if offer.kind == "tool" else check_annotations)(definition.get("annotations") or {})
-        mirrored(definition.get("inputSchema") or {})
-    except ValueError as error:
-        yield str(error)
+    given = definition.get("annotations") or {}
+    parts = [{name: given[name]} for name in given] if isinstance(given, Mapping) else [given]
+    check = check_hints if offer.kind == "tool" and isinstance(given, Mapping) else check_annotations
+    yield from (fault for part in parts for fault in _faults_of(check, part))
+    yield from _faults_of(mirrored, definition.get("inputSchema") or {})
+    for name, kind, words in (
+        ("icons", list, "a list"),
+        ("_meta", dict, "an object"),
+        ("execution", dict, "an object"),
+    ):
+        if not isinstance(definition.get(name, kind()), kind):
+            yield f"{name} must be {words}"
+    if offer.kind == "template":
+        yield from (fault for fault in _faults_of(parsed, offer.name) if not _RULES_OF_OURS.search(fault))
     if offer.kind == "resource" and not _SCHEME.match(offer.name):
         yield "its URI has no scheme"
     arguments = definition.get("arguments")
@@ -290,6 +300,17 @@ def _malformed(offer: Offer) -> Iterator[str]:
         listed = arguments if isinstance(arguments, list) else [None]
         if not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in listed):
             yield "arguments must be a list of objects with a name"
+
+
+_RULES_OF_OURS = re.compile("uses a modifier|names a variable twice")
+"""Faults of templates that RFC 6570 allows, but mcpdesk cannot match."""
+
+
+def _faults_of(check: Callable[[Any], object], value: Any) -> Iterator[str]:
+    try:
+        check(value)
+    except ValueError as error:
+        yield str(error)
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

@@ -14,6 +14,7 @@ from mcpdesk.features.contract.lint import lint, lint_offers, parameter_trouble
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
+from mcpdesk.protocol.catalogue.annotations import HINTS
 from mcpdesk.settings import resolve
 from mcpdesk.upstream.offers import Offer
 from tests.support.folders import write
@@ -233,6 +234,10 @@ def test_malformed_definitions_of_another_server_are_errors() -> None:
         Offer("tool", "twice", "", "Do.", {"inputSchema": {"type": "object", "properties": twice}}),
         Offer("resource", "a://b", "", "", {"annotations": {"priority": 1}}),
         Offer("resource", "no scheme", "", "", {"annotations": {"priority": 7}}),
+        Offer("tool", "shapes", "", "Do.", {"inputSchema": fine, "icons": "x", "_meta": 5, "execution": []}),
+        Offer("tool", "hints", "", "Do.", {"inputSchema": fine, "annotations": dict.fromkeys(HINTS[:2], 1)}),
+        Offer("tool", "words", "", "Do.", {"inputSchema": fine, "annotations": "x"}),
+        Offer("template", "a://{", "", "A."),
         Offer("template", "a://{b}", "", " "),
         Offer("prompt", "fine", "", "Ask."),
         Offer("prompt", "named", "", "Ask.", {"arguments": [{"name": "x", "description": "X."}]}),
@@ -247,6 +252,12 @@ def test_malformed_definitions_of_another_server_are_errors() -> None:
         "error: tool twice: x-mcp-header: two arguments are mirrored by the header mcp-param-a",
         "error: resource no scheme: annotations: priority is a number from 0 to 1, not 7",
         "error: resource no scheme: its URI has no scheme",
+        "error: tool shapes: icons must be a list",
+        "error: tool shapes: _meta must be an object",
+        "error: tool shapes: execution must be an object",
+        *(f"error: tool hints: annotations: {hint} is true or false, not 1" for hint in HINTS[:2]),
+        "error: tool words: annotations are an object, not 'x'",
+        "error: template a://{: 'a://{' has a brace without its partner",
         f"error: prompt texts: {shape}",
         f"error: prompt nameless: {shape}",
         "warning: template a://{b}: has no description",
