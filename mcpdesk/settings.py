@@ -196,8 +196,8 @@ SETTINGS: tuple[Setting, ...] = (
             "TCP port to listen on; 0 selects a free one. If the port is in use, the desk takes the next "
             "free one, and `serve` reports an error.", most=65535),
     Setting("socket", SettingKind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
-            "Path of a Unix socket for HTTP. A socket given as a flag replaces TCP. Given in another way, it "
-            "is used only where TCP is not permitted."),
+            "Path of a Unix socket for HTTP. With the flag `--socket`, the socket replaces TCP. A socket "
+            "from another source is used only if the system does not permit TCP ports."),
     Setting("tool_timeout_ms", SettingKind.INTEGER, 30_000,
             ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
             "Time limit of a tool call, in milliseconds. Waiting for a person does not count.", least=1,
@@ -230,11 +230,11 @@ SETTINGS: tuple[Setting, ...] = (
             folder=FolderMay.SET),
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
-            "Maximum size of a request body. A larger request is refused with 413. Upstream programs accept "
-            "at least 64M, and upstream URLs any size.", least=1024, folder=FolderMay.SET),
+            "Maximum size of a request body. A larger request gets 413. For upstream programs, the maximum "
+            "is at least 64M. Upstream URLs have no maximum.", least=1024, folder=FolderMay.SET),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
-            "Maximum total size of the large requests that are in progress. Further ones are refused.",
-            least=1024, folder=FolderMay.SET),
+            "Maximum total size of the large requests that are in progress. Further large requests are "
+            "refused.", least=1024, folder=FolderMay.SET),
     Setting("unread_answers_max_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_UNREAD_ANSWERS_MAX_BYTES",),
             "Maximum total size of answers of 64K and more that clients have not read yet. A further answer "
             "waits up to 15 s and is then refused with 503.", least=1 << 20),
@@ -244,8 +244,8 @@ SETTINGS: tuple[Setting, ...] = (
             "If false, HTTP responses are JSON instead of event streams, and clients receive no progress.",
             folder=FolderMay.SET),
     Setting("model", SettingKind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
-            "Model that sampling requests prefer. Its vendor's API decides the form of the schemas.",
-            folder=FolderMay.SET),
+            "Model that sampling requests prefer. Its vendor's API decides the form of the schemas that "
+            "`mcpdesk schemas` prints.", folder=FolderMay.SET),
     Setting("page_size", SettingKind.INTEGER, 1000, ("MCPDESK_PAGE_SIZE",),
             "Maximum number of items on one page of a list. Many clients read only the first page.", least=1,
             most=10_000, folder=FolderMay.SET),
@@ -261,29 +261,29 @@ SETTINGS: tuple[Setting, ...] = (
             "Time that running calls and jobs have to finish after SIGTERM, in seconds.",
             folder=FolderMay.SET),
     Setting("lame_duck_s", SettingKind.INTEGER, 5, ("MCPDESK_LAME_DUCK_S",),
-            "Time after SIGTERM during which a replica still accepts connections, in seconds. /ready answers "
-            "503 then.", most=600, folder=FolderMay.SET),
+            "Time after SIGTERM during which a replica still accepts connections, in seconds. During this "
+            "time, /ready answers 503.", most=600, folder=FolderMay.SET),
     Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
-            "Maximum number of HTTP connections. Above it, an idle connection is closed for the new one. If "
-            "none is idle, the new one gets 503.", least=1, folder=FolderMay.SET),
+            "Maximum number of HTTP connections. If this number is reached, a new connection replaces an "
+            "idle one. If no connection is idle, the new one gets 503.", least=1, folder=FolderMay.SET),
     Setting("max_sessions", SettingKind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
-            "Maximum number of HTTP sessions. Above it, an idle session is ended for the new one. If none is "
-            "idle, the new one gets 503.", least=1, folder=FolderMay.SET),
+            "Maximum number of HTTP sessions. If this number is reached, a new session replaces an idle one. "
+            "If no session is idle, the new one gets 503.", least=1, folder=FolderMay.SET),
     Setting("max_in_flight", SettingKind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
-            "Maximum number of running requests of one connection or session. Further ones are refused.",
+            "Maximum number of running requests of one connection or session. Further requests are refused.",
             least=1, folder=FolderMay.SET),
     Setting("max_subscriptions", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
-            "Maximum number of subscriptions of one connection or session. Further ones are refused.",
-            least=1, folder=FolderMay.SET),
+            "Maximum number of subscriptions of one connection or session. Further subscriptions are "
+            "refused.", least=1, folder=FolderMay.SET),
     Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
             "Maximum number of plain functions (`def`) that run at the same time. Further calls wait up to 5 "
             "s and are then refused.", least=1, folder=FolderMay.SET),
     Setting("max_tasks", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
-            "Maximum number of tasks and jobs of a server. One client may have half of them. Further ones "
-            "are refused.", least=1, folder=FolderMay.SET),
+            "Maximum number of tasks and jobs of a server. One client may have half of this number. Further "
+            "tasks and jobs are refused.", least=1, folder=FolderMay.SET),
     Setting("task_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
             "Time from the start of a task until the task and its result are deleted, in seconds. 0 keeps "
-            "them.", folder=FolderMay.SET),
+            "both.", folder=FolderMay.SET),
     Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
             "Time limit of a job or task whose tool sets no timeout, in milliseconds.", least=1,
             folder=FolderMay.SET),
@@ -291,7 +291,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Time from the end of a gateway job until the job and its result are deleted, in seconds.",
             least=1, folder=FolderMay.SET),
     Setting("jobs_at_once", SettingKind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
-            "Maximum number of gateway jobs of a server that run at the same time. Further ones wait.",
+            "Maximum number of gateway jobs of a server that run at the same time. Further jobs wait.",
             least=1, folder=FolderMay.SET),
     Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
             "Folders where programs may create files for clients. The server offers these files for "
@@ -310,18 +310,18 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("capture_keep_age", SettingKind.DURATION, 30 * 86_400, ("MCPDESK_CAPTURE_KEEP_AGE",),
             "Age at which a capture is removed, counted from the last write. 0 sets no limit."),
     Setting("capture_max_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
-            "Size at which a capture continues in a new file. The limit is an eighth of capture_keep_bytes "
-            "if that is less. 0 sets no limit.", folder=FolderMay.SET),
+            "Size at which a capture continues in a new file. If an eighth of capture_keep_bytes is less, "
+            "that is the limit. 0 sets no limit.", folder=FolderMay.SET),
     Setting("capture_body_bytes", SettingKind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
-            "Bytes of a client's large message that are recorded from its start. The last 1 KiB is recorded "
-            "as well. 0 records all bytes.", folder=FolderMay.SET),
+            "Number of bytes recorded from the start of a large message of a client. The last 1 KiB is "
+            "recorded as well. 0 records all bytes.", folder=FolderMay.SET),
     Setting("capture_memory_bytes", SettingKind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
-            "Maximum size of the recorded messages in memory. Older ones are read from the capture file.",
+            "Maximum size of the recorded messages in memory. Older messages are read from the capture file.",
             least=1 << 20, folder=FolderMay.SET),
     Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
-            "Origins of further web pages that may call the server, such as http://localhost:5173."),
+            "Origins of other web pages that may call the server, such as http://localhost:5173."),
     Setting("allowed_hosts", SettingKind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
-            "Further host names that requests may name, besides the names of this machine."),
+            "Host names that requests may use in addition to the names of this machine."),
     Setting("desk_revision", SettingKind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
             "Protocol revision that the desk uses to call the servers that it hosts.",
             pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision",
@@ -330,25 +330,25 @@ SETTINGS: tuple[Setting, ...] = (
             "Where the tool AskUserQuestion asks: at the desk first, at the calling client first, or at both "
             "at once.", pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
     Setting("approvals", SettingKind.LIST, (), ("MCPDESK_APPROVALS",),
-            "Policy of each tool, such as Bash=ask. *=allow is the policy of all tools that are not named. "
-            "With ask, you approve each call at the desk.", pattern=r"[^\s,=]+=(allow|ask|deny)",
+            "Policy of each tool, such as Bash=ask. The name * stands for all tools that are not listed, as "
+            "in *=allow. With ask, you approve each call at the desk.", pattern=r"[^\s,=]+=(allow|ask|deny)",
             allowed="TOOL=allow, TOOL=ask or TOOL=deny", folder=FolderMay.TIGHTEN),
     Setting("output_chars", SettingKind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
-            "Maximum number of characters of an output or web page in a result. A file has the complete "
-            "text.", least=2000, most=1_000_000, folder=FolderMay.SET),
+            "Maximum number of characters of a program's output or a web page in a result. A file contains "
+            "the complete text.", least=2000, most=1_000_000, folder=FolderMay.SET),
     Setting("search_engines", SettingKind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
-            "Engines that WebSearch uses. By default eleven engines, and those of search_urls.",
+            "Engines that WebSearch uses. By default, eleven engines and the engines in search_urls.",
             pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})",
             folder=FolderMay.SET),
     Setting("search_urls", SettingKind.LIST, (), ("MCPDESK_SEARCH_URLS",),
-            "Other addresses of engines, such as searxng=https://search.example.",
+            "Addresses to use instead of the engines' own, such as searxng=https://search.example.",
             pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
             allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})", folder=FolderMay.SET),
     Setting("search_timeout_ms", SettingKind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
             "Time limit of one search engine, in milliseconds. Later answers are ignored.", least=1,
             folder=FolderMay.SET),
     Setting("read_private_urls", SettingKind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
-            "If true, ReadDocs may read pages of private networks. Pages of this machine need no setting."),
+            "If true, ReadDocs may read pages of private networks. It may always read from this machine."),
     Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "If true, files are checked for changes at intervals. Use it for network and container mounts.",
             folder=FolderMay.SET),
@@ -370,8 +370,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("shared_mask", SettingKind.SWITCH, False, ("MCPDESK_SHARED_MASK",),
             "If true, secrets are masked in the messages that desks on other machines receive."),
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
-            "Address at which other replicas reach this one, such as http://10.0.0.7:3333. By default the "
-            "address that it listens on.", pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
+            "Address at which other replicas reach this one, such as http://10.0.0.7:3333. Default: its "
+            "listening address.", pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
     Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
             "Address of a collector of traces and metrics (OTLP over HTTP), such as http://127.0.0.1:4318. "
             "Needs the extra otel.", pattern=r"(https?://[^\s/@]+(/[^\s@]*)?)?",
@@ -385,8 +385,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Time between two exports of metrics, in milliseconds. Traces are sent once a second.",
             least=100),
     Setting("otel_traces_percent", SettingKind.INTEGER, 100, ("MCPDESK_OTEL_TRACES_PERCENT",),
-            "Percentage of traces to send. If the caller sends a trace, its sampling flag decides instead.",
-            most=100),
+            "Percentage of traces to send. If a call belongs to a trace of its caller, the sampling flag of "
+            "that trace decides instead.", most=100),
     Setting("trust", SettingKind.SWITCH, False, ("MCPDESK_TRUST",),
             "If true, configuration files are used without asking whether you trust them."),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),

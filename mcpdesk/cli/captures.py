@@ -64,7 +64,8 @@ def diff_command(a: Path, b: Path, as_json: bool) -> int:
     calls with different arguments, results, errors or durations.
 
     A call in A is compared with a call in B that has the same method and name. If a capture has several such
-    calls, those with equal arguments are compared first, and the remaining ones in their order.
+    calls, calls with the same arguments in A and B are paired first. The others are paired in the order in
+    which they were made.
     """
     from mcpdesk.recorder.capture_diff import compare
 

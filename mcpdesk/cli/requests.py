@@ -135,9 +135,9 @@ def call_command(
     """Call TOOL of the server TARGET, and print the result.
 
     KEY=VALUE gives a text, a number, true or false; it is converted to the type in the tool's input schema.
-    KEY:=JSON gives any JSON value. KEY=VALUE several times gives a list. If the tool asks a question, answer
-    it in the terminal. Without a terminal, questions are declined. The time limit does not include the time
-    that you need for answers.
+    KEY:=JSON gives any JSON value. The same KEY several times gives a list. If the tool asks a question,
+    answer it in the terminal. Without a terminal, questions are declined. The time limit does not include
+    the time that you need for answers.
 
     If a desk or `mcpdesk serve` hosts the folder TARGET, that process runs the call. The desk then shows the
     call, the policies of the tools apply, and background programs continue after the call. Otherwise this

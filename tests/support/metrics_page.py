@@ -22,8 +22,8 @@ Prometheus reads the metrics from `/metrics`. A line there looks like this:
 mcpdesk_tool_calls_total{{server="hello",tool="greet",outcome="ok"}} 3
 ```
 
-The table omits the prefix `mcpdesk_` of each name. `/metrics` also has the usual metrics `process_*` with the
-memory, processor time and open files of the process.
+The table shows each name without its prefix `mcpdesk_`. `/metrics` also has the usual metrics `process_*`
+with the memory, processor time and open files of the process.
 [In production](production.md#health-and-metrics) explains the labels, and which metrics need the key.
 
 Some metrics are present only in some setups. `engine_*`, `replicas` and `folder_mismatches` need

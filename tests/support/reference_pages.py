@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -275,10 +275,11 @@ mcpdesk new hello
 mcpdesk check hello --clients
 ```
 
-`--client NAME` checks for one client only.
+With `--client cursor`, the command checks only the limits of Cursor.
 
-Clients change. Before you rename a tool, read the source in the last column. It has the date of the report,
-and often the version of the client. Clients can have other limits that are not listed here.
+Clients change. Before you rename a tool, read the source of the limit. The last column has a link to the
+source, with the date of the report and often with the version of the client. Clients can have other limits
+that are not listed here.
 """
 ABOUT = {
     "called": "a tool whose name in the client (`{form}`) has more than {most} characters",
@@ -286,17 +287,23 @@ ABOUT = {
     "description": "a tool's description of more than {most} characters",
     "instructions": "instructions of more than {most} characters",
     "tool_count": "more than {most} tools",
-    "root_keyword": "an input schema with {words} at the top",
+    "root_keyword": "an input schema with {words} at the top level",
     "parameter_name": "a parameter whose name does not match `{pattern}`",
     "array_items": "an array without `items` in an input schema",
     "reference": "`$ref` in an input schema",
-    "open_object": "`additionalProperties` with a schema",
+    "open_object": "`additionalProperties` with a schema as its value",
     "output_type": 'an output schema without `"type": "object"`',
     "structured_output": "a tool with an output schema",
     "unsaid_hint": "a tool without `{hint}`",
     "lacks": "{features}",
 }
 """Text for each check of a claim."""
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a sentence: `a, b or c`."""
+    *most, last = words or ("",)
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def clients_page() -> str:
@@ -310,13 +317,15 @@ def clients_page() -> str:
             if claim.client != client:
                 continue
             rule = {key: getattr(claim.rule, key) for key in claim.rule.__struct_fields__}
-            rule |= {key: ", ".join(rule[key]) for key in ("words", "features")}
+            words = [code(word) for word in rule["words"]]
+            rule |= {"words": listed(words), "features": listed(rule["features"])}
             about = ABOUT[claim.check].format(**rule)
             about = about.replace("whose name in the client (`{tool}`) has", "with a name of")
-            effect = claim.effect.replace("{feature}", "it" if "," not in rule["features"] else "them")
+            is_plural = rule["features"].endswith("s") or len(claim.rule.features) > 1
+            effect = claim.effect.replace("{feature}", "them" if is_plural else "it")
             version = f" ({claim.version})" if claim.version else ""
             rows.append((about.replace("|", "\\|"), cell(effect), f"[{claim.date}]({claim.source}){version}"))
-        parts.append(f"\n## {client}\n{table('the server has | the client | source', *rows)}")
+        parts.append(f"\n## {client}\n{table('if the server has or uses | the client | source', *rows)}")
     return "".join(parts)
 
 

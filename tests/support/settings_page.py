@@ -24,19 +24,20 @@ MCPDESK_TOOL_TIMEOUT_MS=60000 mcpdesk serve ~/servers/profiles
 If a setting has several values, the first source in this list wins:
 
 1. The flag, such as `--tool-timeout-ms` for `tool_timeout_ms`. Secrets have no flag.
-2. The environment variable, such as `MCPDESK_TOOL_TIMEOUT_MS`. Some settings have other names, too; the
+2. The environment variable, such as `MCPDESK_TOOL_TIMEOUT_MS`. Some settings have further variables; the
    tables list them after "Also".
-3. The file `mcpdesk-env.txt` in the folder, with lines such as `KEY=value`. Then `scorpiox-env.txt`.
-4. `settings` in the folder's `mcp.json`.
+3. The file `mcpdesk-env.txt` in the server folder, with lines such as `KEY=value`. Then the file
+   `scorpiox-env.txt`.
+4. The member `settings` of the folder's `mcp.json`.
 5. The default.
 
 `mcpdesk settings FOLDER` prints each value with its source. It also prints the folders of captures, keys and
 themes. `--explain` adds a description of each setting.
 
-A folder may only set the settings that are marked with **F** in the tables. The others decide who can reach
-or control the desk. If a folder sets one of them, the value is ignored, the desk and the log show a warning,
-and `mcpdesk check` reports an error. **F, stricter only** means that a folder may restrict the value further,
-but not relax it.
+A server folder may set only the settings that are marked with **F** in the tables. The other settings
+concern the whole desk, for example who can reach or control it. If a folder sets one of the other settings,
+the value is ignored, the desk and the log show a warning, and `mcpdesk check` reports an error. **F, stricter
+only** means that a folder may restrict the value further, but not relax it.
 """
 GROUPS: dict[str, tuple[str, ...]] = {
     "Address": ("host", "port", "socket", "web", "enable_mcp"),

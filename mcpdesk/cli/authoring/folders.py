@@ -139,8 +139,8 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
 def config_command(folder: str, client: str, url: str | None, mode: str, variable: str | None) -> None:
     """Print the configuration that connects an AI client to the server folder FOLDER.
 
-    If every call of the server needs a token, add --token-env. With --http, this is not necessary if mcp.json
-    names an authorization server, because the client can log in there.
+    If every call of the server needs a token, add --token-env. This is not necessary with --http if mcp.json
+    names an authorization server. The client then logs in there.
     """
     from mcpdesk.hosting.client_config import ServerAddress, client_config
     from mcpdesk.hosting.folder.manifest import read_manifest

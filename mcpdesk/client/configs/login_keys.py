@@ -22,9 +22,9 @@ IGNORED = frozenset(
         "tokenParamName", "authServerMetadataUrl",
     }
 )  # fmt: skip
-"""Keys of other clients that are ignored. For the URLs, the server's metadata are used instead."""
+"""Keys that other clients support and mcpdesk ignores. It reads the URLs in the server's metadata instead."""
 CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
-"""Keys of `oauth` by the corresponding key of `auth`."""
+"""Key of `auth` -> key of `oauth` with the same meaning."""
 LAST_PORT = 65535
 
 
@@ -36,7 +36,7 @@ def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
     elif isinstance(auth, dict):
         named, keys = "auth", {CURSOR.get(str(key), str(key)): value for key, value in auth.items()}
     else:
-        return NO_OPTIONS, []  # for example `oauth: false`, which disables the login of the client itself
+        return NO_OPTIONS, []  # also for `oauth: false`, with which other clients do not log in
     values = {f"{named}.{key}": value for key, value in keys.items()}
 
     def text(key: str) -> str:

@@ -133,8 +133,9 @@ def check_command(
     With --lock, the report compares the server with its lock file. Each difference is `breaking`,
     `compatible` or `wording`. A breaking difference is an error. Only --update writes the lock file.
 
-    The lock file of a folder is in the folder. For any other server, name the file: `--lock FILE` if the name
-    ends with .lock.json, otherwise `--lock=FILE`.
+    The lock file of a folder is in the folder. For any other server, name the file with `--lock FILE`. If the
+    name does not end with .lock.json, write `--lock=FILE`. Otherwise the command reads the word after
+    `--lock` as the TARGET.
     """
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and (reach.mode or reach.token or reach.is_remote):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class Remark(NamedTuple):
-    """Finding of a check. `word` is a level or a verdict. `subject` is a text such as `tool greet`."""
+    """Finding of a check. `word` is a level or a verdict, such as `error` or `breaking`. `subject` is a
+    text such as `tool greet`.
+    """
 
     word: str
     message: str
@@ -37,7 +39,7 @@ class Remark(NamedTuple):
         return ": ".join(part for part in (self.location, self.word, self.subject, self.message) if part)
 
     def facts(self, word: str) -> dict[str, str]:
-        """Return the members of the remark's JSON object."""
+        """Return the members of the remark's JSON object. `word` is the key for the value `self.word`."""
         return {word: self.word, "place": self.location, "subject": self.subject, "message": self.message}
 
 

@@ -91,7 +91,7 @@ ACTIONS = (
     ),
     ScreenAction(
         Action("mock", "M", "mock",
-            "Answer such requests with this response, whatever their arguments. Press again to stop.",
+            "Answer each request with this method and name with this response. Press again to stop.",
             footer=False, wide=True, scope="traffic", group="Traffic"),
         "traffic.back", "Answer all such requests as this exchange did",
         "mock stub fake canned reply simulate",

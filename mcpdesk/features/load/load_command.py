@@ -70,9 +70,9 @@ def load_command(
 ) -> int:
     """Call TOOL of the server TARGET at a steady rate, and print the latency.
 
-    The latency of a call starts when the call is due, even if it is sent later. So the figures show when a
-    server is too slow for the rate. If you ran the same call before, the figures of that run are also
-    printed.
+    The latency of a call is measured from the time when the call is due, even if it is sent later. So the
+    figures show when a server is too slow for the rate. If you ran the same call before, the figures of that
+    run are also printed.
 
     A folder is hosted by this command, with an empty state, even if a desk also hosts it. Over memory and
     http, the command also prints how long each phase of a call takes.

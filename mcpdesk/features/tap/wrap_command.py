@@ -67,10 +67,11 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     which is called a tap. The tap starts COMMAND, forwards every byte, and records it. Nothing else in the
     file changes.
 
-    If you run this command with `uvx` or `pipx run`, the file receives a command that works later, too: an
-    installed `mcpdesk` on PATH, otherwise `uvx mcpdesk` or `pipx run mcpdesk`.
+    `uvx` and `pipx run` start mcpdesk from a cache, which can be deleted. If you use one of them, the command
+    writes a program into the file that works later, too: an installed `mcpdesk` on PATH, otherwise `uvx
+    mcpdesk` or `pipx run mcpdesk`.
 
-    With --check, the command repairs taps of CLIENT, or of every known client. It replaces a mcpdesk program
+    With --check, the command repairs taps of CLIENT, or of every known client. It replaces an mcpdesk program
     that no longer exists, or that is in a cache, by the one that you run now.
     """
     require_unix("`mcpdesk wrap`", "the process groups and signals of a tap")

@@ -1,7 +1,7 @@
 """Inserts and removes the tap in YAML configuration files (Goose, Continue).
 
 The text is edited at the positions that the parser reports. An edit is used only if the edited file parses
-exactly to the expected content. An entry in any other form is left unchanged.
+exactly to the expected content. Otherwise the entry is left unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
 NOT_EDITED = "its form cannot be edited"
 _COMMANDS = ("command", "cmd")
 _EMPTY = " "
-"""Blank that is written before `]` if the key `args` existed with an empty list, so that `unwrapped` keeps
+"""Blank before `]`. It marks that the entry already had a key `args` without elements. `unwrapped` then keeps
 the key."""
 _Edits = list[tuple[int, int, str]]
 
@@ -83,8 +83,8 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Replace the command of each entry that starts this program if `is_dead` returns True for
-    the command."""
+    """In each entry that starts mcpdesk, replace the old command by `command` if `is_dead` returns True for
+    the old command."""
     changed, left = list[str](), dict[str, str]()
     for server in _servers(text):
         program: Any = server.entry.get(server.command_key)

@@ -76,7 +76,7 @@ class Telemetry(HostPart, CallWatch):
         sender = self._sender
         return [
             Figure("otel_spans_total", "counter", "Spans accepted by a collector.", [Sample(sender.sent)]),
-            Figure("otel_lost_total", "counter", "Spans rejected by every collector.", [Sample(sender.lost)]),
+            Figure("otel_lost_total", "counter", "Spans that no collector accepted.", [Sample(sender.lost)]),
         ]
 
     def begin(self, call: Call) -> None:

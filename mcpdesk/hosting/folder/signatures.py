@@ -53,7 +53,7 @@ class CallSignature(Struct, frozen=True):
     takes_json: bool = False
     """True if all arguments are texts or booleans. Once checked, they need no conversion."""
     defaults: Mapping[str, Callable[[], Any]] = {}
-    """Functions that create the defaults given by `Field(default=...)`. Python itself does not apply them."""
+    """Parameter -> function that creates the default in its `Field(...)`. Python does not apply it."""
 
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Convert arguments that the input schema accepts to keyword arguments for one call.
@@ -184,7 +184,7 @@ def _field_defaults(
 def _field(
     parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, location: str, has_field_default: bool
 ) -> tuple[inspect.Parameter, Any]:
-    """Return a parameter as plain Python, and its type hint with its description.
+    """Return a parameter whose default is not a `Field(...)`, and its type hint with its description.
 
     Without a hint, the type is that of the default. `Field(...)` as a default is treated like an annotation.
     If `Field(...)` contains a default, the parameter's own default becomes None, and `CallSignature.defaults`

@@ -73,25 +73,25 @@ def traffic_figures(
         (
             "tool_answers_total",
             "counter",
-            "Tool calls in the traffic, of folders and of upstream servers.",
+            "Tool calls in the traffic, to server folders and to upstream servers.",
             (sample for labels, tally in labelled for sample in _answers(labels, tally)),
         ),
         (
             "tool_answer_seconds",
             "summary",
-            "Time from a tool call to its answer, without waiting for clients and people.",
+            "Time from a tool call to its answer. Waiting for clients and people is not included.",
             (sample for labels, tally in labelled for sample in _seconds(labels, tally)),
         ),
         (
             "tool_message_bytes_total",
             "counter",
-            "Bytes of calls (in) and of their answers (out).",
+            "Bytes of tool calls (direction in) and of their answers (direction out).",
             (sample for labels, tally in labelled for sample in _bytes(labels, tally)),
         ),
         (
             "tool_result_tokens_total",
             "counter",
-            "Approximate number of tokens in the results of calls.",
+            "Approximate number of tokens in the results of tool calls.",
             (Sample(tally.tokens, labels) for labels, tally in labelled),
         ),
         (
@@ -103,13 +103,13 @@ def traffic_figures(
         (
             "unread_frames",
             "gauge",
-            "Frames that the metrics of answers do not count yet.",
+            "Recorded frames that metrics such as calls_total do not count yet.",
             [Sample(index.frame_count - index.paired)],
         ),
         (
             "uncounted_frames_total",
             "counter",
-            "Frames that were deleted before the metrics of answers counted them.",
+            "Frames that were deleted before metrics such as calls_total counted them.",
             [Sample(index.missing_frames)],
         ),
     )
@@ -162,7 +162,7 @@ def counted(
     waiting = sum(question.state is QuestionState.WAITING for question in own)
     single: list[tuple[str, str, float]] = [
         ("uptime_seconds", "Seconds since the start of the process.", uptime_s),
-        ("frames_total", "Frames recorded.", recording.frames),
+        ("frames_total", "Recorded frames.", recording.frames),
         ("frame_bytes_total", "Bytes of recorded frames.", recording.encoded_bytes),
         (
             "capture_failing",
@@ -171,28 +171,33 @@ def counted(
         ),
         (
             "capture_missing_frames_total",
-            "Frames that are missing in the capture, because it could not be written.",
+            "Frames that could not be written to the capture file.",
             recording.missing,
         ),
         (
             "capture_removed_files_total",
-            "Capture files that were removed because of the limits.",
+            "Capture files that were removed because of the limits for captures.",
             recording.removed_files,
         ),
         (
             "capture_removed_bytes_total",
-            "Bytes of capture files that were removed because of the limits.",
+            "Bytes of capture files that were removed because of the limits for captures.",
             recording.removed_bytes,
         ),
         ("questions_waiting", "Questions that wait for a person.", waiting),
         (
             "answered_rounds_dropped_total",
-            "Answered rounds of 2026-07-28, and results of such rounds, that were deleted to limit memory.",
+            "Answered rounds (revision 2026-07-28) and their results that were deleted to limit memory.",
             services.rounds.answered.dropped if services.has_made("rounds") else 0,
         ),
     ]
     return [
-        Figure("info", "gauge", "Version of the running program.", [Sample(1, {"version": __version__})]),
+        Figure(
+            "info",
+            "gauge",
+            "1; the label has the version of the program.",
+            [Sample(1, {"version": __version__})],
+        ),
         *(
             Figure(name, "counter" if name.endswith("_total") else "gauge", help, [Sample(value)])
             for name, help, value in single
@@ -217,7 +222,7 @@ def _jobs(services: Services, endpoints: Sequence[HostedEndpoint]) -> Figure:
     return Figure(
         "jobs",
         "gauge",
-        "Calls that run after their request ended (call), and background programs (program).",
+        "Calls that run after their request ended (kind call), and background programs (kind program).",
         [
             *(Sample(tasks[state], {"kind": "call", "state": state}) for state in (QUEUED, *TaskStatus)),
             *(Sample(programs[state], {"kind": "program", "state": state.value}) for state in ProgramState),
@@ -296,18 +301,18 @@ _OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterat
     (
         "items_unavailable",
         "gauge",
-        "Items that are not offered, because they have an error or a requirement is missing.",
+        "Items that are not offered because they have an error or lack a requirement.",
         _unavailable,
     ),
-    ("peers", "gauge", "Connections and sessions.", _peers),
+    ("peers", "gauge", "Connections and sessions of clients.", _peers),
     ("calls_in_flight", "gauge", "Running handlers of tools, resources and prompts.", _running),
-    ("errors_total", "counter", "Requests answered with a JSON-RPC error.", _errors),
+    ("errors_total", "counter", "Requests whose response was a JSON-RPC error.", _errors),
     ("tool_calls_total", "counter", "Tool calls, by outcome.", _outcomes),
     ("tool_call_duration_seconds", "histogram", "Run time of tool handlers.", _tool_durations),
     (
         "call_duration_seconds",
         "summary",
-        "Run time of handlers of tools, resources and prompts. The quantiles cover the latest calls only.",
+        "Run time of handlers of tools, resources and prompts. The quantiles cover only the latest calls.",
         _durations,
     ),
 )

@@ -44,7 +44,7 @@ class CaptureEncoder:
     """Encodes the frames of one recording, in order."""
 
     def __init__(self, store: Store, group_bytes: int) -> None:
-        """Create an encoder that encodes frames of up to `group_bytes` bytes together."""
+        """Create an encoder. Frames whose total size is at most `group_bytes` are encoded in one step."""
         self.file: CaptureFile | None = None
         """Destination file of the lines, or None."""
         self.frames = 0
@@ -187,7 +187,8 @@ class PendingBodies:
         """
         most, data = self._body_bytes, frame.data
         is_whole = most is None or most >= frame.size or frame.connection in self.whole_connections
-        # Pairing needs all bytes of a batch.
+        # A JSON-RPC batch (it begins with `[`) is written completely: all its bytes are needed to match its
+        # requests with their responses.
         if most is None or is_whole or data[:1] == b"[":
             return data
         return beginning(data, most) if most > KEPT_BYTES else None

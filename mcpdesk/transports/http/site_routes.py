@@ -154,10 +154,10 @@ async def metrics(source: FactSource) -> web.Response:
         ("http_passed_clients", "HTTP clients that use upstream servers.", len(source.passed)),
         (
             "passed_messages_dropped_total",
-            "Messages of upstream servers that were dropped, because their client did not read.",
+            "Messages of upstream servers that were dropped because their client did not read them.",
             sum(server.dropped for server in site.passed.values()),
         ),
-        ("unread_answers_bytes", "Bytes of large answers that clients have not read.", UNREAD.held),
+        ("unread_answers_bytes", "Bytes of large answers that clients have not read yet.", UNREAD.held),
         (
             "unread_answers_refused_total",
             "Answers refused because of the limit unread_answers_max_bytes.",
@@ -165,7 +165,7 @@ async def metrics(source: FactSource) -> web.Response:
         ),
         (
             "unread_connections_cut_total",
-            "Connections that were ended, because their client did not read.",
+            "Connections that were closed because their client did not read.",
             UNREAD.cut,
         ),
         ("http_body_bytes", "Bytes of large request bodies in memory.", listener.budget.held),

@@ -35,7 +35,8 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     Protection.OPEN: (
         "OPEN ▲",
         "bold $text-error",
-        "Callers need no key, although tools run programs or other machines can reach it.",
+        "Callers need no key, but they should: tools can run programs, or the desk can be reached from other "
+        "machines.",
     ),
     Protection.SOCKET: (
         "listening ●",
@@ -110,7 +111,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         tip = f"{server.title or server.name} {server.version}\n{one_line(server.location, 200)}"
         yield LinePart(text, "screen.pick_server", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
-        add = "Click, or N, adds one"
+        add = "Click, or press N, to add one"
         yield LinePart(Content.styled(" no server ", "$text-warning"), "screen.add_server", add, rank=90)
 
 
@@ -142,7 +143,7 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         yield from _upstream(server.upstream)
     if server is not None and server.url:
         near = server.url.partition("://")[2] or server.url
-        tip = "Click copies it; U offers the client configuration"
+        tip = "Click to copy it; press U for the client configuration"
         url = one_line(server.url)
         yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
     elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
@@ -189,7 +190,7 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     """Yield connection state and location of an upstream."""
     word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
-    yield _part(word + revision, style, ABOUT_SERVER, "I shows details", word, 90)
+    yield _part(word + revision, style, ABOUT_SERVER, "Press I for details", word, 90)
     location = Content.styled(f"  {one_line(upstream.location, 60)} ", "$text-muted")
     yield LinePart(location, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
@@ -201,7 +202,7 @@ def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePar
     if quiet:
         status = f"{status} + {quiet} quiet" if here else f"{_count(quiet, 'client')}, quiet"
         short = f"{here}/{here + quiet}⇄"
-    action, tip = "screen.show_screen('clients')", f"Connected clients: {here}, of which {quiet} quiet"
+    action, tip = "screen.show_screen('clients')", f"Connected clients: {here}; quiet clients: {quiet}"
     yield _part(status, "", action, tip, short, 40, right=True)
     now = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])

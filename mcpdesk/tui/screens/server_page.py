@@ -22,7 +22,10 @@ def server_text(server: ServerView) -> Content:
     parts = [Content.styled(clean(title), "bold"), *_where(server)]
     if server.log_level:
         parts.append(
-            Content.styled(f"log messages from level {clean(server.log_level)} up · L", "$text-muted")
+            Content.styled(
+                f"log messages from level {clean(server.log_level)} up · L selects another level",
+                "$text-muted",
+            )
         )
     parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
     parts += [Content.styled(f"· {clean(helper)}", "$text-muted") for helper in server.helpers]

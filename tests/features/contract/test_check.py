@@ -503,11 +503,11 @@ def test_what_clients_do_with_any_server_comes_as_json(mcpdesk: Run, tmp_path: P
         "place": "",
         "subject": "tool good one",
         "message": "its name of 8 characters does not match [A-Za-z0-9_-]{1,128}; "
-        "Claude Code: sends it unchanged, and the model API refuses every request",
+        "Claude Code: sends the name unchanged, and the model API refuses every request",
         "client": "Claude Code",
         "version": "",
         "fact": "its name of 8 characters does not match [A-Za-z0-9_-]{1,128}",
-        "effect": "sends it unchanged, and the model API refuses every request",
+        "effect": "sends the name unchanged, and the model API refuses every request",
         "source": "https://github.com/microsoft/wassette/issues/56",
         "date": "2025-08-03",
     }

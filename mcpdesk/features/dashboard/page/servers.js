@@ -14,7 +14,7 @@ const KINDS = ["tool", "resource", "template", "prompt", "skill"].map(kind => [k
 const PROTECTIONS = {
   key: ["●", "good", "key", "Callers need the key."],
   loopback: ["○", "muted", "loopback", "No key: only this machine can reach it."],
-  open: ["▲", "bad", "OPEN", "Callers need no key, although tools run programs or other machines can reach it."],
+  open: ["▲", "bad", "OPEN", "Callers need no key, but they should: tools can run programs, or the desk can be reached from other machines."],
   socket: ["●", "good", "socket", "Only programs of this user can reach the Unix socket."],
   offline: ["✕", "warn", "not listening", "HTTP is not served."],
 };

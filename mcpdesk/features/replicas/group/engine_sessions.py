@@ -101,7 +101,7 @@ class EngineSessions:
     async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
         """Read a session that this replica will serve.
 
-        None if it does not belong to `server` and to one of `owners`. Raises: EngineAway.
+        None unless it belongs to `server` and to one of `owners`. Raises: EngineAway.
         """
         shared = await self.read(identifier)
         if shared is None or shared.server != server or shared.owner not in owners:
@@ -131,9 +131,10 @@ class EngineSessions:
         newest, events = _number(until.last), []
         for event in await self._bus.since(since.last):
             is_own = event.replica == until.process
-            is_heard_now = event.number > until.sent if is_own else _number(event.id) > newest
-            was_told_there = event.replica == since.process and event.number <= since.sent
-            if not is_heard_now and not was_told_there:
+            is_after_until = event.number > until.sent if is_own else _number(event.id) > newest
+            # The earlier replica delivered its own events before it read them from the bus.
+            is_before_since = event.replica == since.process and event.number <= since.sent
+            if not is_after_until and not is_before_since:
                 events.append((event.kind, event.facts))
         return events
 

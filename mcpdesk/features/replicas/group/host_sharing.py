@@ -165,7 +165,7 @@ class HostSharing(SharedCore):
             Figure(
                 "folder_mismatches",
                 "gauge",
-                "Replicas with a different copy of a server folder than this replica.",
+                "Replicas whose copy of a server folder differs from the copy of this replica.",
                 mismatches,
             ),
         ]

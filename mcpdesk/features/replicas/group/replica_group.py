@@ -230,7 +230,7 @@ class ReplicaGroup:
             Figure(
                 "engine_request_seconds",
                 "histogram",
-                "Duration of requests to the engine, also of failed ones, but not of reads that wait.",
+                "Duration of requests to the engine, including failed ones. Waiting reads are excluded.",
                 [
                     *took,
                     Sample(sum(counted.counts), {}, "_count"),
