@@ -56,7 +56,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _workbench("again", "full_stop", "repeat",
         "Call again with the arguments of the last call.", footer=False, wide=True),
     _workbench("replay_recording", "R", "what the save changed",
-        "Show what the last save changes for clients. Repeat this session's calls of read-only tools.",
+        "Show what the last saved file changes for clients. Repeat this session's calls of read-only tools.",
         footer=False, wide=True),
     _workbench("cancel", "ctrl+x", "cancel", "Cancel the running call.", priority=True),
     _workbench("toggle_json", "ctrl+e", "form or JSON",

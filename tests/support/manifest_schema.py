@@ -32,7 +32,7 @@ WORDS = {
         "settings": "Settings of mcpdesk. They apply if this folder is the first one that mcpdesk hosts.",
     },
     "Auth": {
-        "requires_jwt": "If true, every call needs a bearer token.",
+        "requires_jwt": "If true, every call needs a bearer token (JWT).",
         "jwt": "Rules for checking tokens.",
         "scopes": "Scopes that every token must have.",
         "includes": "Narrower scopes that a broader scope includes. The key is the broader scope.",

@@ -22,7 +22,7 @@ IGNORED = frozenset(
         "tokenParamName", "authServerMetadataUrl",
     }
 )  # fmt: skip
-"""Keys that other clients support and mcpdesk ignores. It reads the URLs in the server's metadata instead."""
+"""Keys that other clients support and mcpdesk ignores. Instead of the URLs, it uses the server's metadata."""
 CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
 """Key of `auth` -> key of `oauth` with the same meaning."""
 LAST_PORT = 65535
