@@ -423,6 +423,8 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
         if match is None:
             raise DeskUserError(f"{word!r} is not an argument.", FORM)
         key, value = match["key"], match["value"]
+        if not _is_unicode(word):
+            raise DeskUserError(f"{clean(key)}: the argument is not UTF-8 text.", FORM)
         if match["is_json"]:
             arguments[key] = _json(value, key)
             texts.discard(key)
@@ -430,6 +432,14 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
             arguments[key] = _added(arguments[key], value) if key in texts else value
             texts.add(key)
     return arguments, texts
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_single(arguments: Mapping[str, Any]) -> None:
@@ -446,10 +456,21 @@ def _added(earlier: Any, value: str) -> list[str]:
 
 
 def _json(text: str, key: str) -> Any:
+    """Return the value of a JSON text. Raises: DeskUserError if it cannot be sent without a change."""
+    hint = 'For example {"name": "Ada"}.' if key == "--input" else FORM
     try:
-        return json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique)
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise DeskUserError(f"{key}: {text!r} is not JSON: {error}.", FORM) from None
+        raise DeskUserError(f"{key}: {clean(repr(text[:200]))} is not JSON: {error}.", hint) from None
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a key is given more than once in one object")
+    return members
 
 
 def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:

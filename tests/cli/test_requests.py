@@ -166,7 +166,11 @@ def test_words_become_arguments(words: list[str], arguments: dict[str, object], 
     assert parse_arguments(words) == (arguments, texts)
 
 
-@pytest.mark.parametrize("word", ["name", "=x", "n:=", "n:=oops", "n:=" + "[" * 100_000])
+@pytest.mark.parametrize("word", [
+        "name", "=x", "n:=", "n:=oops", "n:=" + "[" * 100_000, "n:=NaN", "n:=1e400", 'n:={"a": 1, "a": 2}',
+        'n:="\\ud800"', "n=\udcff", "\udcff=n",
+    ],
+)  # fmt: skip
 def test_word_that_is_no_argument_is_named(word: str) -> None:
     with pytest.raises(DeskUserError) as caught:
         parse_arguments([word])
@@ -177,9 +181,10 @@ def test_whole_object_is_a_start_that_words_add_to(monkeypatch: pytest.MonkeyPat
     assert parse_arguments(["b=2"], '{"a": 1, "b": 1}') == ({"a": 1, "b": "2"}, {"b"})
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"a": 1}'))
     assert parse_arguments([], "-") == ({"a": 1}, set())
-    for whole in ("[1]", "{", "3"):
-        with pytest.raises(DeskUserError, match="--input"):
+    for whole in ("[1]", "{", "3", '{"a": NaN}', '{"a": 1, "a": 2}'):
+        with pytest.raises(DeskUserError, match="--input") as caught:
             parse_arguments([], whole)
+        assert "Ada" in caught.value.hint
 
 
 def test_texts_become_what_the_schema_says_and_nothing_else_changes() -> None:

@@ -39,6 +39,11 @@ class _Value(Struct, frozen=True):
     stop: int
 
 
+URLS = frozenset({"url", "httpUrl", "serverUrl", "uri"})
+"""Keys with the address of a server that is not started."""
+NO_PROGRAM = "this file starts no program for it"
+
+
 class _Edit(Struct, frozen=True):
     start: int
     stop: int
@@ -133,7 +138,8 @@ def _reason(server: Mapping[str, _Value]) -> str:
     if _command_position(server):
         return "it is already behind the tap"
     if "command" not in server:
-        return "it is reached by a URL, so no program is started"
+        is_remote = not URLS.isdisjoint(server)
+        return "it is reached by a URL, so no program is started" if is_remote else NO_PROGRAM
     command, args = server["command"].value, server["args"].value if "args" in server else None
     if isinstance(command, list):  # OpenCode
         if not command or not all(isinstance(word, str) for word in command):
@@ -228,6 +234,8 @@ def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
                     path = {"command": nested["path"]} if "path" in nested else {}
                     members = path | {key: nested[key] for key in ("args",) if key in nested}
                 yield name, members
+            else:
+                yield name, {}
 
 
 def _members(plain: str, start: int) -> dict[str, _Value]:

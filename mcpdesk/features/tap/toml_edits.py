@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.client.configs.own_program import own_arguments
-from mcpdesk.features.tap.json_edits import TAP, ConfigEdit, is_served, tap_of
+from mcpdesk.features.tap.json_edits import NO_PROGRAM, TAP, URLS, ConfigEdit, is_served, tap_of
 
 SECTION = "mcp_servers"
 NOT_EDITED = "its form cannot be edited"
@@ -160,7 +160,8 @@ def _reason(server: dict[str, Any]) -> str:
     if _tap_of(server):
         return "it is already behind the tap"
     if "command" not in server:
-        return "it is reached by a URL, so no program is started"
+        is_remote = not URLS.isdisjoint(server)
+        return "it is reached by a URL, so no program is started" if is_remote else NO_PROGRAM
     command, args = server["command"], server.get("args", [])
     if not isinstance(command, str) or not isinstance(args, list):
         return "its command and args are not a text and a list"

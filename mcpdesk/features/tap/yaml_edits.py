@@ -17,7 +17,7 @@ from msgspec import Struct
 from mcpdesk.client.config_files import from_yaml
 from mcpdesk.client.configs.formats import sections
 from mcpdesk.client.configs.own_program import own_arguments
-from mcpdesk.features.tap.json_edits import TAP, ConfigEdit, is_served, tap_of
+from mcpdesk.features.tap.json_edits import NO_PROGRAM, TAP, ConfigEdit, is_served, tap_of
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
 
 NOT_EDITED = "its form cannot be edited"
@@ -144,7 +144,7 @@ def _reason(server: _Server) -> str:
     if server.tap:
         return "it is already behind the tap"
     if not server.command_key:
-        return "this file starts no program for it"
+        return NO_PROGRAM
     command, args = server.entry[server.command_key], server.entry.get("args")
     if not isinstance(command, str) or not isinstance(args, list | None):
         return "its command and args are not a text and a list"

@@ -75,6 +75,17 @@ def test_servers_of_every_place_are_found() -> None:
     assert found["projects"]["/p"]["mcpServers"]["b"]["args"] == ["stdio", "--", "y", "1"]
 
 
+def test_an_entry_that_starts_nothing_is_named_with_the_right_reason() -> None:
+    far, near = {"httpUrl": "http://x"}, {"command": "x"}
+    entries: dict[str, object] = {"none": None, "text": "x", "bare": {}, "far": far, "a": near | {"args": []}}
+    text = json.dumps({"mcpServers": entries})
+    edited = wrapped(text, COMMAND)
+    assert edited.changed == ("a",) and unwrapped(edited.text).text == text
+    reasons = {name: reason.partition(",")[0] for name, reason in edited.left.items()}
+    nothing = "this file starts no program for it"
+    assert reasons == {"none": nothing, "text": nothing, "bare": nothing, "far": "it is reached by a URL"}
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "there" / "config.json"
