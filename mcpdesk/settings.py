@@ -219,9 +219,10 @@ SETTINGS: tuple[Setting, ...] = (
             "folder. Without it, tools that need a token are not listed.", pattern=r"[!-~]+",
             allowed="visible ASCII characters"),
     Setting("request_state_secret", SettingKind.SECRET, "", ("MCPDESK_REQUEST_STATE_SECRET",),
-            "Secret that signs requestState. If all processes have the same secret, each of them can "
-            "continue a call that waits for an answer. If you give several secrets, the first one signs, and "
-            "all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
+            "Secret that signs requestState, which clients send back with their answers. If all processes "
+            "have the same secret, each of them can continue a call that waits for an answer. If you give "
+            "several secrets, the first one signs, and all are accepted.",
+            pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
             allowed="32 or more visible ASCII characters, several separated by commas"),
     Setting("no_auth", SettingKind.SWITCH, False, ("MCPDESK_NO_AUTH",),
             "If true, callers need no API key, even if a tool can run programs."),
@@ -303,7 +304,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Maximum disk space for the output of one server's programs. The oldest files are removed first.",
             least=64 << 10),
     Setting("capture", SettingKind.SWITCH, True, ("MCPDESK_CAPTURE",),
-            "If false, no capture file is written. The newest messages are in memory only."),
+            "If false, no capture file is written. The newest messages are only in memory."),
     Setting("capture_keep_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_KEEP_BYTES",),
             "Maximum disk space for all captures together. The oldest files are removed first. 0 sets no "
             "limit."),
@@ -319,7 +320,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Maximum size of the recorded messages in memory. Older messages are read from the capture file.",
             least=1 << 20, folder=FolderMay.SET),
     Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
-            "Origins of other web pages that may call the server, such as http://localhost:5173."),
+            "Origins of web pages that may call the server, such as http://localhost:5173."),
     Setting("allowed_hosts", SettingKind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
             "Host names that requests may use in addition to the names of this machine."),
     Setting("desk_revision", SettingKind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
@@ -341,7 +342,7 @@ SETTINGS: tuple[Setting, ...] = (
             pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})",
             folder=FolderMay.SET),
     Setting("search_urls", SettingKind.LIST, (), ("MCPDESK_SEARCH_URLS",),
-            "Addresses to use instead of the engines' own, such as searxng=https://search.example.",
+            "Addresses that replace the usual addresses of engines, such as searxng=https://search.example.",
             pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
             allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})", folder=FolderMay.SET),
     Setting("search_timeout_ms", SettingKind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
@@ -354,7 +355,7 @@ SETTINGS: tuple[Setting, ...] = (
             folder=FolderMay.SET),
     Setting("web", SettingKind.TEXT, "", ("MCPDESK_WEB",),
             "Address of the desk in a browser. The flag without a value uses 127.0.0.1:3334. Needs the extra "
-            "web.", pattern=WEB_ADDRESS, allowed="HOST:PORT, or a port alone"),
+            "`web`.", pattern=WEB_ADDRESS, allowed="HOST:PORT, or a port alone"),
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
             "Format of the logs of serve and stdio on stderr: text, or one JSON object per line.",
             pattern="text|json", allowed="text or json"),
@@ -374,7 +375,7 @@ SETTINGS: tuple[Setting, ...] = (
             "listening address.", pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
     Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
             "Address of a collector of traces and metrics (OTLP over HTTP), such as http://127.0.0.1:4318. "
-            "Needs the extra otel.", pattern=r"(https?://[^\s/@]+(/[^\s@]*)?)?",
+            "Needs the extra `otel`.", pattern=r"(https?://[^\s/@]+(/[^\s@]*)?)?",
             allowed="an http or https URL without a password"),
     Setting("otel_headers", SettingKind.SECRET, "", ("MCPDESK_OTEL_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"),
             "HTTP headers to send to the collector, such as Authorization=Bearer%20TOKEN.",

@@ -24,7 +24,7 @@ mcpdesk_tool_calls_total{{server="hello",tool="greet",outcome="ok"}} 3
 
 The table shows each name without its prefix `mcpdesk_`. `/metrics` also has the usual metrics `process_*`
 with the memory, processor time and open files of the process.
-[In production](production.md#health-and-metrics) explains the labels, and which metrics need the key.
+[In production](production.md#health-and-metrics) explains the labels, and what callers see without the key.
 
 Some metrics are present only in some setups. `engine_*`, `replicas` and `folder_mismatches` need
 [replicas](many-machines.md#watch-it) that share an engine. `otel_*` needs an OpenTelemetry collector.

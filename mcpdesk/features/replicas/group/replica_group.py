@@ -230,7 +230,7 @@ class ReplicaGroup:
             Figure(
                 "engine_request_seconds",
                 "histogram",
-                "Duration of requests to the engine, including failed ones. Waiting reads are excluded.",
+                "Duration of requests to the engine, including failed ones. Reads that wait are excluded.",
                 [
                     *took,
                     Sample(sum(counted.counts), {}, "_count"),
