@@ -91,7 +91,7 @@ ACTIONS = (
     ),
     ScreenAction(
         Action("mock", "M", "mock",
-            "Answer each request with this method and name with this response. Press again to stop.",
+            "Give this response to each request with this method and name. Press again to stop.",
             footer=False, wide=True, scope="traffic", group="Traffic"),
         "traffic.back", "Answer all such requests as this exchange did",
         "mock stub fake canned reply simulate",
