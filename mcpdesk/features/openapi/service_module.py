@@ -112,8 +112,8 @@ async def call(
         data = json.dumps(body)
     elif form is not None:
         parts = _given(form).items()
-        pairs = [(name, _text(each)) for name, value in parts for each in _several(value)]
-        data = aiohttp.FormData(pairs)
+        form_fields = [(name, _text(each)) for name, value in parts for each in _several(value)]
+        data = aiohttp.FormData(form_fields)
     session: aiohttp.ClientSession = ctx.state
     try:
         async with session.request(
