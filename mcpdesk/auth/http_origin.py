@@ -1,8 +1,8 @@
 """Origin and Host checks of HTTP requests, made before any key is checked.
 
 The threat is a web page in the user's own browser. `Origin` identifies the page that sends the request.
-`Host` reveals a host name that an attacker made resolve to this machine (DNS rebinding). Source: spec
-2025-11-25, transports, security.
+An attacker can make a host name resolve to this machine (DNS rebinding). `Host` then contains this name.
+Source: spec 2025-11-25, transports, security.
 """
 
 from __future__ import annotations

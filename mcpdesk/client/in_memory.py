@@ -48,7 +48,7 @@ class InMemory(ClientTransport):
         frame = codec.encode(request)
         with self._replies.expecting(request["id"]) as reply:
             self._before_send()
-            self._channel.receive(frame)
+            self._channel.receive(frame)  # the server's end of the channel
             return await reply
 
     async def send(self, message: JSONObject) -> None:

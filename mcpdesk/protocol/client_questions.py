@@ -27,7 +27,7 @@ class Terms(Struct, frozen=True):
     log_level: int | None = None
     """Index into `LOG_LEVELS` of the lowest requested level, or None for no log messages."""
     unknown_level: Any = None
-    """Invalid log level of the request. The request is rejected after its method was found to exist."""
+    """Invalid log level. mcpdesk first checks that the method exists, and then rejects the request."""
 
 
 def display_name(implementation: object) -> str:
@@ -112,7 +112,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "multipleOf": lambda step: f"Must be a multiple of {step}.",
     "uniqueItems": lambda _: "Must have no item twice.",
 }
-"""Functions that write a keyword which forms lack as a sentence for the description of a field."""
+"""For each keyword that forms lack: a function that returns a sentence for the description of a field."""
 _NUMERIC = frozenset({"exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _HIDDEN: dict[str, tuple[frozenset[str], Callable[[Any], bool]]] = {
     "string": (frozenset({"pattern"}), lambda value: isinstance(value, str)),
@@ -153,8 +153,7 @@ def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
 
 
 def strict_schema(flat: JSONObject, schema: Mapping[str, Any]) -> JSONObject:
-    """Return the schema `flat` of a form, with the constraints of `schema` that forms cannot express added
-    again."""
+    """Return the form schema `flat` with more constraints: those of `schema` that forms cannot express."""
     definitions = schema.get("$defs") or {}
     wires = schema["properties"]
     fields = {
@@ -238,7 +237,10 @@ def _present(field: JSONObject) -> JSONObject:
 
 
 def _typed(field: JSONObject) -> JSONObject:
-    """Return a field with its type added to an enum of texts, and exclusive integer bounds made inclusive."""
+    """Return a field with two changes.
+
+    An enum of texts gets the type `string`. Exclusive bounds of an integer become inclusive.
+    """
     if "const" in field:
         field = {**field, "enum": [field["const"]]}
     if field.get("type") == "integer":

@@ -130,7 +130,7 @@ def _wrapped(schema: JSONObject) -> JSONObject:
 
 
 def _moved(value: Any) -> Any:
-    """Return part of a schema with references to the schema itself adapted to its new position."""
+    """Return a part of a schema that was moved below `properties`, with its references (`#/...`) changed."""
     if isinstance(value, dict):
         return {key: _moved_reference(each) if key == "$ref" else _moved(each) for key, each in value.items()}
     return [_moved(each) for each in value] if isinstance(value, list) else value
@@ -171,6 +171,7 @@ def _template(wire: JSONObject, revision: Revision) -> JSONObject:
 
 
 def _dated(shaped: JSONObject, revision: Revision) -> JSONObject:
+    """Remove the annotation `lastModified` if the revision does not have it."""
     annotations = shaped.get("annotations")
     if not annotations or revision.has_last_modified or "lastModified" not in annotations:
         return shaped

@@ -10,7 +10,7 @@ from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.recorder.interceptor import MessageLine
 
 MOST_QUEUED = 1_000
-"""Maximum number of messages in a queue. Further messages are sent at once."""
+"""Maximum number of messages in a queue. If the queue is full, a new message overtakes the queued ones."""
 
 
 class HeldLine(MessageLine):

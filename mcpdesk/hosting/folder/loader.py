@@ -433,7 +433,8 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
     """Yield the functions to offer, with the data of their decorators.
 
-    All decorated and public functions are offered. A tool module with a `handler` and no decorator offers
+    Functions with a decorator are offered. Public functions without one are offered, too, except in
+    `resources`. A tool module with a `handler` and no decorator offers
     only the handler.
     """
     own = [each for each in vars(module).values() if _is_own(each, module)]

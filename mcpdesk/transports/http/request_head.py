@@ -25,7 +25,7 @@ MAX_SHARED = 4 << 10
 MAX_HEADS = 512
 """Maximum number of cached heads of one listener."""
 DIALECT = "?"
-"""Beginning of `route` for paths of a dialect, before the path. No real path has this character."""
+"""First character of `route` if the path belongs to a dialect; the path follows it. No real path has it."""
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
@@ -35,7 +35,7 @@ class RequestHead:
     """Request line and headers, and all values computed from them."""
 
     def __init__(self, request: web.BaseRequest, dialect_paths: Collection[str] = ()) -> None:
-        """`dialect_paths` are the paths where clients use a dialect."""
+        """`dialect_paths` are the paths of clients that do not send standard MCP (`server/calls/dialect.py`)."""
         headers = request.headers
         self.method, self.asked = request.method, request.raw_path
         self.line = f"{self.method} {self.asked} HTTP/1.1"
@@ -86,8 +86,8 @@ class RequestHead:
         self.passed: Rules | None = None
         """Rules under which an equal request was admitted, or None."""
         self.sent_on: dict[str, str] | None = None
-        """Headers for a pass-through server under the rules in `passed`. None if they were not computed
-        yet.
+        """Headers to forward to the upstream server, as the rules in `passed` allow. None if they were not
+        computed yet.
         """
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
