@@ -35,7 +35,7 @@ class RequestHead:
     """Request line and headers, and all values computed from them."""
 
     def __init__(self, request: web.BaseRequest, dialect_paths: Collection[str] = ()) -> None:
-        """`dialect_paths` are the paths for clients that do not send standard MCP (`server/calls/dialect`)."""
+        """`dialect_paths` are the paths of clients that do not send standard MCP (`server/calls/dialect`)."""
         headers = request.headers
         self.method, self.asked = request.method, request.raw_path
         self.line = f"{self.method} {self.asked} HTTP/1.1"
