@@ -239,6 +239,7 @@ def reading(wire: Wire) -> asyncio.Transport:
     return cast(asyncio.Transport, wire.writer.transport)  # uvloop's transport does not inherit from it
 
 
+@pytest.mark.slow
 async def test_a_client_that_reads_nothing_is_not_written_to_without_end() -> None:
     async with serving() as served, wired(served) as wire:
         reading(wire).pause_reading()
