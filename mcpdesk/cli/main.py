@@ -52,6 +52,7 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
     },
     "This program": {
         "settings": "options",
+        "keys": "keys_command",
         "completion": "completion",
         "help": "command_help",
     },

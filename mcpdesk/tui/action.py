@@ -12,7 +12,7 @@ class Action:
     name: str
     keys: str
     """Textual key names separated by commas: `ctrl+p` or `question_mark,f1`. The footer shows the first
-    key."""
+    key. Empty if the action has no key."""
     title: str
     """Two or three words, beginning with a verb, for the footer and the palette."""
     help: str = ""

@@ -6,8 +6,8 @@ action of its scope.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -375,6 +375,34 @@ ACTIONS: tuple[Action, ...] = tuple(_in_place(OWN_ACTIONS))
 BY_ID = {action.id: action for action in ACTIONS}
 SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
 """Action that shows each screen, by name of the screen, in the order of the tabs."""
+NO_KEY = "no_key"
+"""Key name that no terminal sends. Textual's keymap cannot remove a key, only replace it."""
+INSIDE: dict[str, tuple[str, ...]] = {
+    "catalogue": ("workbench",),
+    "form": ("workbench",),
+    "form_fields": ("form",),
+    "result": ("workbench",),
+    "result_text": ("result",),
+    "table": ("result", "traffic_detail"),
+    "json": ("result", "traffic_detail"),
+    "workbench": ("main",),
+    "traffic_list": ("traffic",),
+    "traffic_detail": ("traffic",),
+    "traffic": ("main",),
+    "inbox": ("activity",),
+    "jobs": ("activity",),
+    "callbacks": ("activity",),
+    "todo": ("activity",),
+    "plan": ("activity",),
+    "activity": ("main",),
+    "clients": ("main",),
+    "statistics": ("main",),
+    "logs": ("main",),
+    "main": ("app",),
+    "question": ("app",),
+    "app": (),
+}
+"""Scopes of the widgets that may surround a widget, by its scope. Their actions are active as well."""
 
 
 def bindings_for(scope: str) -> list[BindingType]:
@@ -392,6 +420,20 @@ def bindings_for(scope: str) -> list[BindingType]:
         for action in ACTIONS
         if action.scope == scope
     ]
+
+
+def rebind(keys: Mapping[str, str]) -> None:
+    """Show other keys for some actions, by id, in the footer, the menus and the help.
+
+    All other actions get their own keys. The keys are separated by commas. Only Textual's keymap changes what
+    the keys do.
+    """
+    for action in ACTIONS:
+        given = keys.get(action.id)
+        BY_ID[action.id] = action if given is None else replace(action, keys=given)
+    for name, action in SCREENS.items():
+        SCREENS[name] = BY_ID[action.id]
+    _actions_of.cache_clear()
 
 
 def with_feature_actions(kind: type[DOMNode], scope: str) -> None:
@@ -447,10 +489,13 @@ def _enabled(node: DOMNode, action: Action) -> bool:
 
 
 def key_name(key: str) -> str:
-    """Return a key in short form: `^p` for `ctrl+p`, `?` for `question_mark`, `⇧↑` for `shift+up`."""
+    """Return a key in short form: `^p` for `ctrl+p`, `?` for `question_mark`, `⇧↑` for `shift+up`.
+
+    An empty key, of an action without keys, is an empty text.
+    """
     *modifiers, last = key.strip().split("+")
     short = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
-    return "".join(short.get(word, word + "+") for word in modifiers) + format_key(last)
+    return "".join(short.get(word, word + "+") for word in modifiers) + (format_key(last) if last else "")
 
 
 def key_names(keys: str) -> str:

@@ -25,10 +25,11 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
-from mcpdesk.paths import PACKAGE
+from mcpdesk.paths import PACKAGE, config_folder
 from mcpdesk.plain_text import from_field, harmless
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.actions import bindings_for, rebind
 from mcpdesk.tui.crash import Crash, ScreenPlace
+from mcpdesk.tui.keymap import FILE_NAME, read_keymap
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.screens.frame_lines import BRAND
@@ -117,6 +118,10 @@ class DeskApp(App[None]):
         crash of the screen, `position` is its last position and `news` is a message about the crash.
         """
         super().__init__()
+        keymap = read_keymap(config_folder() / FILE_NAME)
+        rebind(keymap.keys)
+        self.set_keymap(keymap.textual)
+        self._key_problems = [*keymap.problems, *(f"{FILE_NAME}: {each}" for each in keymap.conflicts)]
         self._copied = ""
         self.crash: Crash | None = None
         """Exception that ended the screen, or None."""
@@ -269,6 +274,8 @@ class DeskApp(App[None]):
     def frame_is_painted(self) -> None:
         """Start the core after the frame around the panes was painted for the first time."""
         self._begin()
+        for problem in self._key_problems:
+            self.notify(problem, severity="warning", markup=False)
         if self._news:
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
 

@@ -36,6 +36,21 @@ For example, call the tool `greet` like this:
 
 In the tables, `^p` means ctrl+p, `⇧↑` shift+up, `⌥x` alt+x, `⏎` enter and `⌫` backspace. If a row has several
 keys, you can press any of them.
+
+## Your own keys
+
+The file `keys.toml` in the configuration folder (`mcpdesk settings` prints its path) gives actions other
+keys:
+
+```toml
+"traffic.filter" = "ctrl+f"
+"app.show_help" = ["f1", "?"]
+"jobs.kill" = []
+```
+
+Each line has the id of an action, and a key or a list of keys. With an empty list, the action has no key. You
+can still choose it in the palette. `mcpdesk keys` lists the ids and the keys of all actions. It also reports
+invalid lines, and keys that two actions would have. The desk ignores invalid lines.
 """
 COMMANDS_HEAD = """\
 # Commands

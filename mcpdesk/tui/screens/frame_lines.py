@@ -23,7 +23,7 @@ from mcpdesk.link.values import (
     presences,
 )
 from mcpdesk.tui.action import Action
-from mcpdesk.tui.actions import BY_ID, SCREENS, key_name
+from mcpdesk.tui.actions import BY_ID, NO_KEY, SCREENS, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.render.tones import TEXT_STYLES
@@ -357,7 +357,8 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
     def is_shown(each: Binding) -> bool:
         return each.show or each.id in also
 
-    enabled = [each.binding for each in screen.active_bindings.values() if each.enabled]
+    active = screen.active_bindings.values()
+    enabled = [each.binding for each in active if each.enabled and each.binding.key != NO_KEY]
     spare = [each for each in enabled if not is_shown(each) and each.id in BY_ID and BY_ID[each.id].wide]
     places, spare_places = {True: 60, False: 40}, {True: 20, False: 0}
     shown = set[tuple[str | None, str]]()

@@ -1,0 +1,186 @@
+"""Keys that a person chose for actions: `keys.toml` in the configuration folder.
+
+Each line has the id of an action and a key, or a list of keys: `"traffic.filter" = "ctrl+f"`. An action with
+an empty list has no key. The palette and the action menu still contain it. `mcpdesk keys` lists all ids.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from textual.keys import Keys, format_key
+
+from mcpdesk.tui.action import Action
+from mcpdesk.tui.actions import ACTIONS, BY_ID, INSIDE, NO_KEY
+
+FILE_NAME = "keys.toml"
+MOST_BYTES = 64_000
+"""Maximum size of the file in bytes."""
+MOST_KEYS = 8
+"""Maximum number of keys of one action."""
+_MODIFIERS = ("ctrl", "shift", "alt")
+_NAMED = frozenset(each.value for each in Keys)
+_WRITTEN = {",": "comma", " ": "space", "+": "plus"}
+"""Characters that separate keys in a binding, or parts of a key, and their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A key that the file gives to one action, although another action that can be active too has it."""
+
+    key: str
+    action: str
+    """Id of the action in the file."""
+    other: str
+    """Id of the other action."""
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.action} and {self.other}"
+
+
+@dataclass(frozen=True, slots=True)
+class Keymap:
+    """Contents of the file. Entries that are invalid are left out and reported."""
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys by id of the action, separated by commas. Empty if the action has no key."""
+    problems: tuple[str, ...] = ()
+    """Messages about invalid entries, each with file and line."""
+
+    def keys_of(self, action: Action) -> str:
+        """Return the keys of an action, separated by commas."""
+        return self.keys.get(action.id, action.keys)
+
+    @property
+    def textual(self) -> dict[str, str]:
+        """Keymap for `App.set_keymap`."""
+        return {name: keys or NO_KEY for name, keys in self.keys.items()}
+
+    @property
+    def conflicts(self) -> list[Conflict]:
+        """Conflicts that the file causes. Conflicts between two keys of the program itself are not listed."""
+        found = []
+        for name in self.keys:
+            action = BY_ID[name]
+            for other in ACTIONS:
+                if other.id == name or not _are_active_together(action.scope, other.scope):
+                    continue
+                if other.id in self.keys and other.id < name:
+                    continue  # listed from the side of the other action
+                shared = _shown_keys(self.keys[name]) & _shown_keys(self.keys_of(other))
+                found += [Conflict(key, name, other.id) for key in sorted(shared)]
+        return found
+
+
+def read_keymap(path: Path) -> Keymap:
+    """Read the file. A missing file is an empty keymap. Invalid contents are reported in `problems`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return Keymap()
+    except OSError as error:
+        return Keymap(problems=(f"{path.name} cannot be read: {error.strerror}",))
+    if len(data) > MOST_BYTES:
+        return Keymap(problems=(f"{path.name} is larger than {MOST_BYTES:,} bytes and was ignored",))
+    try:
+        text = data.decode()
+        entries = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return Keymap(problems=(f"{path.name}, line {line}: not UTF-8, so no key was changed",))
+    except tomllib.TOMLDecodeError as error:
+        return Keymap(problems=(_syntax_problem(path.name, text, str(error)),))
+    keys: dict[str, str] = {}
+    problems = []
+    for name, value in _flat(entries):
+        try:
+            keys[_known(name)] = ",".join(_keys(value))
+        except ValueError as error:
+            problems.append(f"{path.name}, line {_line_of(text, name)}: {error}")
+    return Keymap(keys, tuple(problems))
+
+
+def _flat(entries: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield ids and values. `traffic.filter = "f"` without quotes is a table of TOML, and is accepted too."""
+    for name, value in entries.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _known(name: str) -> str:
+    """Return the id of an action. Raises: ValueError with ids that look alike."""
+    if name in BY_ID:
+        return name
+    near = difflib.get_close_matches(name, BY_ID, 1)
+    hint = f"did you mean {near[0]!r}?" if near else "`mcpdesk keys` lists all ids"
+    raise ValueError(f"no action has the id {name!r}; {hint}")
+
+
+def _keys(value: Any) -> list[str]:
+    """Return valid keys in Textual's notation. Raises: ValueError."""
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise ValueError(f"the value must be a key or a list of keys, not {value!r}"[:200])
+    if len(values) > MOST_KEYS:
+        raise ValueError(f"{len(values)} keys; an action can have at most {MOST_KEYS}")
+    return [_key(each) for each in values]
+
+
+def _key(text: str) -> str:
+    *modifiers, last = text.split("+") if len(text) > 1 else [text]
+    unknown = [each for each in modifiers if each not in _MODIFIERS]
+    name = _WRITTEN.get(last, last)
+    if unknown or not (len(name) == 1 or name in _NAMED or len(format_key(name)) == 1):
+        raise ValueError(
+            f"{text!r} is not a key; write one such as x, ctrl+x, alt+x, f5, enter or question_mark"
+        )
+    return "+".join([*modifiers, name])
+
+
+def _shown_keys(keys: str) -> set[str]:
+    return set(map(_shown, keys.split(","))) if keys else set()
+
+
+def _shown(key: str) -> str:
+    """Return a key in one notation: `?` and `question_mark` are the same key."""
+    *modifiers, last = key.strip().split("+")
+    return "+".join([*modifiers, format_key(last)])
+
+
+def _are_active_together(scope: str, other: str) -> bool:
+    return scope == other or scope in _around(other) or other in _around(scope)
+
+
+def _around(scope: str) -> set[str]:
+    """Return the scopes whose actions are active while a widget of `scope` has the focus."""
+    around: set[str] = set()
+    for outer in INSIDE.get(scope, ()):
+        around |= {outer} | _around(outer)
+    return around
+
+
+def _line_of(text: str, name: str) -> int:
+    """Return the line number of an entry. 1 if the entry is written in an unusual way."""
+    last = name.rpartition(".")[2]
+    for needle in (name, last):
+        pattern = re.compile(rf"^\s*[\"']?[\w.\"']*{re.escape(needle)}[\"']?\s*=")
+        for number, line in enumerate(text.splitlines(), 1):
+            if pattern.match(line):
+                return number
+    return 1
+
+
+def _syntax_problem(file: str, text: str, message: str) -> str:
+    match = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", message)
+    line = int(match[1]) if match and match[1] else len(text.splitlines())
+    reason = message[: match.start()] if match else message
+    return f"{file}, line {line}: {reason}, so no key was changed"
