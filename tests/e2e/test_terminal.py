@@ -147,8 +147,8 @@ def test_without_a_terminal_the_way_out_is_told(folder: Path, repository: Path) 
 @slow
 def test_bundled_sample_is_the_default() -> None:
     with Desk(["--port", "0"], columns=120, rows=40) as desk:
-        desk.see("AskUserQuestion")
-        desk.see("Bash")
+        desk.see("brew-coffee")
+        desk.see(r"▸ Built-in tools +13")
         desk.see("key ●|key")
 
 

@@ -61,6 +61,54 @@ async def test_groups_fold_by_key_and_click() -> None:
         assert "place-order" in stage.shown()
 
 
+BUILT_INS = tuple(
+    CatalogueItem(ItemKind.TOOL, name, name, source="built-in") for name in ("Bash", "PlanMode", "ReadImage")
+)
+
+
+async def test_built_in_tools_are_a_folded_group_below_the_own_tools_and_stay_as_the_person_left_them() -> (
+    None
+):
+    async with catalogue() as (pane, stage, pilot):
+        pane.rows.load((*BUILT_INS, *sample_catalogue()))
+        await until(lambda: "▸ Built-in tools" in stage.shown() and "Bash" not in stage.shown(), pilot)
+        heading = next(line for line in stage.shown().splitlines() if "Built-in" in line)
+        assert heading.rstrip(" │").endswith(" 3")
+        assert stage.shown().index("user-profile") < stage.shown().index("Built-in tools")
+        pane.rows.select(ItemKind.TOOL, "send-mail")
+        await pilot.press("j", "right")
+        await until(lambda: "▾ Built-in tools" in stage.shown() and "PlanMode" in stage.shown(), pilot)
+        pane.rows.load((*BUILT_INS[:2], *sample_catalogue()))
+        await until(lambda: "ReadImage" not in stage.shown() and "PlanMode" in stage.shown(), pilot)
+        await pilot.press("left")
+        pane.rows.load((*BUILT_INS, *sample_catalogue()))
+        await until(lambda: "▸ Built-in tools" in stage.shown() and "PlanMode" not in stage.shown(), pilot)
+
+
+async def test_folded_built_in_tools_are_found_by_the_filter_and_revealed() -> None:
+    async with catalogue() as (pane, stage, pilot):
+        pane.rows.load((*BUILT_INS, *sample_catalogue()))
+        pane.filter.value = "planm"
+        await until(lambda: "PlanMode" in stage.shown(), pilot)
+        assert name(pane) == "PlanMode"
+        pane.filter.value = ""
+        await until(lambda: "user-profile" in stage.shown() and "PlanMode" not in stage.shown(), pilot)
+        pane.reveal(BUILT_INS[2])
+        await pilot.pause()
+        assert name(pane) == "ReadImage"
+
+
+async def test_built_in_tools_are_unfolded_on_a_server_without_other_tools_and_in_a_mode() -> None:
+    review = ModeView("review", "", ("PlanMode", "user-profile"))
+    async with catalogue() as (pane, stage, pilot):
+        pane.rows.load(BUILT_INS)
+        await until(lambda: "▾ Built-in tools" in stage.shown() and "Bash" in stage.shown(), pilot)
+    rows = catalogue_rows(
+        items_in_mode(review, (*BUILT_INS, *sample_catalogue())), "", frozenset({"built-in"}), splits=False
+    )
+    assert [row.item.name for row in rows if isinstance(row, ItemRow)][:2] == ["PlanMode", "user-profile"]
+
+
 async def test_the_filter_narrows_while_typing_and_escape_clears_it() -> None:
     async with catalogue() as (pane, stage, pilot):
         pane.filter.focus()
@@ -158,7 +206,7 @@ def names(query: str, folded: frozenset[ItemKind] = frozenset()) -> list[str]:
 
 def test_groups_come_with_their_counts() -> None:
     found = catalogue_rows(sample_catalogue(), "", frozenset())
-    groups = [(row.kind, row.total) for row in found if isinstance(row, GroupRow)]
+    groups = [(row.group, row.total) for row in found if isinstance(row, GroupRow)]
     assert groups == list(zip(list(ItemKind)[:4], (4, 4, 2, 2), strict=True))
 
 
@@ -206,7 +254,7 @@ def test_a_skill_has_a_shelf_of_its_own_and_says_how_many_files_it_has() -> None
     items = [skill("skill://a/SKILL.md", [{}]), skill("skill://b/SKILL.md", "dynamic")]
     items.append(CatalogueItem(ItemKind.SKILL, "broken", "broken", problem="needs a name, a text"))
     group, *rows = catalogue_rows(items, "", frozenset())
-    assert isinstance(group, GroupRow) and (group.kind, group.total) == (ItemKind.SKILL, 3)
+    assert isinstance(group, GroupRow) and (group.group, group.total) == (ItemKind.SKILL, 3)
     assert [[each.word for each in badges(row.item)] for row in rows if isinstance(row, ItemRow)] == [
         ["1 file"],
         ["cannot be verified"],

@@ -23,8 +23,11 @@ from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
-_TITLES = {
+BUILT_IN = "built-in"
+"""Source of the built-in tools, and the key of their group."""
+_TITLES: dict[str, str] = {
     ItemKind.TOOL: "Tools",
+    BUILT_IN: "Built-in tools",
     ItemKind.RESOURCE: "Resources",
     ItemKind.TEMPLATE: "Templates",
     ItemKind.PROMPT: "Prompts",
@@ -80,7 +83,8 @@ def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list
 class GroupRow:
     """Heading of a group, with the number of all its items and the number of matching items."""
 
-    kind: ItemKind
+    group: str
+    """Kind of the items, or `BUILT_IN`."""
     total: int
     shown: int
     is_open: bool
@@ -104,21 +108,31 @@ class ProblemRow:
 CatalogueRow = GroupRow | ItemRow | ProblemRow
 
 
+def group_of(item: CatalogueItem) -> str:
+    """Return the group of an item: its kind, or `BUILT_IN`."""
+    return BUILT_IN if item.kind is ItemKind.TOOL and item.source == BUILT_IN else item.kind
+
+
 def catalogue_rows(
-    items: Sequence[CatalogueItem], query: str, folded: frozenset[ItemKind]
+    items: Sequence[CatalogueItem], query: str, folded: frozenset[str], *, splits: bool = True
 ) -> Iterator[CatalogueRow]:
     """Yield headings, items and problems.
 
     With a filter, the items are sorted by how well they match, all groups are unfolded, and groups without a
-    match are left out.
+    match are left out. Built-in tools are a group of their own if `splits`. This group is never folded if
+    the server has no other tools.
     """
-    for kind in _TITLES:
-        group = [item for item in items if item.kind is kind]
+    groups: dict[str, list[CatalogueItem]] = {key: [] for key in _TITLES}
+    for item in items:
+        groups[group_of(item) if splits else item.kind].append(item)
+    if not groups[ItemKind.TOOL]:
+        folded -= {BUILT_IN}
+    for key, group in groups.items():
         rows = _matching(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
         if not rows:
             continue
-        is_open = bool(query.strip()) or kind not in folded
-        yield GroupRow(kind, len(group), len(rows), is_open)
+        is_open = bool(query.strip()) or key not in folded
+        yield GroupRow(key, len(group), len(rows), is_open)
         for row in rows if is_open else ():
             yield row
             if row.item.problem:
@@ -179,7 +193,7 @@ class CatalogueList(LineList):
         self._modes: tuple[ModeView, ...] = ()
         self._items: tuple[CatalogueItem, ...] = ()
         self._rows: list[CatalogueRow] = []
-        self._folded: frozenset[ItemKind] = frozenset()
+        self._folded: frozenset[str] = frozenset({BUILT_IN})
         self._query = ""
 
     @property
@@ -194,14 +208,16 @@ class CatalogueList(LineList):
         return None if row is None or isinstance(row, GroupRow) else row.item
 
     def load(self, items: tuple[CatalogueItem, ...], modes: tuple[ModeView, ...] = ()) -> None:
-        """Replace the items. The cursor stays on its item, and the mode stays selected."""
+        """Replace the items. The cursor stays on its item or heading, and the mode stays selected."""
+        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        group = row.group if isinstance(row, GroupRow) else ""
         had_modes, self._items, self._modes = bool(self._modes), items, modes
         if had_modes != bool(modes):
             self.refresh_bindings()
         if self._mode is not None:
             name = self._mode.name
             self._mode = next((mode for mode in modes if mode.name == name), None)
-        self._lay_out(self.item)
+        self._lay_out(self.item, group)
 
     def filter(self, query: str) -> None:
         """Show only matching items. The cursor moves to the best match."""
@@ -210,7 +226,7 @@ class CatalogueList(LineList):
 
     def unhide(self, item: CatalogueItem) -> None:
         """Clear filter and mode, unfold the item's group, and put the cursor on the item."""
-        self._query, self._folded, self._mode = "", self._folded - {item.kind}, None
+        self._query, self._folded, self._mode = "", self._folded - {group_of(item)}, None
         self._lay_out(item)
 
     def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
@@ -242,7 +258,7 @@ class CatalogueList(LineList):
         """Fold or unfold a group, or choose an item."""
         row = self._rows[index]
         if isinstance(row, GroupRow):
-            self._folded = self._folded ^ {row.kind}
+            self._folded = self._folded ^ {row.group}
             self._set_rows()
         else:
             self.post_message(self.Chosen(row.item))
@@ -319,9 +335,9 @@ class CatalogueList(LineList):
 
     def _heading(self, row: GroupRow, width: int) -> Iterator[Span]:
         count = f"{row.shown}/{row.total}" if row.shown < row.total else str(row.total)
-        title = f"{'▾' if row.is_open else '▸'} {_TITLES[row.kind]}"
+        title = f"{'▾' if row.is_open else '▸'} {_TITLES[row.group]}"
         mode = ""
-        if self._mode is not None and row.kind is ItemKind.TOOL:
+        if self._mode is not None and row.group == ItemKind.TOOL:
             mode = f" of {one_line(self._mode.name, max(4, width - cell_len(title) - len(count) - 6))}"
         yield title, "lines--head"
         yield mode, "lines--key"
@@ -345,16 +361,22 @@ class CatalogueList(LineList):
             yield f" {badge.glyph}", badge.style
 
     def _set_rows(self) -> None:
-        self._rows = list(catalogue_rows(items_in_mode(self._mode, self._items), self._query, self._folded))
+        items = items_in_mode(self._mode, self._items)
+        # A mode names its tools in an order, whoever wrote them.
+        self._rows = list(catalogue_rows(items, self._query, self._folded, splits=self._mode is None))
         self.rows_changed()
 
-    def _lay_out(self, item: CatalogueItem | None) -> None:
-        """Rebuild the rows. Put the cursor on this item. If this item is not shown, put the cursor on the
-        first one.
+    def _lay_out(self, item: CatalogueItem | None, group: str = "") -> None:
+        """Rebuild the rows. Put the cursor on this item, or on the heading of this group. If it is not shown,
+        put the cursor on the first item.
         """
         self._set_rows()
         if item is None or not self.select(item.kind, item.name):
-            self.cursor = next((at for at, row in enumerate(self._rows) if isinstance(row, ItemRow)), 0)
+            headings = (
+                at for at, row in enumerate(self._rows) if isinstance(row, GroupRow) and row.group == group
+            )
+            items = (at for at, row in enumerate(self._rows) if isinstance(row, ItemRow))
+            self.cursor = next((at for places in (headings, items) for at in places), 0)
         self.watch_cursor()
 
 
