@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from itertools import count
 
+import msgspec
 import pytest
+from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -15,10 +18,11 @@ from mcpdesk.paths import sample_servers
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.render.amounts import clock
-from mcpdesk.tui.screens import logs
+from mcpdesk.tui.screens import log_list
 from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.log_histogram import CLOCK_CELLS, Bar, LogHistogram, bars_of
-from mcpdesk.tui.screens.logs import MOST_UNFOLDED, LogFilter, LogList, LogsPane, rank
+from mcpdesk.tui.screens.log_list import MOST_UNFOLDED, LogFilter, LogList, rank
+from mcpdesk.tui.screens.logs import LogsPane
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
@@ -158,7 +162,7 @@ class ListApp(App[None]):
     """A list alone."""
 
     def compose(self) -> ComposeResult:
-        yield LogList()
+        yield LogList(lambda connection: f"client-{connection}")
 
 
 @pytest.mark.parametrize(
@@ -223,7 +227,7 @@ async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
 
 
 async def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "BOUND", 100)
+    monkeypatch.setattr(log_list, "BOUND", 100)
     app = ListApp()
     async with driven(app, size=(80, 10)) as pilot:
         rows = app.query_one(LogList)
@@ -335,19 +339,84 @@ async def test_equal_tracebacks_are_one_folded_entry_with_their_number() -> None
             return ["".join(part for part, _ in rows.spans(at, 80)).rstrip() for at in range(rows.row_count)]
 
         rows.extend([entry(0, "error", text=stack), entry(1), entry(2, "error", "other", stack)])
-        assert rows.row_count == 7, "those of two sources are two entries, unfolded"
+        assert rows.row_count == 5, "two sources have two entries, of which the newest is unfolded"
+        assert shown()[0].endswith("(+2 lines)") and shown()[-1].endswith("│     fail()")
         rows.extend([entry(3), entry(4, "error", text=stack), entry(5, "error", text=stack)])
-        assert len(shown()) == 6 and shown()[-1].endswith("×3 HandlerError: no money (+2 lines)")
+        assert len(shown()) == 6 and shown()[-3].endswith("×3 HandlerError: no money")
+        assert "other" in shown()[1] and shown()[1].endswith("(+2 lines)"), "the older one is folded"
         assert rows.shown == 6 and len(rows.entries) == 6 and number_of(rows) == 5
-        rows.fold(False)
-        assert len(shown()) == 8 and shown()[-1].endswith("│     fail()")
+        rows.fold(True)
+        assert len(shown()) == 4 and shown()[-1].endswith("(+2 lines)")
         rows.extend([entry(6, "error", text=stack)])
-        assert len(shown()) == 8 and "×4 HandlerError" in shown()[-3], "what was unfolded stays so"
+        assert len(shown()) == 4 and "×4 HandlerError" in shown()[-1], "the person's choice is kept"
         assert number_of(rows) == 6, "the cursor goes with the entry"
         rows.narrow(LogFilter(source="other"))
         assert rows.row_count == 3 and "×" not in "".join(shown())
         await pilot.press("G")
         assert rows.following
+
+
+async def test_a_traceback_that_a_person_reads_stays_unfolded() -> None:
+    app = ListApp()
+    async with driven(app, size=(80, 12)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        stack = 'File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: '
+        rows.extend([entry(0), entry(1, "error", text=stack + "first"), entry(2)])
+        await pilot.press("k")
+        assert not rows.following and rows.row_count == 5
+        rows.extend([entry(3, "error", text=stack + "second")])
+        assert rows.row_count == 6, "the new one is folded"
+        await pilot.press("G")
+        rows.extend([entry(4, "error", text=stack + "third")])
+        assert rows.row_count == 7 and number_of(rows) == 4, "while following, only the newest is unfolded"
+
+
+async def test_a_failure_that_is_logged_and_raised_has_one_entry() -> None:
+    app = ListApp()
+    async with driven(app, size=(80, 12)):
+        rows, number = app.query_one(LogList), count()
+        stack = 'File "/s/a.py", line 3, in pay\n    fail()\nValueError: no money'
+
+        def failure(identifier: int) -> list[LogLine]:
+            logged = f"it failed\nTraceback (most recent call last):\n{stack}"
+            made = [
+                entry(next(number), "error", "root", logged),
+                entry(next(number), "error", "pay", "failed: no money"),
+                entry(next(number), "error", "pay", "something else"),
+                entry(next(number), "error", "pay", stack),
+            ]
+            return [msgspec.structs.replace(each, call=(1, identifier)) for each in made]
+
+        def heads() -> list[str]:
+            rowed = ["".join(part for part, _ in rows.spans(at, 80)).rstrip() for at in range(rows.row_count)]
+            return [each for each in rowed if "│" not in each]
+
+        first = failure(1)
+        rows.extend(first)
+        assert len(heads()) == 2 and heads()[-1].endswith("ValueError: no money")
+        assert rows.reports[first[-1].number] == first[:2], "the details have the other reports"
+        assert rows.entry_of(first[0]) is first[-1] and rows.shown == 4
+        second, third = failure(2), failure(3)
+        rows.extend([*second[:3], *third[:3]])
+        rows.extend([second[3], third[3]])
+        assert len(heads()) == 4 and "×3 ValueError" in heads()[-1], "each call is counted once"
+        rows.narrow(LogFilter(source="root"))
+        assert len(heads()) == 1 and "×3" in heads()[0]
+
+
+async def test_a_line_names_its_server_and_its_caller_if_there_are_several() -> None:
+    app = ListApp()
+    async with driven(app, size=(160, 12)):
+        rows = app.query_one(LogList)
+        mine = msgspec.structs.replace(entry(0), server="orders", call=(7, 42))
+        rows.extend([mine])
+        assert " orders " not in "".join(part for part, _ in rows.spans(0, 160)), "it is the only server"
+        rows.extend([msgspec.structs.replace(entry(1), server="billing-with-a-very-long-name")])
+        line = "".join(part for part, _ in rows.spans(0, 160))
+        assert " orders " in line and "client-7 #42" in line
+        narrow = "".join(part for part, _ in rows.spans(0, 80))
+        assert " orders " in narrow and "client-7" not in narrow and cell_len(narrow.rstrip()) <= 80
 
 
 async def test_of_a_long_error_its_first_lines_and_the_last_are_shown() -> None:

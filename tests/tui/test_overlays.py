@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import ItemKind
 from mcpdesk.tui.actions import SCREENS
-from mcpdesk.tui.screens.logs import LogList
+from mcpdesk.tui.screens.log_list import LogList
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
 from mcpdesk.tui.screens.palette import action_choices, item_choices, other_choices, theme_choices

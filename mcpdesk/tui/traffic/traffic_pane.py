@@ -301,7 +301,8 @@ class TrafficPane(FilterPane, Pane):
     async def action_logs(self) -> None:
         """Show the log lines of the selected call."""
         if (chosen := self.chosen()) is not None:
-            from mcpdesk.tui.screens.logs import LogsPane, lines_of  # imported at the first visit of Logs
+            from mcpdesk.tui.screens.log_list import lines_of
+            from mcpdesk.tui.screens.logs import LogsPane  # imported at the first visit of Logs
 
             exchange = self.link.traffic.exchange(chosen)
             if not lines_of(self.link.logs(), exchange):
