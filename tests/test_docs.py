@@ -103,7 +103,7 @@ def test_command_of_the_readme_works(line: str) -> None:
 @pytest.mark.process
 def test_command_without_arguments_opens_the_desk_on_the_sample() -> None:
     with Desk(["--port", "0"], columns=100, rows=30) as desk:
-        desk.see("AskUserQuestion")
+        desk.see("Built-in tools")
         desk.press("\x11")
         assert desk.end() == 0
 
