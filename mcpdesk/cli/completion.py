@@ -23,6 +23,7 @@ WITHIN_S = 3.0
 PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
 """Files and folders that identify a server folder."""
 MOST_FOLDERS = 200
+MOST_SERVERS = 200
 EPILOG = """\b
 Examples:
   eval "$(mcpdesk completion bash)"          in ~/.bashrc
@@ -58,6 +59,30 @@ def server_folders(incomplete: str) -> Iterator[CompletionItem]:
 def folder(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a folder at any depth; URLs are not completed."""
     return [] if "://" in incomplete else [CompletionItem(incomplete, type="dir")]
+
+
+def target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a server of a client's configuration, such as `cursor:github`, or a folder."""
+    return discovered_servers(incomplete) or folder(ctx, param, incomplete)
+
+
+def discovered_servers(incomplete: str) -> list[CompletionItem]:
+    """Complete the servers of client configurations. Empty if the word cannot be the name of a client."""
+    from mcpdesk.client.configs.client_places import CLIENTS
+    from mcpdesk.client.discovery import discover
+    from mcpdesk.plain_text import clean
+
+    client, colon, _ = incomplete.partition(":")
+    clients = tuple(
+        each for each in CLIENTS if each == client or (client and not colon and each.startswith(client))
+    )
+    if not clients:
+        return []
+    return [
+        CompletionItem(each.target, help=clean(each.address, newlines=False)[:80])
+        for each in discover(clients=clients).servers[:MOST_SERVERS]
+        if each.target.startswith(incomplete) and each.target.isprintable()
+    ]
 
 
 def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:

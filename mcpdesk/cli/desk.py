@@ -22,7 +22,7 @@ from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, u
 from mcpdesk.cli.options import core_options, feature_values, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
 from mcpdesk.cli.reach import agreement, reach_options
-from mcpdesk.client.targets import program_name
+from mcpdesk.client.configs.program_names import program_name
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import AttachedLink, LiveCapture
 from mcpdesk.features import offering, required
@@ -76,7 +76,7 @@ THEME = click.option("--theme", metavar="NAME", help="Colour theme. Default: the
         "http", "web", "theme", "mode", "token_env", "headers", "revision", "packages", "trust", "state_dir",
     ),
 )  # fmt: skip
-@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.folder)
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.target)
 @THEME
 @core_options
 @reach_options

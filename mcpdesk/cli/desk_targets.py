@@ -13,7 +13,9 @@ import click
 
 from mcpdesk.cli.reach import ask_input, reach_options, server_folder
 from mcpdesk.client.config_files import ConfigFile, is_config_file
+from mcpdesk.client.configs.program_names import plain_name, program_name
 from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.client.discovery import is_discovered
 from mcpdesk.client.oauth.login_options import NO_OPTIONS
 from mcpdesk.client.targets import (
     CommandTarget,
@@ -24,8 +26,6 @@ from mcpdesk.client.targets import (
     command_text,
     configured_targets,
     find_target,
-    plain_name,
-    program_name,
 )
 from mcpdesk.client.trust import Agree, TrustStore, UntrustedFile, UntrustedFileError, untrusted
 from mcpdesk.errors import DeskUserError
@@ -176,9 +176,11 @@ def _named(
 
 
 def server_name(text: str, target: Target) -> str:
-    """Derive a server's name from its folder, file, host or program."""
+    """Derive a server's name from its folder, file, entry, host or program."""
     if isinstance(target, FolderTarget):
         return target.path.name
+    if is_discovered(text):
+        return plain_name(text.partition(":")[2])
     if not isinstance(target, CommandTarget):
         return plain_name(urlsplit(target.url).hostname or "server")
     file = text

@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mcpdesk.cli.printing import report, report_crash
+from mcpdesk.client.discovery import is_discovered
 from mcpdesk.client.targets import command_text
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.features import offering
@@ -155,12 +156,16 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete commands and server folders; any other word is completed as a path."""
-        from mcpdesk.cli.completion import folder, server_folders
+        """Complete commands, server folders and servers of clients; any other word is completed as a path."""
+        from mcpdesk.cli.completion import discovered_servers, folder, server_folders
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        completions = [*super().shell_complete(ctx, incomplete), *server_folders(incomplete)]
+        completions = [
+            *super().shell_complete(ctx, incomplete),
+            *server_folders(incomplete),
+            *discovered_servers(incomplete),
+        ]
         return completions or folder(ctx, self.params[0], incomplete)
 
 
@@ -191,7 +196,7 @@ def with_command(arguments: list[str]) -> list[str]:
 
 
 def _is_path(word: str) -> bool:
-    return "://" in word or os.sep in word or Path(word).exists()
+    return "://" in word or os.sep in word or Path(word).exists() or is_discovered(word)
 
 
 @click.command(

@@ -62,6 +62,8 @@ Exit codes: 0 ok, 1 tool error, 2 invalid command, 3 cannot connect, 4 protocol 
 """
 LIST_EXAMPLES = """\b
 Examples:
+  mcpdesk list                                 the servers of your clients
+  mcpdesk list cursor:github
   mcpdesk list sample_servers/hello
   mcpdesk list sample_servers/hello --json
   mcpdesk list sample_servers/dataviz --mode look
@@ -92,7 +94,7 @@ Press Ctrl+C, or send SIGTERM, to stop. Exit codes: 0 stopped by you, 3 the serv
 again.
 """
 
-TARGET = click.argument("target", shell_complete=completion.folder)
+TARGET = click.argument("target", shell_complete=completion.target)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the complete result as JSON.")
 ALONE = click.option(
     "--alone", is_flag=True, help="For a folder: host it in this process, even if a desk hosts it."
@@ -203,18 +205,29 @@ LISTS: dict[str, tuple[str, str, str]] = {
 """Heading, method, and name field of the items, by key of the answer."""
 
 
-@click.command(name="list", epilog=LIST_EXAMPLES, short_help="List tools, resources, prompts and skills.")
-@TARGET
+@click.command(
+    name="list", epilog=LIST_EXAMPLES, short_help="List tools, resources, prompts and skills, or servers."
+)
+@click.argument("target", required=False, shell_complete=completion.target)
 @AS_JSON
 @TIMEOUT
 @ALONE
 @reach_options
-def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
+def list_command(target: str | None, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
     """List the tools, resources, prompts and skills of the server TARGET. For a folder, also list unavailable
     items, with the reason.
 
+    Without TARGET, list the servers in the configuration files of all known clients on this machine: in this
+    folder, its parents and your home folder. Each has a name such as `cursor:github`, which every command
+    accepts as TARGET. This starts no server.
+
     If a desk or `mcpdesk serve` hosts the folder, that process answers.
     """
+    if target is None:
+        from mcpdesk.cli.discovered_servers import print_discovered
+
+        print_discovered(as_json)
+        return
     from mcpdesk.cli.command_client import client
 
     faults: list[str] = []

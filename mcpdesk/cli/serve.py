@@ -103,7 +103,7 @@ def mock_options(command: Callable[..., int]) -> Callable[..., int]:
         "log_format", "trust", "state_dir",
     ),
 )  # fmt: skip
-@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.folder)
+@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.target)
 @mock_options
 @core_options
 @reach_options
@@ -175,7 +175,8 @@ def _with_mock(desk: DeskTargets, file: Path, server: str) -> DeskTargets:
     """
     from mcpdesk.cli.captures import opened
     from mcpdesk.cli.mock_server import captured_answers, mock_command
-    from mcpdesk.client.targets import CommandTarget, plain_name
+    from mcpdesk.client.configs.program_names import plain_name
+    from mcpdesk.client.targets import CommandTarget
     from mcpdesk.upstream.upstream import UpstreamPlan
 
     with opened(file) as archive:

@@ -88,6 +88,10 @@ class ConfigFile(Struct, frozen=True):
         raise DeskUserError(f"{self.path} has no server {name[:80]!r}.", f"Its servers: {known}.")
 
 
+class NoServers(DeskUserError):
+    """A file is valid, and has no servers."""
+
+
 def is_config_file(text: str) -> bool:
     """Return True if a text is the path of an existing file with a configuration suffix."""
     path = Path(text).expanduser()
@@ -100,12 +104,12 @@ def read_config(path: Path) -> ConfigFile:
     document = parsed(path, text)
     here = sections(document)
     if not here and path.name == "mcp.json" and isinstance(document, dict) and "name" in document:
-        raise DeskUserError(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
+        raise NoServers(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")
     if not here:
         hint = (
             f'Write {{"mcpServers": {{"name": {{"command": ...}}}}}}. Keys that are read: {known_formats()}.'
         )
-        raise DeskUserError(f"{path} contains no servers.", hint)
+        raise NoServers(f"{path} contains no servers.", hint)
     servers: list[ConfiguredServer] = []
     for section in here:
         repeated = set(section.repeated)
@@ -149,7 +153,8 @@ def sha256_of(text: str) -> str:
 def read_text(path: Path) -> str:
     """Return the text of a file unchanged. Raises: DeskUserError."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
     except OSError as error:
         raise DeskUserError(f"{path}: {error.strerror}.", "Check the path.") from None
     if len(data) > LARGEST:

@@ -8,13 +8,16 @@ import shlex
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, read_config
+from mcpdesk.client.configs.client_places import CLIENTS
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.client.configs.variables import expanded
+from mcpdesk.client.discovery import discovered, is_discovered
 from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
 from mcpdesk.client.trust import Agree
 from mcpdesk.errors import DeskUserError
@@ -22,8 +25,6 @@ from mcpdesk.errors import DeskUserError
 COMMAND = "$ "
 """Prefix of a target that is a command, with its words quoted as in a shell."""
 RUNNER = Path(__file__).with_name("python_server.py")
-RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
-"""Words in commands that do not name a server."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
@@ -80,18 +81,6 @@ def command_text(argv: Sequence[str]) -> str:
     return COMMAND + shlex.join(argv)
 
 
-def program_name(argv: Sequence[str]) -> str:
-    """Derive a server name from its command."""
-    words = [word for word in argv if not word.startswith("-") and Path(word).name not in RUNNERS]
-    last = re.sub(r"\.(py|[cm]?[jt]s|sh|exe)$", "", Path(words[0] if words else argv[0]).name)
-    return plain_name(last.partition("@")[0] or last)
-
-
-def plain_name(name: str) -> str:
-    """Replace the characters of a name that are not valid in a URL."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "server"
-
-
 def find_target(
     text: str,
     environ: Mapping[str, str],
@@ -110,12 +99,12 @@ def find_target(
         return CommandTarget(tuple(shlex.split(text[len(COMMAND) :])))
     if "://" in text:
         return UrlTarget(text, kind="ws" if text.startswith(("ws://", "wss://")) else "")
-    path, name = _split(text)
+    path, name = discovered(text) if is_discovered(text) else _split(text)
     if path.is_dir():
         return FolderTarget(path.resolve())
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
-        raise DeskUserError(f"No folder or file {text!r}.", hint)
+        raise DeskUserError(f"No folder or file {text!r}.", _client_hint(text) or hint)
     if path.suffix == ".py":
         return python_command(path.resolve(), name, packages)
     if path.suffix == ".jsonl":
@@ -258,6 +247,13 @@ def _dependencies(path: Path) -> list[str]:
     except tomllib.TOMLDecodeError as error:
         raise DeskUserError(f"{path}: its script block is not valid TOML: {error}.") from None
     return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
+
+
+def _client_hint(text: str) -> str:
+    """Return a hint if a text looks like `client:server` with a misspelled client. Otherwise empty."""
+    client, colon, name = text.partition(":")
+    near = get_close_matches(client, CLIENTS, n=1) if colon and name else []
+    return f"Did you mean {near[0]}:{name[:80]}?" if near else ""
 
 
 def _split(text: str) -> tuple[Path, str]:

@@ -344,6 +344,55 @@ def clients_page() -> str:
     return "".join(parts)
 
 
+FILES = """\
+# Where clients keep their servers
+
+{made}
+
+`mcpdesk list` reads these files and lists the servers in them, without starting any. Each server has a name
+of the form `CLIENT:SERVER`, such as `cursor:github`, which all commands accept as a target
+([how](any-server.md#servers-of-your-clients)).
+
+Files of a *project* are looked for in the current folder and in all its parents. Variables in the paths:
+
+| variable | value |
+| --- | --- |
+| `{{home}}` | your home folder |
+| `{{project}}` | the current folder, or one of its parents |
+| `{{config}}` | `XDG_CONFIG_HOME`, otherwise `~/.config` |
+| `{{library}}` | `~/Library/Application Support` |
+| `{{roaming}}` | `APPDATA`, otherwise `~/AppData/Roaming` |
+| `{{programs}}`, `{{programdata}}` | `ProgramFiles` and `ProgramData` |
+| `{{claude}}` | `CLAUDE_CONFIG_DIR`, otherwise your home folder |
+| `{{codex}}` | `CODEX_HOME`, otherwise `~/.codex` |
+| `{{copilot}}` | `COPILOT_HOME`, otherwise `~/.copilot` |
+
+A path that ends with `*` means all YAML and JSON files in that folder.
+"""
+
+
+def files_page() -> str:
+    """Configuration files of all clients."""
+    from mcpdesk.client.configs.client_places import CLIENTS as NAMES
+    from mcpdesk.client.configs.client_places import client_files
+
+    parts = [FILES.format(made=MADE.format("mcpdesk/client/configs/client_files.json"))]
+    for client in sorted(NAMES):
+        rows = [
+            (
+                code(row.path),
+                row.scope,
+                ", ".join(row.platforms) or "all",
+                cell(row.note),
+                f"[{row.date}]({row.source})",
+            )
+            for row in client_files()
+            if row.client == client
+        ]
+        parts.append(f"\n## {client}\n{table('file | scope | system | note | source', *rows)}")
+    return "".join(parts)
+
+
 def metrics_page() -> str:
     """Every metric by its name."""
     rows = [(code(row.name), row.kind, cell(row.help)) for row in metric_rows()]
@@ -354,6 +403,7 @@ def metrics_page() -> str:
 PAGES = {
     "metrics.md": metrics_page,
     "known-clients.md": clients_page,
+    "client-files.md": files_page,
     "keys.md": keys_page,
     "commands.md": commands_page,
     "mcp-json.md": manifest_page,

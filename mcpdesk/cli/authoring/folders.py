@@ -57,7 +57,7 @@ PLACES = {
 
 
 @click.command(name="schemas", epilog=SCHEMAS_EXAMPLES, short_help="Print tools as model APIs take them.")
-@click.argument("target", shell_complete=completion.folder)
+@click.argument("target", shell_complete=completion.target)
 @click.option(
     "--for",
     "api",

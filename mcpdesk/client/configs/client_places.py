@@ -1,39 +1,115 @@
-"""Paths of the configuration files of known clients."""
+"""Paths of the configuration files of known clients.
+
+The data file `client_files.json` has a row for each file, with its source and the date of the check.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import islice
 from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from mcpdesk.errors import DeskUserError
 
 CLIENTS = (
-    "claude-desktop", "claude-code", "codex", "continue", "cursor", "gemini", "goose", "opencode", "vscode",
-    "zed",
+    "claude-desktop", "claude-code", "codex", "continue", "copilot", "cursor", "gemini", "goose", "junie",
+    "opencode", "vscode", "windsurf", "zed",
 )  # fmt: skip
+MOST_FILES = 50
+"""Maximum number of files that are read in a folder such as `.continue/mcpServers`."""
+_DATA = Path(__file__).with_name("client_files.json")
+_OF_FOLDERS = frozenset({".json", ".yaml", ".yml"})
+_SYSTEMS = {"darwin": "macos", "win32": "windows"}
 
 
-def config_places(client: str, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
+class ClientFile(Struct, frozen=True):
+    """Location in which a client keeps its servers."""
+
+    client: str
+    scope: Literal["project", "user", "system"]
+    """`project`: in the folder of a project; `user`: of one person; `system`: of all users."""
+    path: str
+    """Path with a variable such as `{home}`. With the last part `*`, all files of a folder."""
+    source: str
+    """URL of the documentation."""
+    date: str
+    """Date of the check."""
+    platforms: tuple[str, ...] = ()
+    """`macos`, `linux` and `windows`. Empty for all."""
+    note: str = ""
+
+
+@cache
+def client_files() -> tuple[ClientFile, ...]:
+    """Return all rows of the data file. In each client, files of a project come first."""
+    return msgspec.json.decode(_DATA.read_bytes(), type=tuple[ClientFile, ...])
+
+
+def client_named(name: str) -> str:
+    """Return the name of a known client. Raises: DeskUserError with similar names."""
+    from difflib import get_close_matches
+
+    if name in CLIENTS:
+        return name
+    near = get_close_matches(name, CLIENTS, n=3)
+    known = f"Did you mean {' or '.join(near)}?" if near else f"Known clients: {', '.join(CLIENTS)}."
+    raise DeskUserError(f"Unknown client {name[:80]!r}.", known)
+
+
+def config_places(
+    client: str, home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform
+) -> list[Path]:
     """Return the possible paths of a client's configuration, those in the project's `folder` first.
 
-    A name that is not in `CLIENTS` is the path of a file.
+    Files of the system are left out. A name that is not in `CLIENTS` is the path of a file.
     """
-    xdg = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    settings = home / "Library" / "Application Support" if sys.platform == "darwin" else xdg
-    codex = Path(environ.get("CODEX_HOME") or home / ".codex")
-    zed = home / ".config" if sys.platform == "darwin" else xdg
-    opencode = ("opencode.json", "opencode.jsonc")
-    known = {
-        "claude-code": [folder / ".mcp.json", home / ".claude.json"],
-        "claude-desktop": [settings / "Claude" / "claude_desktop_config.json"],
-        "codex": [folder / ".codex" / "config.toml", codex / "config.toml"],
-        "continue": [home / ".continue" / "config.yaml"],
-        "cursor": [folder / ".cursor" / "mcp.json", home / ".cursor" / "mcp.json"],
-        "gemini": [folder / ".gemini" / "settings.json", home / ".gemini" / "settings.json"],
-        "goose": [xdg / "goose" / "config.yaml"],
-        "opencode": [
-            config_folder / name for config_folder in (folder, xdg / "opencode") for name in opencode
-        ],
-        "vscode": [folder / ".vscode" / "mcp.json", settings / "Code" / "User" / "mcp.json"],
-        "zed": [folder / ".zed" / "settings.json", zed / "zed" / "settings.json"],
+    places = [
+        path
+        for row in rows_of(platform)
+        if row.client == client and row.scope != "system"
+        for path in paths(row, home, folder, environ)
+    ]
+    return places or [Path(client).expanduser()]
+
+
+def rows_of(platform: str = sys.platform) -> Iterator[ClientFile]:
+    """Yield the rows of one platform, a value of `sys.platform`."""
+    system = _SYSTEMS.get(platform, "linux")
+    return (row for row in client_files() if not row.platforms or system in row.platforms)
+
+
+def paths(row: ClientFile, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return the paths of a row. If the row is a folder, these are the existing files in it."""
+    path = Path(row.path.format_map(_variables(home, folder, environ)))
+    if path.name != "*":
+        return [path]
+    try:
+        return sorted(
+            each for each in islice(path.parent.iterdir(), MOST_FILES) if each.suffix in _OF_FOLDERS
+        )
+    except OSError:
+        return []
+
+
+def _variables(home: Path, folder: Path, environ: Mapping[str, str]) -> dict[str, str | Path]:
+    def location(variable: str, default: Path | str) -> str | Path:
+        return environ.get(variable) or default
+
+    return {
+        "home": home,
+        "project": folder,
+        "library": home / "Library" / "Application Support",
+        "config": location("XDG_CONFIG_HOME", home / ".config"),
+        "roaming": location("APPDATA", home / "AppData" / "Roaming"),
+        "programs": location("ProgramFiles", "C:/Program Files"),
+        "programdata": location("ProgramData", "C:/ProgramData"),
+        "claude": location("CLAUDE_CONFIG_DIR", home),
+        "codex": location("CODEX_HOME", home / ".codex"),
+        "copilot": location("COPILOT_HOME", home / ".copilot"),
     }
-    return known.get(client) or [Path(client).expanduser()]

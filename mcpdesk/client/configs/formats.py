@@ -70,7 +70,7 @@ def sections(document: Any) -> list[Section]:
     """
     here: list[Section] = []
     for each in FORMATS:
-        if each.read is _plain or not any(section.entries for section in here):
+        if each.read in (_plain, _vscode) or not any(section.entries for section in here):
             here += _sections(each, document)
     return sorted(here, key=lambda section: bool(section.project))
 
@@ -125,6 +125,11 @@ def _named(section: Any) -> Iterator[tuple[str, Any]]:
 
 def _plain(given: Keys) -> Keys:
     return given
+
+
+def _vscode(given: Keys) -> Keys:
+    """VS Code and OpenCode 2 keep their servers at the same path. Only OpenCode has these types."""
+    return _opencode(given) if given.get("type") in ("local", "remote") else given
 
 
 def _codex(given: Keys) -> Keys:
@@ -222,7 +227,7 @@ FORMATS = (
     ConfigFormat(
         "VS Code",
         (("servers",), ("mcp", "servers"), ("mcp", "mcpServers")),
-        _plain,
+        _vscode,
         ".vscode/mcp.json, settings.json",
     ),
     ConfigFormat("Codex", (("mcp_servers",),), _codex, "~/.codex/config.toml", "TOML"),

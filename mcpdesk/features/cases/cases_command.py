@@ -64,7 +64,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
 @click.command(name="test", epilog=EXAMPLES, short_help="Run the test cases of a server.")
-@click.argument("target", shell_complete=completion.folder)
+@click.argument("target", shell_complete=completion.target)
 @click.option(
     "--cases",
     type=click.Path(path_type=Path),

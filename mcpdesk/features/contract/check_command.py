@@ -67,7 +67,7 @@ def with_lock_file(arguments: list[str]) -> list[str]:
 
 
 @click.command(name="check", cls=CheckCommand, epilog=CHECK_EXAMPLES, short_help="Find errors in a server.")
-@click.argument("target", shell_complete=completion.folder)
+@click.argument("target", shell_complete=completion.target)
 @click.option(
     "--strict",
     is_flag=True,

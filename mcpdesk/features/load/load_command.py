@@ -36,7 +36,7 @@ Exit codes: 0 all calls succeeded, 1 some failed or p99 is above --max-p99, 2 in
 
 
 @click.command(name="load", epilog=LOAD_EXAMPLES, short_help="Call a tool at a steady rate, and measure.")
-@click.argument("target", shell_complete=completion.folder)
+@click.argument("target", shell_complete=completion.target)
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option("--rate", type=click.FloatRange(0, 100_000, min_open=True), default=50.0, show_default=True,

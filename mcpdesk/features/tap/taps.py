@@ -90,7 +90,7 @@ def write_capture(argv: Sequence[str], traffic: RelayTraffic) -> None:
 
 
 def _write(argv: Sequence[str], traffic: RelayTraffic) -> None:
-    from mcpdesk.client.targets import program_name
+    from mcpdesk.client.configs.program_names import program_name
     from mcpdesk.settings import resolve
 
     settings = resolve({}, os.environ).settings

@@ -32,8 +32,8 @@ Examples:
   mcpdesk open                         show the messages live
 
 CLIENT is the name of a client or the path of a configuration file. Known clients: claude-desktop,
-claude-code, codex, continue, cursor, gemini, goose, opencode, vscode and zed. If this folder has no
-configuration of the client, your personal one is used.
+claude-code, codex, continue, copilot, cursor, gemini, goose, junie, opencode, vscode, windsurf and zed. If
+this folder has no configuration of the client, your personal one is used.
 """
 UNWRAP_EXAMPLES = """\b
 Examples:

@@ -1,0 +1,80 @@
+"""Output of `mcpdesk list` without a target: the servers in the configurations of clients."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mcpdesk.cli.printing import aligned, print_json, print_message, print_text
+from mcpdesk.client.discovery import Discovery, FoundServer, discover
+from mcpdesk.client.trust import TrustStore
+from mcpdesk.plain_text import clean
+
+
+def print_discovered(as_json: bool) -> None:
+    """Print the servers, and on stderr the files that cannot be read."""
+    from mcpdesk.settings import resolve
+
+    found = discover()
+    settings = resolve({}, os.environ).settings
+    trusted = _trusted(found, TrustStore(settings.state_dir), settings.trust)
+    if as_json:
+        print_json(
+            {
+                "servers": [_server_json(each, each.path in trusted) for each in found.servers],
+                "problems": [
+                    {"client": each.client, "file": str(each.path), "reason": each.reason}
+                    for each in found.problems
+                ],
+            }
+        )
+        return
+    if found.servers:
+        rows = [_row(each, each.path in trusted) for each in found.servers]
+        print_text("\n".join(aligned([("server", "transport", "program or url", "trusted", "file"), *rows])))
+    else:
+        print_text("No client on this machine has a server in its configuration.")
+    for problem in found.problems:
+        print_message(f"mcpdesk: {problem.client}: {problem.path}: {problem.reason}")
+    for each in found.servers:
+        if each.server.problem:
+            print_message(f"mcpdesk: {each.target} cannot be used: {each.server.problem}")
+    if found.is_cut:
+        print_message("mcpdesk: there are more configuration files or servers than are listed.")
+    if found.servers:
+        print_message(f"Use a server: mcpdesk list {clean(found.servers[0].target, newlines=False)}")
+
+
+def _trusted(found: Discovery, store: TrustStore, trusts_all: bool) -> set[Path]:
+    """Return the files whose content the person agreed to."""
+    contents = {(each.path, each.sha256) for each in found.servers}
+    return {path for path, sha256 in contents if trusts_all or store.is_trusted(path, sha256)}
+
+
+def _row(found: FoundServer, is_trusted: bool) -> tuple[str, ...]:
+    address = "cannot be used" if found.server.problem else found.address
+    cells = (found.target, found.transport, address, "yes" if is_trusted else "no", _short(found.path))
+    return tuple(clean(cell, newlines=False) for cell in cells)
+
+
+def _short(path: Path) -> str:
+    """Return the path relative to the home folder, if it is inside."""
+    home = Path.home()
+    return f"~{os.sep}{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def _server_json(found: FoundServer, is_trusted: bool) -> dict[str, Any]:
+    return {
+        "target": found.target,
+        "client": found.client,
+        "name": found.server.name,
+        "scope": found.scope,
+        "file": str(found.path),
+        "project": found.server.project,
+        "transport": found.transport,
+        "address": "" if found.server.problem else found.address,
+        "trusted": is_trusted,
+        "problem": found.server.problem,
+        "remarks": list(found.server.remarks),
+    }

@@ -1,0 +1,194 @@
+"""Servers in the configuration files of all known clients on this machine.
+
+The files are read and parsed, but nothing in them is started, expanded or connected to. All functions block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from mcpdesk.client.config_files import ConfigFile, NoServers, read_config
+from mcpdesk.client.configs.client_places import CLIENTS, ClientFile, client_named, paths, rows_of
+from mcpdesk.client.configs.program_names import program_name
+from mcpdesk.client.configs.servers import ConfiguredServer
+from mcpdesk.errors import DeskUserError
+
+MOST_PARENTS = 32
+"""Maximum number of parent folders in which project files are looked for."""
+MOST_FILES = 500
+"""Maximum number of files that are read."""
+MOST_SERVERS = 2000
+"""Maximum number of servers that are returned."""
+LONGEST_ADDRESS = 200
+
+
+class FoundServer(Struct, frozen=True):
+    """Server in a configuration file of a client."""
+
+    client: str
+    server: ConfiguredServer
+    path: Path
+    sha256: str
+    """SHA-256 of the content of the file."""
+    scope: str
+    """`project`, `user` or `system`."""
+    is_shadowed: bool = False
+    """True if an earlier file of the same client has a server with this name."""
+
+    @property
+    def target(self) -> str:
+        """Text that every command accepts as a target."""
+        return f"{self.path}:{self.server.name}" if self.is_shadowed else f"{self.client}:{self.server.name}"
+
+    @property
+    def transport(self) -> str:
+        """`stdio`, `http`, `sse` or `ws`."""
+        if not self.server.url:
+            return "stdio"
+        return "ws" if self.server.url.startswith(("ws://", "wss://")) else self.server.kind or "http"
+
+    @property
+    def address(self) -> str:
+        """Program, or host and path of the URL. Arguments, queries and passwords are left out, because they
+        may be secrets. May contain unsafe characters.
+        """
+        if not self.server.url:
+            return program_name([word for word in self.server.argv if "=" not in word] or ["?"])
+        try:
+            url = urlsplit(self.server.url)
+        except ValueError:
+            return "invalid URL"
+        return f"{url.netloc.rpartition('@')[2]}{url.path}"[:LONGEST_ADDRESS]
+
+
+class FileProblem(Struct, frozen=True):
+    """Configuration file that cannot be used."""
+
+    client: str
+    path: Path
+    reason: str
+
+
+class Discovery(Struct, frozen=True):
+    """Result of a search. Files of the working folder come first, then those of its parents."""
+
+    servers: tuple[FoundServer, ...]
+    problems: tuple[FileProblem, ...]
+    files: int
+    """Number of files that were read."""
+    is_cut: bool = False
+    """True if there were more files or servers than the limits."""
+
+
+def discover(
+    home: Path | None = None,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    clients: tuple[str, ...] = CLIENTS,
+) -> Discovery:
+    """Read the configuration files of the clients. Without arguments: those of this machine and the working
+    folder. A file that cannot be read becomes a problem and does not stop the search.
+    """
+    servers: list[FoundServer] = []
+    problems: list[FileProblem] = []
+    names: set[tuple[str, str]] = set()
+    is_cut, files = False, 0
+    for row, path in _existing(home, folder, environ, clients):
+        if files == MOST_FILES or len(servers) >= MOST_SERVERS:
+            is_cut = True
+            break
+        files += 1
+        try:
+            config = read_config(path)
+        except NoServers:
+            continue
+        except DeskUserError as error:
+            problems.append(FileProblem(row.client, path, str(error).removeprefix(f"{path}: ")))
+            continue
+        found = list(_servers(row, path, config, names))
+        is_cut = is_cut or len(servers) + len(found) > MOST_SERVERS
+        servers += found[: MOST_SERVERS - len(servers)]
+    return Discovery(tuple(servers), tuple(problems), files, is_cut)
+
+
+def is_discovered(text: str) -> bool:
+    """Return True if a text has the form `client:server` and is no path and no URL."""
+    client, colon, name = text.partition(":")
+    is_named = bool(colon and name) and not name.startswith("//") and "/" not in client and "\\" not in client
+    return is_named and client in CLIENTS and not Path(text).exists()
+
+
+def discovered(text: str) -> tuple[Path, str]:
+    """Return the file and the server for a text of the form `client:server`.
+
+    Raises: DeskUserError with similar names if the client has no such server.
+    """
+    client, _, name = text.partition(":")
+    found = discover(clients=(client_named(client),))
+    for each in found.servers:
+        if each.server.name == name:
+            return each.path, each.server.name
+    names = list(dict.fromkeys(each.server.name for each in found.servers))
+    near = get_close_matches(name, names, n=3)
+    if near:
+        hint = f"Did you mean {' or '.join(f'{client}:{each}' for each in near)}?"
+    elif names:
+        hint = f"Its servers: {', '.join(names[:20])}."
+    else:
+        hint = "`mcpdesk list` lists the servers of all clients."
+    broken = "".join(f" {each.path} cannot be read: {each.reason}" for each in found.problems[:1])
+    raise DeskUserError(f"No configuration of {client} has a server {name[:80]!r}.{broken}", hint)
+
+
+def _existing(
+    home: Path | None, folder: Path | None, environ: Mapping[str, str] | None, clients: tuple[str, ...]
+) -> Iterator[tuple[ClientFile, Path]]:
+    """Yield existing files, each once: of the folder, of its parents, of the user and of the system."""
+    home, folder = home or Path.home(), (folder or Path.cwd()).resolve()
+    variables = os.environ if environ is None else environ
+    rows = [row for row in rows_of() if row.client in clients]
+    seen: set[Path] = set()
+    user_files = [
+        (row, path)
+        for scope in ("user", "system")
+        for row in rows
+        if row.scope == scope
+        for path in paths(row, home, folder, variables)
+    ]
+    of_user = {_resolved(path) for _, path in user_files}
+    project_files = (
+        (row, path)
+        for place in (folder, *list(folder.parents)[:MOST_PARENTS])
+        for row in rows
+        if row.scope == "project"
+        for path in paths(row, home, place, variables)
+        if _resolved(path) not in of_user  # the home folder is a parent of most folders
+    )
+    for each in (project_files, iter(user_files)):
+        for row, path in each:
+            resolved = _resolved(path)
+            if resolved not in seen and path.is_file():
+                seen.add(resolved)
+                yield row, path
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # a loop of symbolic links
+        return path
+
+
+def _servers(
+    row: ClientFile, path: Path, config: ConfigFile, names: set[tuple[str, str]]
+) -> Iterator[FoundServer]:
+    for server in config.servers:
+        key = (row.client, server.name)
+        yield FoundServer(row.client, server, path, config.sha256, row.scope, key in names)
+        names.add(key)
