@@ -137,6 +137,7 @@ ASYNC: Final = (
     "sign_in_link",
     "sign_out_browsers",
     "client_config",
+    "settings",
 )
 """Methods of `Link` that return a future."""
 BLOCKING: Final = ("usage", "output", "plan_text")

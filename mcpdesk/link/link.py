@@ -34,6 +34,7 @@ from mcpdesk.link.values import (
     Policy,
     Progress,
     SchemaFailure,
+    SettingView,
     TodoView,
     UntrustedFile,
 )
@@ -311,6 +312,14 @@ class FeatureFacet:
         return _not_done()
 
 
+class SettingFacet:
+    """Settings of the core."""
+
+    def settings(self) -> Future[tuple[SettingView, ...]]:
+        """Return all settings of the core with their values. Secrets are masked."""
+        return finished(())
+
+
 class LogFacet:
     """Log lines and notices of the core."""
 
@@ -332,6 +341,7 @@ class Link(
     WorkFacet,
     ClientFacet,
     FeatureFacet,
+    SettingFacet,
     LogFacet,
     ABC,
 ):

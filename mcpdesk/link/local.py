@@ -15,11 +15,12 @@ from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.setting_views import setting_views
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.client_views import LISTEN, PassedRow, hosted_views, passed_views
 from mcpdesk.link.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
 from mcpdesk.link.feature_part import Intent
-from mcpdesk.link.link import ClientFacet, Link, Part, promise
+from mcpdesk.link.link import ClientFacet, Link, Part, finished, promise
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_work import LocalWork
 from mcpdesk.link.values import (
@@ -35,6 +36,7 @@ from mcpdesk.link.values import (
     RunningCall,
     ServerView,
     SessionView,
+    SettingView,
     connected,
 )
 from mcpdesk.protocol.revisions import BY_NAME
@@ -329,6 +331,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def revoke(self, grant: GrantView) -> None:
         """Withdraw an approval."""
         self._host.call_soon(lambda: self._host.revoke(grant.server, grant.tool, grant.peer))
+
+    def settings(self) -> Future[tuple[SettingView, ...]]:
+        """Return the settings with which the core was started."""
+        return finished(setting_views(self._host.plan))
 
     def logs(self, after: int = -1) -> list[LogLine]:
         """Return log lines numbered above `after`."""

@@ -15,6 +15,7 @@ from mcpdesk.hosting.held_token import TokenView as TokenView
 from mcpdesk.hosting.journal import LogLine as LogLine
 from mcpdesk.hosting.journal import Notice as Notice
 from mcpdesk.hosting.journal import Severity as Severity
+from mcpdesk.hosting.setting_views import SettingView as SettingView
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.asks.approval_policies import Policy as Policy
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema

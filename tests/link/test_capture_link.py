@@ -32,6 +32,7 @@ def test_its_traffic_is_that_of_the_file_and_the_rest_is_empty(tmp_path: Path) -
         link.questions() or link.logs() or link.notices() or link.validate("x", "y", {}) or link.busy()
     )
     assert not (link.client(1) or link.watched("x") or link.client_config("x", "curl").result(0))
+    assert not link.settings().result(0)
 
 
 def test_it_cannot_be_asked_anything(tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ def test_a_screen_sees_and_calls_what_a_service_offers(serve: Start, attach: Att
     assert {"add", "BackgroundBash"} <= {item.name for item in link.catalogue("far").items}
     assert link.catalogue("far").version == link.view().servers[0].catalogue_version
     assert link.view().servers[0].url in result_of(link.client_config("far", "curl"))
+    assert {"port", "api_key"} <= {each.name for each in result_of(link.settings())}
     assert link.validate("far", "add", {"a": 1})[0].message == "is required"
     assert text(result_of(call(link, "add", a=2, b=3).outcome)) == "5"
     assert result_of(call(link, "nothing").outcome).error["code"] == -32602

@@ -40,6 +40,7 @@ from mcpdesk.link.values import (
     SchemaFailure,
     ServerView,
     SessionView,
+    SettingView,
     Severity,
     TodoView,
     ToolsSeen,
@@ -404,6 +405,17 @@ SAMPLE_TRAFFIC: tuple[tuple[int, Direction, dict[str, Any]], ...] = (
 )
 
 
+def sample_settings() -> tuple[SettingView, ...]:
+    limit = "Time limit of a tool call, in milliseconds. Waiting for a person does not count."
+    ways = ("the option --tool-timeout-ms", "the variable MCPDESK_TOOL_TIMEOUT_MS")
+    key = "API key that clients must send over HTTP."
+    return (
+        SettingView("port", "3333", "default", "TCP port to listen on.", "a whole number from 0 to 65535"),
+        SettingView("tool_timeout_ms", "30000", "flag --tool-timeout-ms", limit, "a whole number", ways),
+        SettingView("api_key", "••••", "environment MCPDESK_API_KEY", key, "visible ASCII characters"),
+    )
+
+
 def sample_recording(now: float) -> Recording:
     """A recording in memory of a few calls, the last of them still open."""
     recording = Recording(None)
@@ -448,6 +460,8 @@ class FakeLink(Link):
         self.disconnected: list[int] = []
         self.reloads: list[str] = []
         self.losses: tuple[str, ...] = ()
+        self.setting_list = list(sample_settings())
+        self.settings_answer: Future[tuple[SettingView, ...]] | None = None
         self.recording = sample_recording(moment)
         self.traffic = self.recording.index
 
@@ -586,6 +600,9 @@ class FakeLink(Link):
         url = next((view.url for view in self.core.servers if view.name == server), "")
         asked = " ".join((client, over, mode)).strip()
         return finished(f'{{"mcpServers": {{"{server}": {{"url": "{url}"}}}}}}  // {asked}')
+
+    def settings(self) -> Future[tuple[SettingView, ...]]:
+        return self.settings_answer or finished(tuple(self.setting_list))
 
     def busy(self) -> tuple[str, ...]:
         return self.losses

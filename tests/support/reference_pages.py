@@ -26,7 +26,9 @@ KEYS = """\
 {made}
 
 Press `?` on the desk to see the keys of the focused pane. In a text field, press `f1` instead. Press
-`ctrl+p` to find any action by its name.
+`ctrl+p` to open the palette. It finds every action by its name or by another word for it, such as
+`breakpoint` or `order by`. It also finds tools, resources, prompts, servers, themes, and settings with their
+values.
 
 For example, call the tool `greet` like this:
 

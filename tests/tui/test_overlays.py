@@ -1,4 +1,4 @@
-"""The help, the letters to jump to a pane, and the palette."""
+"""The help, the letters to jump to a pane, the menu of themes, and the latest news."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ import pytest
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.link.values import ItemKind
-from mcpdesk.tui.actions import SCREENS
-from mcpdesk.tui.screens.log_list import LogList
-from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
-from mcpdesk.tui.screens.palette import action_choices, item_choices, other_choices, theme_choices
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
-from mcpdesk.tui.widgets.menu import Menu, search
-from tests.support.frame import StubPane, running_frame
+from tests.support.frame import running_frame
 from tests.support.patience import until
 from tests.support.workbench import bench, link_with, tool
 
@@ -115,75 +109,6 @@ async def test_a_digit_shows_a_screen_and_escape_stays(keys: list[str], shown: s
         await pilot.pause()
         assert app.screen == app.main and app.main.shown == shown
         assert (app.focused is before) == (shown == "workbench")
-
-
-async def test_the_palette_offers_what_the_focused_pane_can_do_first_then_items_and_themes() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("5")
-        await pilot.pause()
-        groups = [choice.help.partition(" ·")[0] for choice in action_choices(app)]
-        assert groups[0] == "Logs" and groups.index("Desk") > groups.count("Logs") - 1
-        labels = {choice.label for choice in item_choices(app)}
-        assert {"Call user-profile", "Read resource://clock", "Render summarize"} <= labels
-        assert "Call send-mail" not in labels
-        assert {"Theme night", "Theme nord"} <= {choice.label for choice in theme_choices(app)}
-        app.main.server = "hello"
-        assert "Call user-profile on profiles" in {choice.label for choice in item_choices(app)}
-        app.main.server = ""
-        assert not list(item_choices(app))
-
-
-@pytest.mark.slow
-async def test_what_is_chosen_in_the_palette_is_done() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("5")
-        await pilot.pause()
-        await pilot.press("ctrl+p", *"follow", "enter")
-        await pilot.pause()
-        assert app.screen is app.main and not app.main.query_one(LogList).following
-        await pilot.press("ctrl+p", *"theme forest", "enter")
-        await pilot.pause()
-        assert app.theme == "forest"
-        await pilot.press("ctrl+p", *"call place", "enter")
-        await pilot.pause()
-        pane = app.main.pane
-        assert isinstance(pane, StubPane) and pane.opened == [(ItemKind.TOOL, "place-order")]
-
-
-MEANT = (
-    ("1", "changed", "Show what the last save changed"),
-    ("1", "diff", "Compare the last result"),
-    ("2", "diff", "Compare two marked exchanges"),
-    ("2", "latency", "Show where the time went"),
-    ("3", "latency", "Go to the statistics"),
-    ("3", "share", "Export traffic to a file"),
-    ("4", "changed", "Show what the last save changed"),
-    ("5", "api key", "Copy the configuration for a client"),
-    ("5", "approve", "Answer the waiting question"),
-    ("6", "secret", "Copy the configuration for a client"),
-)
-"""Screen, typed text, and the beginning of an entry that must be among the first three."""
-
-
-@pytest.mark.slow
-async def test_the_palette_finds_what_is_meant_by_other_words() -> None:
-    async with running_frame(panes=PANES) as (app, pilot):
-        for screen, words, wanted in MEANT:
-            await app.main.show_screen(list(SCREENS)[int(screen) - 1])
-            await pilot.pause()
-            choices = [*action_choices(app), *other_choices(app), *item_choices(app)]
-            found = [one.label for one in search(choices, words)[:3]]
-            assert any(label.startswith(wanted) for label in found), (words, found)
-
-
-@pytest.mark.slow
-async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:
-    async with running_frame() as (app, pilot):
-        await pilot.press("ctrl+p", "ctrl+p")
-        assert sum(isinstance(screen, Menu) for screen in app.screen_stack) == 1
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.screen is app.main
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.link.values import Catalogue, UpstreamView
 from mcpdesk.tui.screens.main_screen import PANES
-from mcpdesk.tui.screens.palette import Palette
+from mcpdesk.tui.screens.palette_dialog import Palette
 from mcpdesk.tui.screens.server_page import ServerScreen, server_choice, server_text
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson

@@ -1,15 +1,20 @@
-"""Command palette: all available actions with self-contained names and their descriptions."""
+"""Entries of the palette: available actions with self-contained names, and items, servers, settings and
+themes, each kind in a group of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
-from mcpdesk.link.values import ItemKind
+from mcpdesk.link.values import ItemKind, SettingView
 from mcpdesk.tui.action import Action
 from mcpdesk.tui.actions import BY_ID, FEATURE_ACTIONS, SCREENS, Reachable, key_name, reachable
-from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.screens.palette_dialog import Palette, SettingScreen
+from mcpdesk.tui.screens.palette_index import Entry
+from mcpdesk.tui.screens.server_page import server_choice
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -59,6 +64,7 @@ NAMES = {
     "traffic_list.waterfall": "Show where the time went, as a waterfall",
     "traffic_list.zoom(1)": "Zoom into the waterfall",
     "traffic_list.zoom(-1)": "Zoom out of the waterfall",
+    "traffic_list.sort": "Sort the traffic by the next column",
     "traffic_list.raw": "Show raw frames, or exchanges",
     "traffic.filter": "Filter the traffic",
     "traffic.copy": "Copy this exchange",
@@ -144,6 +150,7 @@ NAMES = {
     "main.give_token": "Set a token for the server, or log in",
     "main.reload": "Reload the server, or reconnect",
     "app.show_help": "Show the keys of this pane",
+    "app.show_news": "Show the latest messages",
     "app.pick_theme": "Choose a theme",
     "app.ask_quit": "Quit mcpdesk",
     "app.interrupt": "Copy the selected text, or quit",
@@ -174,7 +181,7 @@ WORDS = {
     "traffic_list.next_like('slow', 1)": "latency performance time",
     "traffic_list.waterfall": "timing latency phases performance trace duration profile slow",
     "traffic_list.zero": "time elapsed since relative",
-    "traffic_list.sort": "order column",
+    "traffic_list.sort": "order by column ascending descending",
     "traffic_list.raw": "bytes json wire frames",
     "traffic.filter": "search find query grep",
     "traffic.copy": "clipboard curl yank json",
@@ -187,6 +194,8 @@ WORDS = {
     "traffic.export": "save share capture har markdown report jsonl file send download",
     "inbox.open": "answer reply approve",
     "jobs.kill": "stop end cancel terminate",
+    "clients.sort": "order by column",
+    "statistics.sort": "order by column",
     "clients.disconnect": "kick drop end session close",
     "clients.open": "messages requests filter",
     "statistics.export": "save csv json file share",
@@ -198,7 +207,8 @@ WORDS = {
     "main.show_screen('activity')": "jobs background questions inbox callbacks tasks plan todo",
     "main.show_screen('clients')": "sessions connections connected peers who",
     "main.show_screen('logs')": "stderr print console output traceback",
-    "main.show_screen('statistics')": "latency slow p50 p95 p99 percentile tokens cost errors metrics",
+    "main.show_screen('statistics')": "latency slow p50 p95 p99 percentile tokens "
+    "cost errors metrics rate per second throughput duration",
     "main.open_question": "ask inbox approve elicitation sampling reply",
     "main.standing_approvals": "permission allow grants always revoke security",
     "main.zoom": "maximize fullscreen bigger large",
@@ -223,30 +233,22 @@ WORDS = {
 }
 """Id of an action -> additional search words."""
 ELSEWHERE = {
-    "workbench": ("replay_recording",),
-    "traffic": ("export", "filter"),
-    "logs": ("filter",),
+    "workbench": ("workbench.replay_recording",),
+    "traffic": ("traffic.export", "traffic.filter", "traffic_list.sort", "traffic_list.waterfall"),
+    "clients": ("clients.sort",),
+    "logs": ("logs.filter", "logs.level"),
+    "statistics": ("statistics.sort", "statistics.export"),
 }
-"""Screen -> actions of this screen that are also offered on other screens. Such an action first shows its
-screen. Actions of features that do the same are offered before them."""
-VERBS = {
-    ItemKind.TOOL: "Call",
-    ItemKind.RESOURCE: "Read",
-    ItemKind.TEMPLATE: "Read",
-    ItemKind.PROMPT: "Render",
-    ItemKind.SKILL: "Read",
+"""Screen -> ids of actions of this screen that are also offered on other screens. Such an action first shows
+its screen. Actions of features that do the same are offered before them."""
+ITEM_GROUPS = {
+    ItemKind.TOOL: ("Tools", "call run"),
+    ItemKind.RESOURCE: ("Resources", "read"),
+    ItemKind.TEMPLATE: ("Resources", "read template"),
+    ItemKind.PROMPT: ("Prompts", "render get"),
+    ItemKind.SKILL: ("Skills", "read"),
 }
-
-
-class Palette(Menu):
-    """Menu that is wide enough for a sentence beside each name."""
-
-    DEFAULT_CSS = """
-    Palette > .box { width: 110; height: 80%; }
-    Palette ChoiceList { height: 1fr; }
-    Palette .help { height: 2; text-wrap: wrap; }
-    """
-    on_nothing = "Search for an action or a tool by name; esc, then ? lists the keys."
+"""Group of each kind of item, and additional search words."""
 
 
 def name_of(action: Action) -> str:
@@ -267,7 +269,7 @@ def _offered_elsewhere(screen: str) -> Iterator[Action]:
     for each in FEATURE_ACTIONS.values():
         if each.is_offered_elsewhere and each.action.scope == screen:
             yield each.action
-    yield from (BY_ID[f"{screen}.{name}"] for name in ELSEWHERE[screen])
+    yield from (BY_ID[name] for name in ELSEWHERE[screen])
 
 
 Command = Callable[[], Awaitable[object]]
@@ -275,69 +277,109 @@ Command = Callable[[], Awaitable[object]]
 
 async def open_palette(app: DeskApp) -> None:
     """Let the person choose a command and run it."""
-    choices = [
-        *action_choices(app),
-        *other_choices(app),
-        *item_choices(app),
-        *theme_choices(app),
-    ]
-    command: Command | None = await app.push_screen_wait(Palette("Palette", choices, filtered=True))
+    entries = chain(
+        action_choices(app), other_choices(app), server_choices(app), theme_choices(app), item_choices(app)
+    )
+    palette = Palette(entries, app.link.settings(), partial(setting_entry, app))
+    command: Command | None = await app.push_screen_wait(palette)
     if command is not None:
         await command()
 
 
-def action_choices(app: DeskApp) -> Iterator[Choice]:
-    """Yield one choice per available action. The actions of the focused widget are first."""
+def action_choices(app: DeskApp) -> Iterator[Entry]:
+    """Yield one entry per available action. The actions of the focused widget are first."""
     for entry in reachable(app.main, app.main.pane):
         if entry.action.name != "palette":
-            action = entry.action
-            keys = key_name(action.keys.partition(",")[0])
-            help_text = f"{action.group} · {action.help or action.title}"
-            hint, words = action.help or action.group, _words_of(action)
-            yield Choice(name_of(action), partial(_run, app, entry), hint, keys, help_text, words)
+            keys = key_name(entry.action.keys.partition(",")[0])
+            yield _entry_of(entry.action, keys, partial(_run, app, entry))
 
 
-def other_choices(app: DeskApp) -> Iterator[Choice]:
+def other_choices(app: DeskApp) -> Iterator[Entry]:
     """Yield actions of other screens that need no selected row."""
     view = app.link.view()
     if not (view.servers or view.can_intercept):
         return
     for screen in (name for name in ELSEWHERE if name in app.main.panes and name != app.main.shown):
         for action in _offered_elsewhere(screen):
-            help_text = f"{action.group} · {action.help}"
             keys = f"{SCREENS[screen].keys} {key_name(action.keys)}"
-            run, words = partial(_run_on, app, screen, action), _words_of(action)
-            yield Choice(name_of(action), run, action.help, keys, help_text, words)
+            yield _entry_of(action, keys, partial(_run_on, app, screen, action))
 
 
-def item_choices(app: DeskApp) -> Iterator[Choice]:
-    """Yield one choice per working item: `Call user-profile`. Items of other servers come last:
-    `Call fetch on web`.
-    """
+def _entry_of(action: Action, keys: str, run: Command) -> Entry:
+    description = action.help or action.title
+    return Entry(
+        name_of(action),
+        run,
+        action.help or action.group,
+        keys,
+        f"{action.group} · {description}",
+        _words_of(action),
+        action.group,
+        action.title,
+    )
+
+
+def item_choices(app: DeskApp) -> Iterator[Entry]:
+    """Yield one entry per working item. Items of other servers come last, with the name of their server."""
     if app.server:
         others = [one.name for one in app.link.view().servers if one.name != app.server]
         for server in (app.server, *others):
-            yield from _items_of(app, server, "" if server == app.server else f" on {server}")
+            yield from _items_of(app, server, "" if server == app.server else server)
 
 
-def _items_of(app: DeskApp, server: str, where: str) -> Iterator[Choice]:
+def _items_of(app: DeskApp, server: str, where: str) -> Iterator[Entry]:
     for item in app.link.catalogue(server).items:
         if not item.problem or item.stale:
-            label = f"{VERBS[item.kind]} {item.name}{where}"
-            title = item.title if item.title != item.name else item.kind.value
-            description = item.description or title
-            yield Choice(
-                label,
+            group, words = ITEM_GROUPS[item.kind]
+            title = item.title if item.title != item.name else ""
+            description = item.description or title or item.kind.value
+            yield Entry(
+                item.name,
                 partial(_open, app, server, item.kind, item.name),
                 description,
-                help=f"{title} · {description}",
+                where,
+                f"{item.name} · {description}",
+                words,
+                group,
+                title,
             )
 
 
-def theme_choices(app: DeskApp) -> Iterator[Choice]:
-    """Yield one choice per theme."""
+def server_choices(app: DeskApp) -> Iterator[Entry]:
+    """Yield one entry per server, with its location or the reason why it is down."""
+    for server in app.link.view().servers:
+        line = server_choice(server)
+        is_shown = server.name == app.server
+        yield Entry(
+            line.label,
+            partial(_use_server, app, server.name),
+            line.hint,
+            "on the screen" if is_shown else "",
+            line.help or f"Show the server {server.name}: {server.location}",
+            "server switch show",
+            "Servers",
+            server.title if server.title != server.name else "",
+        )
+
+
+def setting_entry(app: DeskApp, setting: SettingView) -> Entry:
+    """Return the entry of a setting, with its value."""
+    origin = "" if setting.origin == "default" else f" · {setting.origin}"
+    return Entry(
+        setting.name,
+        partial(_show_setting, app, setting),
+        f"{setting.value}{origin}",
+        help=setting.help,
+        words="setting option",
+        group="Settings",
+    )
+
+
+def theme_choices(app: DeskApp) -> Iterator[Entry]:
+    """Yield one entry per theme."""
     for name in sorted(app.available_themes):
-        yield Choice(f"Theme {name}", partial(_use_theme, app, name), "Draw the screen in this theme")
+        run = partial(_use_theme, app, name)
+        yield Entry(f"Theme {name}", run, "Draw the screen in this theme", group="Themes", also=name)
 
 
 async def _run(app: DeskApp, entry: Reachable) -> None:
@@ -346,14 +388,23 @@ async def _run(app: DeskApp, entry: Reachable) -> None:
 
 async def _run_on(app: DeskApp, screen: str, action: Action) -> None:
     await app.main.show_screen(screen)
-    if app.main.pane is not None:
-        await app.run_action(action.name, default_namespace=app.main.pane)
+    for entry in reachable(app.main, app.main.pane):
+        if entry.action == action:
+            await _run(app, entry)
 
 
 async def _open(app: DeskApp, server: str, kind: ItemKind, name: str) -> None:
     app.main.server = server
     await app.main.show_screen("workbench")
     cast("WorkbenchPane", app.main.pane).open_item(kind, name)
+
+
+async def _use_server(app: DeskApp, server: str) -> None:
+    app.main.server = server
+
+
+async def _show_setting(app: DeskApp, setting: SettingView) -> None:
+    await app.push_screen(SettingScreen(setting))
 
 
 async def _use_theme(app: DeskApp, name: str) -> None:

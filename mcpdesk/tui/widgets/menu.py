@@ -151,13 +151,13 @@ class ChoiceList(RowList[Choice]):
     def __init__(self, choices: Sequence[Choice]) -> None:
         super().__init__()
         self.rows = choices
-        self._hints_at = max((min(cell_len(one.label), LABEL_CELLS) for one in choices), default=0)
+        self.hints_at = hints_column(choices)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         choice = self.rows[index]
         key = f" {choice.key} " if choice.key else ""
         room = max(4, width - cell_len(key) - 1)
-        start = min(self._hints_at, room)
+        start = min(self.hints_at, room)
         label = one_line(choice.label, start if choice.hint else room)
         hint = shortened(choice.hint, room - start - 2, REASON_TAIL) if room - start > 4 else ""
         named = column(label, start + 2) if hint else label
@@ -171,6 +171,11 @@ class ChoiceList(RowList[Choice]):
         self.cursor = 0
         self.rows_changed()
         self.post_message(self.Moved())
+
+
+def hints_column(choices: Iterable[Choice]) -> int:
+    """Return the column at which the hints of lines begin."""
+    return max((min(cell_len(one.label), LABEL_CELLS) for one in choices), default=0)
 
 
 class Menu(Dialog[Any]):
@@ -235,7 +240,7 @@ class Menu(Dialog[Any]):
         with box:
             if self.filtered:
                 yield SearchField(placeholder="type to search", compact=True)
-            yield ChoiceList(self.choices)
+            yield self.new_listing()
             yield Static("", classes="nothing", markup=False)
             about = Static("", classes="help", markup=False)
             about.styles.height = self._help_rows
@@ -256,6 +261,10 @@ class Menu(Dialog[Any]):
         self._was_typed = True
         self.query_one(".box").border_subtitle = "keys typed before you saw this were ignored · esc close"
         return True
+
+    def new_listing(self) -> ChoiceList:
+        """Create the list of the lines."""
+        return ChoiceList(self.choices)
 
     @property
     def listing(self) -> ChoiceList:
@@ -286,8 +295,14 @@ class Menu(Dialog[Any]):
 
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
-        typed = from_field(event.value)
-        matches = search(self.choices, typed)
+        self.show_matches(from_field(event.value))
+
+    def show_matches(self, typed: str) -> None:
+        """Show the lines for a typed text."""
+        self.show_lines(search(self.choices, typed), typed)
+
+    def show_lines(self, matches: Sequence[Choice], typed: str) -> None:
+        """Show the lines that match a typed text, or that no line matches."""
         self.set_class(not matches, "-empty")
         if not matches:
             message = f"Nothing matches “{one_line(typed, LONGEST)}”. {self.on_nothing}"

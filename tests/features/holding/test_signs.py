@@ -9,7 +9,7 @@ import pytest
 from mcpdesk.features.holding.held_message import CannedCall, Mock, SetFaults, SetHold
 from mcpdesk.features.holding.hold_dialog import HoldDialog
 from mcpdesk.tui.screens.palette import action_choices, item_choices, other_choices
-from mcpdesk.tui.widgets.menu import search
+from mcpdesk.tui.screens.palette_index import PaletteIndex
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.patience import result_of
@@ -61,5 +61,6 @@ async def test_the_palette_offers_to_hold_messages_on_every_screen(tmp_path: Pat
         await it.pilot.press("escape", "4")
         await it.until(lambda: it.app.main.shown == "clients")
         choices = [*action_choices(it.app), *other_choices(it.app), *item_choices(it.app)]
-        found = [one.label for one in search(choices, "breakpoint")[:3]]
-        assert "Hold messages that match a filter" in found
+        for words in ("breakpoint", "intercept"):
+            found = [one.label for one in PaletteIndex(choices).lines(words)[:3]]
+            assert "Hold messages that match a filter" in found, words

@@ -51,6 +51,7 @@ from mcpdesk.link.values import (
     Policy,
     SchemaFailure,
     ServerView,
+    SettingView,
     Severity,
     ShownCore,
     ShownCoreState,
@@ -503,6 +504,13 @@ class CombinedLink(Link):
         """Disconnect a client on its replica."""
         if (copy := self._copy_of(connection)) is not None:
             copy.disconnect(connection)
+
+    # Settings
+
+    def settings(self) -> Future[tuple[SettingView, ...]]:
+        """Return the settings of one replica."""
+        living = self._living()
+        return living[0].settings() if living else super().settings()
 
     # Features
 

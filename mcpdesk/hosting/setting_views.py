@@ -1,0 +1,50 @@
+"""Settings of a core, with their values as text and the ways to change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from mcpdesk.hosting.host_plan import HostPlan
+from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind, allowed, value_text
+
+
+class SettingView(Struct, frozen=True):
+    """Setting of a core, with its current value as text."""
+
+    name: str
+    value: str
+    """Value as text. A secret is masked."""
+    origin: str
+    """Source of the value, such as `default`, `flag --port` or `environment PORT`."""
+    help: str
+    allowed: str
+    """Description of the allowed values."""
+    changed_by: tuple[str, ...] = ()
+    """Ways to change the setting, such as `the option --port`. The core reads them when it starts."""
+
+
+def setting_views(plan: HostPlan) -> tuple[SettingView, ...]:
+    """Return the settings of a plan in the order of the settings table."""
+    return tuple(
+        SettingView(
+            each.name,
+            value_text(each, getattr(plan.settings, each.name)),
+            plan.origins.get(each.name, "default"),
+            each.help,
+            allowed(each),
+            tuple(_ways(each)),
+        )
+        for each in SETTINGS
+    )
+
+
+def _ways(setting: Setting) -> Iterator[str]:
+    """Yield the ways to change a setting. Secrets have no option, because other users can read options."""
+    if setting.kind is not SettingKind.SECRET:
+        yield f"the option {setting.flag}"
+    yield f"the variable {setting.environment[0]}"
+    if setting.folder is not FolderMay.NOT:
+        stricter = " (stricter values only)" if setting.folder is FolderMay.TIGHTEN else ""
+        yield f"settings.{setting.name} in mcp.json{stricter}"

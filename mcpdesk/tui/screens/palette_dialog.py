@@ -1,0 +1,215 @@
+"""Dialog of the palette: a search field, and lines in groups. Entries are added in small steps, so that many
+tools and servers do not delay the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+
+from rich.cells import cell_len
+from textual import work
+from textual.content import Content
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.link.values import SettingView
+from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, shortened
+from mcpdesk.tui.screens.palette_index import Entry, Heading, PaletteIndex, PaletteSearch, entries_of
+from mcpdesk.tui.widgets.line_list import Span, column
+from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu, PageDialog, hints_column
+
+FIRST_STEP_S = 0.02
+"""Seconds for adding entries before the palette opens."""
+STEP_S = 0.004
+"""Seconds for adding entries at a time after the palette has opened, and between these times."""
+SETTINGS_S = 5.0
+"""Seconds to wait for the settings of a core in another process."""
+MOST_KEY_CELLS = 24
+"""Maximum width in cells of a key, or of the name of a server, at the end of a line."""
+_SEARCH = "palette search"
+"""Group of the worker that completes a search."""
+
+
+class SettingScreen(PageDialog):
+    """Dialog with the value of a setting, and the ways to change it."""
+
+    def __init__(self, setting: SettingView) -> None:
+        super().__init__(f"Setting {setting.name}")
+        self._setting = setting
+
+    def page(self) -> Content:
+        setting = self._setting
+        lines = [
+            Content(setting.help),
+            Content(""),
+            Content.assemble(("value    ", "$text-muted"), (clean(setting.value), "bold")),
+            Content.assemble(("origin   ", "$text-muted"), clean(setting.origin)),
+            Content.assemble(("allowed  ", "$text-muted"), setting.allowed),
+            Content(""),
+            Content.styled("To change it, use one of these and start mcpdesk again:", "$text-muted"),
+            *(Content(f"  {way}") for way in setting.changed_by),
+            Content(""),
+            Content.styled("mcpdesk settings --explain describes all settings.", "$text-muted"),
+        ]
+        return Content("\n").join(lines)
+
+
+class PaletteList(ChoiceList):
+    """Lines of the palette. The cursor skips headings."""
+
+    def spans(self, index: int, width: int) -> Iterable[Span]:
+        choice = self.rows[index]
+        if isinstance(choice, Heading):
+            is_note = choice.label.startswith("…")
+            yield f"{'   ' if is_note else ' '}{choice.label}", "lines--muted" if is_note else "lines--head"
+            return
+        key = f" {shortened(choice.key, MOST_KEY_CELLS)} " if choice.key else " "
+        room = max(4, width - cell_len(key) - 1)
+        start = min(self.hints_at + 2, room)
+        label = shortened(choice.label, start - 2 if choice.hint else room - 2)
+        hint = shortened(choice.hint, room - start - 2, REASON_TAIL) if room - start > 4 else ""
+        named = column(f"  {label}", start + 2) if hint else f"  {label}"
+        yield f" {named}", ""
+        yield column(hint, room - cell_len(named)), "lines--muted"
+        yield key, "lines--key"
+
+    def show_lines(self, lines: Sequence[Choice], selected: Choice | None = None) -> None:
+        """Replace the lines. Select `selected`, or the first entry if it is not among them."""
+        self.hints_at = hints_column(entries_of(lines))
+        self.rows = lines
+        at = next((at for at, line in enumerate(lines) if line is selected), 0)
+        self.cursor = at
+        self.rows_changed()
+        self.post_message(self.Moved())
+
+    def replace(self, choices: Sequence[Choice]) -> None:
+        self.show_lines(choices)
+
+    @property
+    def selected(self) -> Choice | None:
+        """Entry under the cursor, or None if the list is empty."""
+        choice = super().selected
+        return None if isinstance(choice, Heading) else choice
+
+    def validate_cursor(self, cursor: int) -> int:
+        """Move the cursor away from a heading: in the same direction, or back if no entry follows."""
+        at = super().validate_cursor(cursor)
+        if not self.rows:
+            return at
+        below, above = range(at, self.row_count), range(at, -1, -1)
+        ways = (above, below) if at < self.cursor else (below, above)
+        places = (each for way in ways for each in way if not isinstance(self.rows[each], Heading))
+        return next(places, at)
+
+    def watch_cursor(self) -> None:
+        """Scroll the cursor into view, with the heading above the first entry."""
+        super().watch_cursor()
+        if self.cursor == 1:
+            self.scroll_to(y=0, animate=False, immediate=True)
+
+    def row_chosen(self, index: int) -> None:
+        if not isinstance(self.rows[index], Heading):
+            super().row_chosen(index)
+
+
+class Palette(Menu):
+    """Menu in groups, wide enough for a sentence beside each name."""
+
+    DEFAULT_CSS = """
+    Palette > .box { width: 110; height: 80%; }
+    Palette ChoiceList { height: 1fr; }
+    Palette .help { height: 2; text-wrap: wrap; }
+    """
+    on_nothing = "Search for an action, a tool, a server or a setting by name; esc, then ? lists the keys."
+
+    def __init__(
+        self,
+        entries: Iterator[Entry],
+        settings: Future[tuple[SettingView, ...]],
+        entry_of: Callable[[SettingView], Entry],
+    ) -> None:
+        """Create the palette. Entries that need more than `FIRST_STEP_S` are added after it has opened.
+
+        `entry_of` returns the entry of a setting.
+        """
+        self._index = PaletteIndex()
+        self._entries, self._settings, self._entry_of = entries, settings, entry_of
+        self._is_complete = self._add_some(FIRST_STEP_S) and settings.done()
+        if self._is_complete:
+            self._add_settings()
+        super().__init__("Palette", self._index.lines(""), filtered=True)
+        self.remove_class("-bare")
+        self._typed = ""
+
+    def new_listing(self) -> ChoiceList:
+        return PaletteList(self.choices)
+
+    def on_mount(self) -> None:
+        """Add the other entries."""
+        listing = self.listing
+        listing.hints_at = hints_column(entries_of(self.choices))
+        listing.cursor = 1
+        if not self._is_complete:
+            self._complete()
+
+    def show_matches(self, typed: str) -> None:
+        """Show the lines for a typed text. A long search continues in steps, and then shows all lines."""
+        self._typed = typed
+        search = self._index.search(typed)
+        if search.advance(FIRST_STEP_S):
+            self.workers.cancel_group(self, _SEARCH)
+        else:
+            self._complete_search(search)
+        self.show_lines(search.lines(), typed)
+
+    @work(group=_SEARCH, exclusive=True)
+    async def _complete_search(self, search: PaletteSearch) -> None:
+        await _in_steps(search.advance)
+        self._show_again(search)
+
+    def _add_some(self, most_s: float) -> bool:
+        """Add entries for about `most_s` seconds. Return True if none are left."""
+        end = time.perf_counter() + most_s
+        for entry in self._entries:
+            self._index.add(entry)
+            if time.perf_counter() > end:
+                return False
+        return True
+
+    def _add_settings(self) -> None:
+        if not self._settings.cancelled() and self._settings.exception() is None:
+            for setting in self._settings.result():
+                self._index.add(self._entry_of(setting))
+
+    @work
+    async def _complete(self) -> None:
+        """Add the remaining entries, and then the settings."""
+        await _in_steps(self._add_some)
+        self._show_all_again()
+        with suppress(TimeoutError, ValueError, DeskUserError):
+            await asyncio.wait_for(asyncio.wrap_future(self._settings), SETTINGS_S)
+            self._add_settings()
+            self._show_all_again()
+
+    def _show_all_again(self) -> None:
+        """Search for the typed text again. The selected line stays selected if the person chose it."""
+        self._complete_search(self._index.search(self._typed))
+
+    def _show_again(self, search: PaletteSearch) -> None:
+        """Show all lines of a search. A line that the person moved to stays selected."""
+        listing = self.query_one(PaletteList)
+        selected = listing.selected if listing.cursor > 1 else None
+        self.show_lines(search.lines(), self._typed)
+        if selected is not None:
+            listing.show_lines(listing.rows, selected)
+
+
+async def _in_steps(advance: Callable[[float], bool]) -> None:
+    """Call `advance` until it returns True, without delaying keys."""
+    is_over = False
+    while not is_over:
+        await asyncio.sleep(STEP_S)
+        is_over = advance(STEP_S)
