@@ -62,7 +62,7 @@ async def test_decorator_says_what_hints_cannot(tmp_path: Path) -> None:
         """
         from mcpdesk import tool
 
-        @tool(name="Sum.Up", title="Sum", timeout=2.5, requires_jwt=True, runs_programs=True, read_only=True,
+        @tool(name="Sum.Up", title="Sum", timeout=0.5, requires_jwt=True, runs_programs=True, read_only=True,
               annotations={"custom": 1}, icons=["data:,"], meta={"a/b": 1})
         async def add(a: int, b: int = 2) -> int:
             \"\"\"Add two numbers.\"\"\"
@@ -71,7 +71,7 @@ async def test_decorator_says_what_hints_cannot(tmp_path: Path) -> None:
     )
     assert (tool.name, tool.title, tool.description) == ("Sum.Up", "Sum", "Add two numbers.")
     assert tool.annotations == {"readOnlyHint": True, "custom": 1}
-    assert (tool.timeout_s, tool.requires_jwt, tool.runs_programs) == (2.5, True, True)
+    assert (tool.timeout_s, tool.requires_jwt, tool.runs_programs) == (0.5, True, True)
     assert tool.icons == ({"src": "data:,"},)
     assert tool.meta == {"a/b": 1}
     assert tool.source == "tools/my_file.py:5"

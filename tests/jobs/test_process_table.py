@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 
+import psutil
 import pytest
 
 from mcpdesk.jobs import guard_program
-from mcpdesk.jobs.process_table import MARK, all_processes, marks, row, still_runs
+from mcpdesk.jobs.process_table import MARK, all_processes, marks, row, still_runs, usage_of
 from tests.support.patience import WITHIN_S
 
 NAME = "a) R 1 (b"
@@ -46,3 +50,25 @@ def test_who_ends_while_it_is_looked_at_is_not_waited_for(
     monkeypatch.setattr(guard_program, "EXEC_S", 10 * WITHIN_S)
     began = time.monotonic()
     assert marks(sleeper.pid) == "" and time.monotonic() - began < WITHIN_S
+
+
+@pytest.mark.process
+def test_the_usage_of_a_session_counts_each_of_its_processes() -> None:
+    program = (
+        "import subprocess, sys; subprocess.Popen(['sleep', '200']); print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, start_new_session=True) as child:
+        try:
+            assert child.stdout is not None and child.stdout.readline()
+            usages = usage_of([child.pid])
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
+    assert set(usages) == {child.pid}
+    usage = usages[child.pid]
+    assert usage.processes == 2
+    assert usage.memory > psutil.Process().memory_info().rss / 100 and usage.cpu_s > 0
+
+
+def test_nothing_is_looked_up_for_no_session() -> None:
+    assert usage_of([]) == {}

@@ -462,6 +462,23 @@ async def test_the_longest_unused_session_makes_room_and_a_silent_one_ends(
         await until(lambda: len(living(tmp_path)) == 1)
 
 
+@pytest.mark.process
+async def test_an_unused_channel_of_calls_without_sessions_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        passing(noting(tmp_path)) as desk,
+        aiohttp.ClientSession(headers=BOTH) as http,
+    ):
+        url = desk.host.url("far")
+        status, told = await answer(http, url, *alone(7, "whoami"))
+        assert status == 200
+        program = int(told["result"]["content"][0]["text"])
+        monkeypatch.setattr(channel_pass_through, "MOST_CHANNELS", 1)
+        await begin(http, url)
+        await until(lambda: program not in living(tmp_path))
+
+
 # A program that notes down who it is and what it is sent
 
 NOTING = """

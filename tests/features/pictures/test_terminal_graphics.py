@@ -88,6 +88,13 @@ def test_a_terminal_that_knows_neither_is_believed(answers: TerminalAnswers, end
     assert ended and not answers.knows_kitty and not answers.knows_sixel
 
 
+def test_a_terminal_that_is_silent_about_a_protocol_does_not_have_it(
+    answers: TerminalAnswers, ended: list[bool]
+) -> None:
+    assert answers.extract(PLAIN) == ""
+    assert ended and not answers.knows_kitty and not answers.knows_sixel and answers.cell is None
+
+
 @pytest.mark.parametrize("whole", [KITTY_ANSWER + CELL + SIXEL_ANSWER])
 def test_answers_may_come_in_pieces(answers: TerminalAnswers, whole: str) -> None:
     left = "".join(
