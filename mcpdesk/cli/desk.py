@@ -51,6 +51,7 @@ MOST_LISTED = 12
 DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
+  mcpdesk --empty                      choose among the servers of this machine
   mcpdesk ~/servers/profiles           a server folder
   mcpdesk https://example.com/mcp      a remote server
   mcpdesk .mcp.json                    every server of a client's configuration
@@ -73,25 +74,34 @@ THEME = click.option("--theme", metavar="NAME", help="Colour theme. Default: the
     epilog=DESK_EXAMPLES,
     short_help="Open the desk (the default command).",
     common=(
-        "http", "web", "theme", "mode", "token_env", "headers", "revision", "packages", "trust", "state_dir",
+        "is_empty", "http", "web", "theme", "mode", "token_env", "headers", "revision", "packages", "trust",
+        "state_dir",
     ),
 )  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.target)
+@click.option(
+    "--empty", "is_empty", is_flag=True, help="Open no server. The desk offers servers of this machine."
+)
 @THEME
 @core_options
 @reach_options
 @setting_options
-def desk_command(targets: tuple[str, ...], theme: str | None, reach: Reach, **values: Any) -> int:
+def desk_command(
+    targets: tuple[str, ...], is_empty: bool, theme: str | None, reach: Reach, **values: Any
+) -> int:
     """Open the desk on the TARGETs: server folders, programs, URLs and configuration files. Clients can
     connect to the server folders while the desk runs. Without a TARGET, the desk shows the bundled
-    sample."""
+    sample; with --empty, it offers the servers in this folder and in the configurations of your clients."""
     from mcpdesk import paths
+
+    if targets and is_empty:
+        raise click.UsageError("--empty opens no TARGET.")
 
     require_unix("The desk", "termios")
     desk_folders = (
         desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
         if targets
-        else DeskTargets((paths.sample_servers() / "desk",))
+        else DeskTargets(() if is_empty else (paths.sample_servers() / "desk",))
     )
     of_features = feature_values(values)
     flags = given_flags(values)

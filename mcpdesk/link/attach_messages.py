@@ -127,6 +127,7 @@ NO_RESULT: Final = (
 ASYNC: Final = (
     "do",
     "untrusted",
+    "server_offers",
     "add_server",
     "set_log_level",
     "choose_roots",

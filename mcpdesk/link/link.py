@@ -34,6 +34,7 @@ from mcpdesk.link.values import (
     Policy,
     Progress,
     SchemaFailure,
+    ServerOffer,
     SettingView,
     TodoView,
     UntrustedFile,
@@ -101,6 +102,10 @@ class ServerFacet:
         None if no trust is needed.
         """
         return finished(None)
+
+    def server_offers(self) -> Future[tuple[ServerOffer, ...]]:
+        """Return servers on this machine that the person may want to add. Nothing is started."""
+        return finished(())
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Add the servers in a text, written as on the command line. The result has their names.

@@ -24,6 +24,7 @@ from mcpdesk.link.values import (
     ItemKind,
     ModeView,
     SchemaFailure,
+    ServerOffer,
     ServerView,
     TokenView,
     UntrustedFile,
@@ -225,6 +226,22 @@ class LocalServers(ServerFacet):
         async def read() -> None:
             try:
                 done.set_result(await asyncio.to_thread(self._host.read_untrusted, text, self._host.settings))
+            except Exception as error:  # reported through the future
+                done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
+                raise
+
+        self._host.call_soon(lambda: self._host.start_chore(read()))
+        return done
+
+    def server_offers(self) -> Future[tuple[ServerOffer, ...]]:
+        """Return the servers of the working folder and of client configurations."""
+        done: Future[tuple[ServerOffer, ...]] = promise()
+
+        async def read() -> None:
+            from mcpdesk.link.server_offers import server_offers
+
+            try:
+                done.set_result(await asyncio.to_thread(server_offers))
             except Exception as error:  # reported through the future
                 done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
                 raise

@@ -166,6 +166,21 @@ class ShownCore:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerOffer:
+    """Server on this machine that can be added. All texts may contain unsafe characters."""
+
+    target: str
+    """Text for `add_server`. Empty if the server cannot be added."""
+    title: str
+    note: str = ""
+    """Transport and address, or kind of file. Contains no secrets."""
+    problem: str = ""
+    """Reason why the server or its file cannot be used. Empty if it can be tried."""
+    runs_code: bool = False
+    """True if adding it runs code of the working folder without a question about trust in a file."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerView:
     """A server of the desk, hosted or upstream."""
 

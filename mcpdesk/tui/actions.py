@@ -501,3 +501,11 @@ def key_name(key: str) -> str:
 def key_names(keys: str) -> str:
     """Return all keys of an action: `? f1`."""
     return " ".join(key_name(key) for key in keys.split(","))
+
+
+def key_or_palette(action_id: str) -> str:
+    """Return the first key of an action, or how to find the action in the palette if it has no key."""
+    action = BY_ID[action_id]
+    if action.keys and action.keys != NO_KEY:
+        return key_name(action.keys.split(",")[0])
+    return f'{key_name(BY_ID["app.palette"].keys.split(",")[0])}, then "{action.title}"'

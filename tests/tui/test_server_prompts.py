@@ -113,7 +113,7 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
             await pilot.press("r")
             await until(partial(shows_server, app, following), pilot)
         lesson = app.screen.query_one(FirstToolLesson)
-        await until(lambda: "N adds one" in str(lesson.visual), pilot)
+        await until(lambda: "adds another" in str(lesson.visual), pilot)
 
 
 async def test_the_log_level_is_chosen_and_shown() -> None:

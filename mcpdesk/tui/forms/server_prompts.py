@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static, TextArea
 
-from mcpdesk.link.values import connected
+from mcpdesk.link.values import ServerOffer, connected
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import REVISIONS, Revision
+from mcpdesk.tui.actions import key_or_palette
 from mcpdesk.tui.forms.trust_prompt import TrustPrompt
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -93,17 +94,24 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
         self.show_message("… adding")
         text = self.query_one(LineField).true_text.strip()
         try:
-            agreed = ""
-            if (file := await asyncio.wrap_future(self._link.untrusted(text))) is not None:
-                if not await self.app.push_screen_wait(TrustPrompt(file)):
-                    self.show_message("✗ not trusted: no program was started")
-                    return
-                agreed = file.sha256
-            names = await asyncio.wrap_future(self._link.add_server(text, agreed))
+            names = await _added(self.app, self._link, text)
         except ValueError as reason:
             self.show_message(f"✗ {reason}")
             return
         self.dismiss(names)
+
+
+async def _added(app: App[Any], link: Link, text: str) -> tuple[str, ...]:
+    """Add a server after the person trusted its file. Return the names. Must run in a worker.
+
+    Raises: ValueError with the reason if the server cannot be added or is not trusted.
+    """
+    agreed = ""
+    if (file := await asyncio.wrap_future(link.untrusted(text))) is not None:
+        if not await app.push_screen_wait(TrustPrompt(file)):
+            raise ValueError("not trusted: no program was started")
+        agreed = file.sha256
+    return await asyncio.wrap_future(link.add_server(text, agreed))
 
 
 class RootsPrompt(ServerPrompt[None]):
@@ -196,8 +204,29 @@ def _manner(revision: Revision) -> str:
 async def add_server(main: MainScreen) -> None:
     """Ask for a server, add it to the desk and select it. Must run in a worker."""
     names = await main.app.push_screen_wait(AddServerPrompt(main.link))
-    if not names:
+    if names:
+        await _select(main, names)
+
+
+async def open_offer(main: MainScreen, offer: ServerOffer) -> None:
+    """Add an offered server and select it. First ask whether its code may run, or whether its file is
+    trusted. Must run in a worker.
+    """
+    title = one_line(offer.title, 40)
+    if offer.runs_code:
+        run = Choice("run", True, "with your rights and your environment", "r")
+        if not await is_confirmed(main.app, f"Run the code of {title}?", run, "cancel"):
+            return
+    try:
+        names = await _added(main.app, main.link, offer.target)
+    except ValueError as reason:
+        main.notify(f"{title}: {one_line(str(reason), 300)}", severity="warning", markup=False)
         return
+    await _select(main, names)
+
+
+async def _select(main: MainScreen, names: tuple[str, ...]) -> None:
+    """Select the first of the added servers as soon as it is listed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(TIMEOUT_S):
             while all(one.name != names[0] for one in main.link.view().servers):  # noqa: ASYNC110
@@ -210,7 +239,7 @@ async def remove_server(main: MainScreen) -> None:
     """Remove the selected server from the desk after a confirmation. Must run in a worker."""
     name = main.server
     if not name:
-        main.notify("No servers. N adds one.", markup=False)
+        main.notify(f"No servers. {key_or_palette('main.add_server')} adds one.", markup=False)
         return
     losses = _losses(main.link, name)
     hint = f"and lose {' and '.join(losses)}" if losses else "nothing is lost"

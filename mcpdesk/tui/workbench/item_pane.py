@@ -19,6 +19,7 @@ from textual.widgets import Static
 
 from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ServerView
 from mcpdesk.protocol.catalogue.result_faults import result_faults
+from mcpdesk.tui.actions import key_or_palette
 from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
@@ -29,6 +30,7 @@ from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.workbench.catalogue_list import badges
 from mcpdesk.tui.workbench.drafts import Draft, is_same_item
+from mcpdesk.tui.workbench.offered_servers import OfferedServers
 from mcpdesk.tui.workbench.split import STEP, Split
 
 _STACKED_BELOW = 80
@@ -66,6 +68,9 @@ class ItemPane(KnowsFirstSize, Vertical):
     ItemPane FirstToolLesson { display: none; padding: 1 2; color: $text-muted; height: 1fr; }
     ItemPane.-empty FirstToolLesson { display: block; }
     ItemPane.-empty #work { display: none; }
+    ItemPane OfferedServers { display: none; height: 1fr; }
+    ItemPane.-none FirstToolLesson { height: auto; }
+    ItemPane.-none OfferedServers { display: block; }
     ItemPane.-stacked #work { layout: vertical; }
     ItemPane.-stacked .box { border: none; border-top: solid $foreground 20%; }
     ItemPane.-stacked .box:focus-within { border-top: solid $primary; }
@@ -87,6 +92,7 @@ class ItemPane(KnowsFirstSize, Vertical):
     def compose(self) -> ComposeResult:
         yield ItemHeader()
         yield FirstToolLesson()
+        yield OfferedServers()
         with WorkArea(id="work"):
             for box, title in ((Arguments(), "Arguments"), (ResultView(), "Result")):
                 box.border_title = title
@@ -172,7 +178,7 @@ class ItemPane(KnowsFirstSize, Vertical):
             return
         self.draft = draft
         with self.app.batch_update():
-            self.set_class(False, "-empty")
+            self.set_class(False, "-empty", "-none")
             await self.arguments.load(draft)
             await self.draw_result()
             self._reveal()
@@ -189,6 +195,9 @@ class ItemPane(KnowsFirstSize, Vertical):
         """Show how to add the first tool, or the first server, instead of an item."""
         self.draft = self._expected = None
         self.set_class(True, "-empty")
+        self.set_class(server is None, "-none")
+        if server is None:
+            self.query_one(OfferedServers).search()
         self.describe(None)
         self.query_one(FirstToolLesson).teach(server)
 
@@ -200,6 +209,8 @@ class ItemPane(KnowsFirstSize, Vertical):
 
     def update(self, view: CoreView, server: str) -> None:
         """Update the duration of the call, and the token the server is called with."""
+        if not view.servers and not self.has_class("-none"):
+            self.teach(None)
         shown = next((one for one in view.servers if one.name == server), None)
         self.query_one(ItemHeader).update_server(shown)
         self.show_title()
@@ -356,7 +367,10 @@ class FirstToolLesson(Static):
     def teach(self, server: ServerView | None) -> None:
         """Show an example with the folder of this server, or the state of an upstream."""
         if server is None:
-            self.update("No servers.\n\nN adds one: a folder, a URL, a program or a file.")
+            key = key_or_palette("main.add_server")
+            self.update(
+                f"No servers. Enter opens one of these. {key} adds another: a folder, URL, program or file."
+            )
             return
         if server.upstream is not None:
             self.update(server_text(server))

@@ -36,7 +36,7 @@ from mcpdesk.features.replicas.desk.replica_source import FoundReplica, ReplicaS
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
 from mcpdesk.link.feature_part import Intent
-from mcpdesk.link.link import Link, LinkCall, Over, Part
+from mcpdesk.link.link import Link, LinkCall, Over, Part, finished
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,
@@ -50,6 +50,7 @@ from mcpdesk.link.values import (
     Notice,
     Policy,
     SchemaFailure,
+    ServerOffer,
     ServerView,
     SettingView,
     Severity,
@@ -289,6 +290,10 @@ class CombinedLink(Link):
             [copy.untrusted(text) for copy in self._living()],
             lambda reasons: next(filter(None, reasons), None),
         )
+
+    def server_offers(self) -> Future[tuple[ServerOffer, ...]]:
+        """Return the offers of the first replica, because a server is added to all of them."""
+        return next((copy.server_offers() for copy in self._living()), finished(()))
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Add a server to every replica."""

@@ -1,0 +1,59 @@
+"""Servers that an empty desk offers: in the working folder, and in the configurations of clients.
+
+Nothing is started, and no code is imported.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from mcpdesk.client.config_files import read_config
+from mcpdesk.client.discovery import Discovery, FoundServer, discover
+from mcpdesk.errors import DeskUserError
+from mcpdesk.link.values import ServerOffer
+
+MOST_OFFERS = 500
+"""Maximum number of offers."""
+
+
+def server_offers() -> tuple[ServerOffer, ...]:
+    """Return the servers of the working folder, then those of client configurations. Blocks."""
+    found = discover()
+    offers = [
+        *_here(Path.cwd()),
+        *map(_offer, found.servers),
+        *_problems(found),
+    ]
+    return tuple(offers[:MOST_OFFERS])
+
+
+def _here(folder: Path) -> Iterator[ServerOffer]:
+    """Yield the Python file, the configuration file and the server folder at the working folder."""
+    if (folder / "server.py").is_file():
+        yield ServerOffer("server.py", "server.py", "Python file in this folder", runs_code=True)
+    manifest = folder / "mcp.json"
+    if manifest.is_file():
+        try:
+            count = len(read_config(manifest).servers)
+        except DeskUserError:
+            # A server folder. If its mcp.json is invalid, the desk shows the reason.
+            yield ServerOffer(".", f"{folder.name or folder}/", "server folder with mcp.json", runs_code=True)
+        else:
+            yield ServerOffer("./mcp.json", "mcp.json", f"servers in this folder's configuration: {count}")
+    elif (folder / "tools").is_dir():
+        yield ServerOffer(".", f"{folder.name or folder}/", "server folder with tools", runs_code=True)
+
+
+def _offer(found: FoundServer) -> ServerOffer:
+    note = f"{found.transport}, {found.address}"
+    return ServerOffer(shlex.quote(found.target), found.target, note, found.server.problem)
+
+
+def _problems(found: Discovery) -> Iterator[ServerOffer]:
+    for problem in found.problems:
+        home = Path.home()
+        is_inside = problem.path.is_relative_to(home)
+        path = Path("~", problem.path.relative_to(home)) if is_inside else problem.path
+        yield ServerOffer("", f"{problem.client} configuration", "", f"{path}: {problem.reason}")
