@@ -108,7 +108,7 @@ def test_a_finding_says_what_is_there_and_what_the_client_does() -> None:
     found = client_findings(offer(required, tool("n" * 59), server="ss"), ["VS Code", "Cursor"])
     assert [str(each.finding()) for each in found] == [
         f"tools/a.py:1: warning: tool {'n' * 59}: with its server it is ss{'n' * 59}, 61 characters; "
-        "Cursor: omits a tool whose name has 60 characters or more",
+        "Cursor: omits the tool",
         "note: tools that can be tasks: slow; Cursor: is not listed as supporting tasks in the MCP "
         "documentation",
         "note: tools that can be tasks: slow; VS Code: is not listed as supporting tasks in the MCP "
