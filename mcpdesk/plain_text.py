@@ -33,47 +33,47 @@ _HIDDEN = (
 _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
 """Unsafe characters except newline and tab, which a caller may want to keep."""
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
-_FIRST_STAND_IN = 0x10_0000
-"""A stand-in is a private-use character one cell wide that represents an unsafe character. Its code is this
-number plus the folded code of the unsafe character.
+_FIRST_PLACEHOLDER = 0x10_0000
+"""A placeholder is a private-use character, one cell wide, that represents an unsafe character. Its code is
+this number plus the folded code of the unsafe character.
 """
 _FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
 """Ranges of codes above 16 bits: first code, last code, and the folded code of the first.
 
-All stand-ins are private-use characters. U+10EEEE is not among them, because kitty's protocol draws images
+All placeholders are private-use characters. U+10EEEE is not among them, because kitty's protocol draws images
 with it.
 """
 _QUOTE = "\U0010f8ff"
-"""Precedes a character that was part of the original text and only looks like a stand-in."""
+"""Precedes a character that was part of the original text and only looks like a placeholder."""
 
 
-def _stand_ins(pattern: str) -> str:
-    """Return the character class `pattern` with each character replaced by its stand-in."""
+def _placeholders_of(pattern: str) -> str:
+    """Return the character class `pattern` with each character replaced by its placeholder."""
     return "".join(each if each == "-" else chr(_folded(ord(each))) for each in pattern)
 
 
 def _folded(code: int) -> int:
-    """Return the code of a character's stand-in."""
+    """Return the code of a character's placeholder."""
     for first, last, start in _FOLDED:
         if first <= code <= last:
-            return _FIRST_STAND_IN + start + code - first
-    return _FIRST_STAND_IN + code
+            return _FIRST_PLACEHOLDER + start + code - first
+    return _FIRST_PLACEHOLDER + code
 
 
 def _unfolded(code: int) -> int:
-    """Return the code of the character that a stand-in represents."""
-    code -= _FIRST_STAND_IN
+    """Return the code of the character that a placeholder represents."""
+    code -= _FIRST_PLACEHOLDER
     for first, last, start in _FOLDED:
         if start <= code <= start + last - first:
             return first + code - start
     return code
 
 
-_STAND_IN_CLASS = _stand_ins(f"\x00-\x1f{_ALWAYS}{_JOINERS}{_PRESENTATION}")
-_STAND_IN = re.compile(f"[{_STAND_IN_CLASS}]")
-_QUOTED_OR_STAND_IN = re.compile(f"{_QUOTE}(.)|[{_STAND_IN_CLASS}]", re.DOTALL)
-_UNDRAWABLE = re.compile(f"{_UNSAFE_IN_LINE.pattern}|[{_STAND_IN_CLASS}]")
-_LOOKS_HELD = re.compile(f"[{_QUOTE}{_STAND_IN_CLASS}]")
+_PLACEHOLDER_CLASS = _placeholders_of(f"\x00-\x1f{_ALWAYS}{_JOINERS}{_PRESENTATION}")
+_PLACEHOLDER = re.compile(f"[{_PLACEHOLDER_CLASS}]")
+_QUOTED_OR_PLACEHOLDER = re.compile(f"{_QUOTE}(.)|[{_PLACEHOLDER_CLASS}]", re.DOTALL)
+_UNDRAWABLE = re.compile(f"{_UNSAFE_IN_LINE.pattern}|[{_PLACEHOLDER_CLASS}]")
+_LOOKS_LIKE_PLACEHOLDER = re.compile(f"[{_QUOTE}{_PLACEHOLDER_CLASS}]")
 
 
 def clean(text: str, *, newlines: bool = True) -> str:
@@ -129,34 +129,34 @@ def harmless(text: str) -> str:
 
 
 def to_field(text: str, *, lines: bool = False) -> str:
-    """Return `text` for an editable field, with each unsafe character as a stand-in one cell wide.
+    """Return `text` for an editable field, with each unsafe character as a placeholder one cell wide.
 
     `from_field` is the inverse. With `lines`, newlines and tabs are kept.
     """
     if text.isascii() and text.isprintable():
         return text
-    return stand_ins(_LOOKS_HELD.sub(rf"{_QUOTE}\g<0>", text), lines=lines)
+    return with_placeholders(_LOOKS_LIKE_PLACEHOLDER.sub(rf"{_QUOTE}\g<0>", text), lines=lines)
 
 
-def stand_ins(text: str, *, lines: bool = False) -> str:
-    """Return typed or pasted text with unsafe characters as stand-ins. Existing stand-ins are kept."""
-    return (_UNSAFE if lines else _UNSAFE_IN_LINE).sub(_stand_in, text)
+def with_placeholders(text: str, *, lines: bool = False) -> str:
+    """Return typed or pasted text with unsafe characters as placeholders. Existing placeholders are kept."""
+    return (_UNSAFE if lines else _UNSAFE_IN_LINE).sub(_placeholder, text)
 
 
 def from_field(text: str) -> str:
     """Return the text of an edited field with its original characters restored."""
-    return text if text.isascii() else _QUOTED_OR_STAND_IN.sub(_true, text)
+    return text if text.isascii() else _QUOTED_OR_PLACEHOLDER.sub(_original, text)
 
 
 def one_cell_each(text: str) -> str:
     """Return `text` with the width of each character unchanged, for screen cells that are already laid out.
 
-    Each stand-in is drawn as one visible character. Unsafe characters have no width and are removed. This is
-    the last line of defence: texts must be cleaned before layout.
+    Each placeholder is drawn as one visible character. Unsafe characters have no width and are removed.
+    Texts must be cleaned before layout; this function is only the last line of defence.
     """
     if (text.isascii() and text.isprintable()) or _UNDRAWABLE.search(text) is None:
         return text
-    return _UNSAFE_IN_LINE.sub(_narrow, _STAND_IN.sub(_drawn, text))
+    return _UNSAFE_IN_LINE.sub(_narrow, _PLACEHOLDER.sub(_drawn, text))
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -175,11 +175,11 @@ def _picture(code: int) -> str:
     return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else ""
 
 
-def _stand_in(match: re.Match[str]) -> str:
+def _placeholder(match: re.Match[str]) -> str:
     return chr(_folded(ord(match.group())))
 
 
-def _true(match: re.Match[str]) -> str:
+def _original(match: re.Match[str]) -> str:
     return match.group(1) or chr(_unfolded(ord(match.group())))
 
 

@@ -16,8 +16,8 @@ from mcpdesk.plain_text import (
     hidden_characters,
     json_escaped,
     one_cell_each,
-    stand_ins,
     to_field,
+    with_placeholders,
 )
 
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -39,9 +39,9 @@ def test_what_a_field_shows_is_harmless_and_means_the_same_text(text: str, lines
 
 
 @given(TEXTS)
-def test_what_is_pasted_into_a_field_becomes_stand_ins_of_one_cell_once(text: str) -> None:
-    shown = stand_ins(text)
-    assert stand_ins(shown) == shown and len(shown) == len(text)
+def test_what_is_pasted_into_a_field_becomes_placeholders_of_one_cell_once(text: str) -> None:
+    shown = with_placeholders(text)
+    assert with_placeholders(shown) == shown and len(shown) == len(text)
     assert not UNSAFE.search(shown)
 
 

@@ -84,7 +84,7 @@ class Fields(App[None]):
         yield TextField()
 
 
-async def test_a_paste_is_held_as_stand_ins_and_undone_as_one() -> None:
+async def test_a_paste_is_stored_as_placeholders_and_undone_in_one_step() -> None:
     async with driven(Fields()) as pilot:
         line, text = pilot.app.query_one(LineField), pilot.app.query_one(TextField)
         for field in (line, text):

@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.widgets import Input
 
-from mcpdesk.plain_text import from_field, stand_ins, to_field
+from mcpdesk.plain_text import from_field, to_field, with_placeholders
 
 _CHARACTERS = {
     "slash": "/",
@@ -51,7 +51,7 @@ class LineField(Input):
 
     def validate_value(self, value: str) -> str:
         """Replace control characters by substitutes. Textual calls this whenever the value is set."""
-        return stand_ins(value)
+        return with_placeholders(value)
 
     def replace(self, text: str, start: int, end: int) -> None:
         """Insert a text. Cut it to the space that `max_length` leaves. Textual would insert nothing."""

@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, TextAreaTheme
 
-from mcpdesk.plain_text import from_field, stand_ins, to_field
+from mcpdesk.plain_text import from_field, to_field, with_placeholders
 from mcpdesk.tui.widgets.fields import character_of
 
 _SYNTAX = {
@@ -83,5 +83,5 @@ class TextField(TextArea):
 
     def edit(self, edit: Edit) -> EditResult:
         """Change the text. Textual calls this for typed, pasted and inserted text."""
-        edit.text = stand_ins(edit.text, lines=True)
+        edit.text = with_placeholders(edit.text, lines=True)
         return super().edit(edit)
