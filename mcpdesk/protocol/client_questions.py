@@ -338,4 +338,4 @@ def _disagreement(awaited: frozenset[object], results: Iterable[object]) -> str:
     if missing:
         return f"it must contain the results of the tool uses {', '.join(missing)}"
     strange = sorted(str(each)[:40] for each in frozenset(results) - awaited)
-    return f"no tool use before it is called {', '.join(strange)}"
+    return f"no earlier tool use has the id {', '.join(strange)}"

@@ -1,4 +1,4 @@
-"""PlanMode: while a session plans, its calls of tools that change things are refused."""
+"""Tool PlanMode: while a session is in plan mode, its calls of tools that are not read-only are refused."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ class PlanStatus:
 async def plan_mode(
     action: Action, ctx: Context, goal: str | None = None, plan_file: str | None = None
 ) -> ToolResult[PlanStatus]:
-    """Manage plan mode for complex tasks. enter, with a goal, starts it for this session: until exit, its
-    calls of tools that are not read-only are refused, and the plan is written to a Markdown file. While plan
-    mode is on, enter again writes the plan: `goal` is then Markdown to add to the file; a text that starts
-    with a heading of level one (`# `) replaces the earlier text. status and json return the state and the
-    plan; exit ends plan mode and returns the plan; reset ends it and discards the plan, but keeps its file.
+    """Manage plan mode for complex tasks. While plan mode is on, this session cannot call tools that are not
+    read-only. Actions: enter, with a goal, turns plan mode on, with a Markdown file for the plan. While
+    plan mode is on, enter adds the Markdown text in `goal` to the plan; a text that starts with a heading of
+    level one (`# `) replaces the plan. status and json return the state and the plan. exit turns plan mode
+    off and returns the plan. reset turns it off and discards the plan, but keeps the file.
 
     Args:
         action: Action: enter, exit, status, json, reset

@@ -190,7 +190,8 @@ def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
         ),
         (
             "x = 1",
-            "context.py: lacks `def create_context(request)`, `async def lifespan(server)`, "
+            "context.py: defines no hook; write at least one of: "
+            "`def create_context(request)`, `async def lifespan(server)`, "
             "`async def around_call(call, call_next)`",
         ),
         ("async def lifespan(server): ...", "context.py:1: lifespan is an `async def` with one `yield`"),
@@ -340,11 +341,11 @@ def test_a_plain_function_that_looks_like_a_helper_is_a_tool_and_that_is_said(tm
         """
     found = found_in(tmp_path, code)
     assert [name_of(item) for item in found.items] == ["search", "parse", "clean", "told"]
-    plain = "is a tool, though a plain function without docstring and decorator"
+    plain = "is served as a tool, but is a plain function without docstring or decorator"
     assert found.remarks == [
         f"tools/my_file.py:3: parse {plain} that search calls; "
-        "name it _parse if it is a helper, else add a docstring",
-        f"tools/my_file.py:4: clean {plain}; name it _clean if it is a helper, else add a docstring",
+        "rename it to _parse if it is a helper, or else add a docstring",
+        f"tools/my_file.py:4: clean {plain}; rename it to _clean if it is a helper, or else add a docstring",
     ]
     assert found_in(tmp_path, "def one(): ...\ndef two(): ...", "tools/plain.py").remarks == []
 

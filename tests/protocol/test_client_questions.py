@@ -201,7 +201,7 @@ def test_balanced_messages_pass(messages: list[dict[str, Any]]) -> None:
             "message 2: .* in a separate message",
         ),
         ([said("assistant", use("a")), said("assistant", result("a"))], "message 2: .* of the user"),
-        ([said("user", result("a"))], "message 1: no tool use before it is called a"),
+        ([said("user", result("a"))], "message 1: no earlier tool use has the id a"),
         ([said("user", use("a"))], "message 1: only the assistant"),
     ],
 )

@@ -27,7 +27,7 @@ WORDS = {
         "auth": "Rules for access to the server.",
         "modes": "Modes of the server, by name. Each mode offers some of the tools.",
         "commands": "Programs that are offered as tools.",
-        "publish": "Data that only the server card, server.json and a bundle contain.",
+        "publish": "Data for the server card, server.json and the bundle. It is not sent in MCP sessions.",
         "requires": "Packages that the Python files import, such as httpx>=0.27.",
         "settings": "Settings of mcpdesk. They apply if this folder is the first one that mcpdesk hosts.",
     },

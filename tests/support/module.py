@@ -22,7 +22,7 @@ def module_file(folder: Path, text: str, name: str = "tools/my_file.py") -> Iter
         module = namespace.load(namespace.folder / name)
         tree = namespace.sources[module.__name__].tree
         helpers: tuple[ast.Module, ...] = tuple(
-            each.tree for each in namespace.users(namespace.folder / name)
+            each.tree for each in namespace.imported_files(namespace.folder / name)
         )
         yield ModuleFile(module, name, tree, helpers, {"SET": "1"})
     finally:

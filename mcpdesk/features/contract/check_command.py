@@ -119,12 +119,12 @@ def check_command(
     """Find errors in the tools, resources and prompts of the server TARGET, and texts that can mislead a
     model or a client.
 
-    A folder is loaded in this process. Each of its errors has a file and a line. From any other server, the
-    command reads the lists and reports malformed parts.
+    A folder is loaded in this process. Each of its errors has a file and a line. On any other server, the
+    command reads the lists of items and reports malformed ones.
 
-    The report then lists every item with its position and the size of its definition in tokens. A model reads
-    these definitions in each conversation. Below the items are the sums: all tools, all items, and the tools
-    of each mode.
+    The report then lists every item with its file and line, and the size of its definition in tokens. A model
+    reads these definitions in each conversation. The last lines are the totals for all tools, for all items,
+    and for the tools of each mode.
 
     With --clients, the report lists known limits of AI clients, each with its source and date. A warning
     means that something does not work in the client. A note means that it works with a limitation; for
@@ -143,7 +143,7 @@ def check_command(
             "--mode, --token-env and flags of remote servers cannot be used with a folder.", "Omit them."
         )
     lock_path = lock_file_path(target, is_folder, lock_file or lock, update, reach.packages)
-    report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
+    report = _check_folder(target) if is_folder else _check_lists(target, reach, timeout_s)
     remarks = [_remark(each, strict) for each in report.findings]
     changes = list[Remark]()
     if lock_path is not None:
@@ -151,11 +151,11 @@ def check_command(
         changes = differences(lock_path, contract, is_faulty=any(each.is_mistake for each in remarks))
     if max_tokens is not None:
         remarks += _over_budget(report.tools, max_tokens)
-    of_clients = list[Remark]()
+    client_remarks = list[Remark]()
     is_for_clients = all_clients or bool(clients)
     if is_for_clients:
-        of_clients = _of_clients(report, () if all_clients else clients, strict)
-    all_remarks = [*remarks, *of_clients, *changes]
+        client_remarks = _client_remarks(report, () if all_clients else clients, strict)
+    all_remarks = [*remarks, *client_remarks, *changes]
     if junit is not None:
         write_report(junit, junit_of(all_remarks, report.items))
     if sarif is not None:
@@ -165,12 +165,12 @@ def check_command(
     if as_json:
         facts = {"findings": [each.facts("level") for each in remarks]}
         if is_for_clients:
-            facts["clients"] = [{**each.facts("level"), **each.origin} for each in of_clients]
+            facts["clients"] = [{**each.facts("level"), **each.origin} for each in client_remarks]
         if lock_path is not None:
             facts["contract"] = [each.facts("verdict") for each in changes]
         print_json({**facts, **_facts(report)})
     else:
-        parts = [list(map(str, [*remarks, *changes])), list(_client_lines(of_clients))]
+        parts = [list(map(str, [*remarks, *changes])), list(_client_lines(client_remarks))]
         lines = [line for part in parts if part for line in (*part, "")]
         print_text("\n".join([*lines, *aligned(list(_rows(report)))]))
     return TOOL_ERROR if any(each.is_mistake for each in all_remarks) else OK
@@ -182,7 +182,7 @@ def _remark(finding: Finding, strict: bool) -> Remark:
     return Remark(level, finding.message, finding.location, finding.subject, level in counted)
 
 
-def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Remark]:
+def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list[Remark]:
     """Return findings about known clients. Raises: DeskUserError for an unknown client."""
     from mcpdesk.features.contract.known_clients import OfferedItem, Offering, claims, client_findings
 
@@ -246,8 +246,8 @@ class _Report(NamedTuple):
     """Client features that a folder's files use, each with the position of its first use."""
 
 
-def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
-    """Check a server through its lists. Raises: DeskError if it cannot be reached."""
+def _check_lists(target: str, reach: Reach, timeout_s: float) -> _Report:
+    """Check the lists of items that a server sends. Raises: DeskError if it cannot be reached."""
     from mcpdesk.cli.command_client import client
     from mcpdesk.features.contract.lint import lint_offers
     from mcpdesk.link.values import CatalogueItem, ItemKind
@@ -264,7 +264,7 @@ def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
     return _Report(findings, items, tools, {}, name, agreement.instructions, {})
 
 
-def _checked(folder: str) -> _Report:
+def _check_folder(folder: str) -> _Report:
     """Check a server folder. Raises: DeskError if it cannot be hosted."""
     from mcpdesk.features.contract.known_clients import asked_of_clients
     from mcpdesk.features.contract.lint import lint
@@ -306,14 +306,14 @@ def _facts(report: _Report) -> Mapping[str, Any]:
             {"kind": each.kind, "name": each.name, "source": each.source, **cost(each)._asdict()}
             for each in report.items
         ],
-        "tools": _sum(report.tools),
-        "total": _sum(report.items),
-        "modes": {name: _sum(tools) for name, tools in report.modes.items()},
+        "tools": _totals(report.tools),
+        "total": _totals(report.items),
+        "modes": {name: _totals(tools) for name, tools in report.modes.items()},
     }
 
 
 def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
-    """Yield rows for the items with their costs, and the sums."""
+    """Yield a row with the cost of each item, and then the rows with the totals."""
     for item in report.items:
         yield item.kind.value, item.name, *_cells(cost(item)), item.source
     sums = [("tool", "", report.tools), ("item", "", report.items)]
@@ -334,7 +334,7 @@ def total_cost(items: Sequence[CatalogueItem]) -> Cost:
     return Cost(sum(each.bytes for each in costs), sum(each.tokens for each in costs))
 
 
-def _sum(items: Sequence[CatalogueItem]) -> dict[str, int]:
+def _totals(items: Sequence[CatalogueItem]) -> dict[str, int]:
     return {"count": len(items), **total_cost(items)._asdict()}
 
 

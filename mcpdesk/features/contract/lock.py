@@ -24,7 +24,8 @@ class LockPlace(NamedTuple):
     """Lock file to compare with, or to write."""
 
     file: Path
-    is_written: bool
+    will_write: bool
+    """True if the lock is written, not only compared."""
     is_own: bool
     """True for the lock file in the server's own folder."""
 
@@ -59,7 +60,7 @@ def lock_file_path(
         return None
     if not file and not is_folder:
         raise DeskUserError(
-            "The lock of a server that is not a folder needs a file.",
+            "The lock file of a server that is not a folder must be named with --lock FILE.",
             f"Write it with `{_command(target, 'NAME.lock.json', packages)}`, and compare without --update.",
         )
     own = server_folder(target) / LOCK_NAME if is_folder else None
@@ -80,11 +81,11 @@ def differences(lock_place: LockPlace, now: Contract, *, is_faulty: bool) -> lis
     """
     lock = Lock(now.server, now.definitions) if not lock_place.file.exists() else _read(lock_place.file)
     is_other = bool(lock.server and now.server and lock.server != now.server)
-    if is_other and not (lock_place.is_written and lock_place.is_own):
+    if is_other and not (lock_place.will_write and lock_place.is_own):
         raise DeskUserError(
             f"{lock_place.file} is the lock of the server {lock.server!r}, and this is {now.server!r}.",
-            "Name another file with --lock FILE"
-            + (", or remove this one first." if lock_place.is_written else "."),
+            "Use another lock file with --lock FILE"
+            + (", or remove this one first." if lock_place.will_write else "."),
         )
     lines = [
         Remark(
@@ -92,13 +93,13 @@ def differences(lock_place: LockPlace, now: Contract, *, is_faulty: bool) -> lis
             change.description,
             now.sources.get((change.kind, change.name)) or lock_place.file.name,
             f"{change.kind} {change.name}",
-            change.is_breaking and not lock_place.is_written,
+            change.is_breaking and not lock_place.will_write,
         )
         for change in contract_changes(lock.definitions, now.definitions)
     ]
-    if lock_place.is_written and is_faulty:
+    if lock_place.will_write and is_faulty:
         print_message(f"mcpdesk: {lock_place.file} is not written until the errors are fixed.")
-    elif lock_place.is_written:
+    elif lock_place.will_write:
         write_report(lock_place.file, lock_text(now.definitions, now.server))
         print_message(f"mcpdesk: wrote {lock_place.file}; keep it with the source")
     return lines

@@ -229,7 +229,9 @@ class _Reading(Struct):
         """
         hooks = {name: getattr(module, name, None) for name in HOOKS}
         if not any(hooks.values()):
-            raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", location)
+            raise RegistrationError(
+                f"defines no hook; write at least one of: {', '.join(HOOKS.values())}", location
+            )
         for name, function in hooks.items():
             if function is not None and not inspect.isfunction(function):
                 raise RegistrationError(f"{name} must be a function: write {HOOKS[name]}", location)
@@ -284,7 +286,7 @@ class _Reading(Struct):
         if is_unchanged and before is not None:
             return before
         source = namespace.sources[module.__name__]
-        helpers = tuple(each.tree for each in namespace.users(path))
+        helpers = tuple(each.tree for each in namespace.imported_files(path))
         file = ModuleFile(module, location, source.tree, helpers, self.environment)
         return read_module(file, kind).or_previous(before)
 
@@ -426,8 +428,9 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
         if _is_async(each) or inspect.getdoc(each) or name == "handler" or not (has_async or name in called):
             continue
         why = f" that {called[name]} calls" if name in called else ""
-        text = f"is a {kind}, though a plain function without docstring and decorator{why}"
-        yield f"{file.location(each)}: {name} {text}; name it _{name} if it is a helper, else add a docstring"
+        text = f"is served as a {kind}, but is a plain function without docstring or decorator{why}"
+        remedy = f"rename it to _{name} if it is a helper, or else add a docstring"
+        yield f"{file.location(each)}: {name} {text}; {remedy}"
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:

@@ -110,7 +110,7 @@ class Namespace:
         parts = path.relative_to(self.folder).with_suffix("").parts
         return ".".join((self.prefix, *(parts[:-1] if parts[-1:] == ("__init__",) else parts)))
 
-    def users(self, path: Path) -> Iterator[SourceFile]:
+    def imported_files(self, path: Path) -> Iterator[SourceFile]:
         """Yield the files that a file imports, directly or indirectly."""
         by_path = {source.path: source for source in self.sources.values()}
         waiting, seen = [path], {path}
@@ -203,10 +203,10 @@ class Namespace:
             source.path for source in self.sources.values() if _digest_of(source.path) != source.digest
         }.union(outdated)
         while True:
-            users = {each.path for each in self.sources.values() if each.depends & changed} - changed
-            if not users:
+            importers = {each.path for each in self.sources.values() if each.depends & changed} - changed
+            if not importers:
                 return [name for name, source in self.sources.items() if source.path in changed]
-            changed |= users
+            changed |= importers
 
 
 class _FileLoader:

@@ -100,7 +100,10 @@ def test_a_broken_item_comes_first_and_a_missing_variable_is_no_mistake(look: Lo
         approvals={"nobody": "ask"},
     )
     assert [line.split(": ")[1] for line in found] == ["error", "error", "error", "warning", "note"]
-    assert found[0].startswith("context.py: error: lacks `def create_context(request)`, `async def lifespan")
+    assert found[0].startswith(
+        "context.py: error: defines no hook; write at least one of: "
+        "`def create_context(request)`, `async def lifespan"
+    )
     assert found[1].startswith("mcp.json:1: error: approvals.nobody: no tool")
     assert found[2].startswith("tools/broken.py:1: error: tool broken: ZeroDivisionError")
     assert found[4].endswith(
