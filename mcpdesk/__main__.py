@@ -1,4 +1,4 @@
-"""Console entry point. The plain form of `mcpdesk stdio` does not use click, because a client is waiting."""
+"""Console entry point. Simple forms of `mcpdesk stdio` start without click, to answer the client sooner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main() -> None:
         clean_terminal.guard()
     if sys.argv[1:3] == ["stdio", "--"]:
         code = relay_program(sys.argv[3:])
-    elif sys.argv[1:2] == ["stdio"] and (asked := plain(sys.argv[2:])) is not None:
+    elif sys.argv[1:2] == ["stdio"] and (asked := simple_arguments(sys.argv[2:])) is not None:
         code = serve_client(*asked)
     if code is None:
         from mcpdesk.cli.main import run
@@ -31,11 +31,11 @@ def main() -> None:
         code = run()
     if (guarded := sys.modules.get("mcpdesk.transports.clean_terminal")) is not None:
         guarded.settle()
-    _bound_end(code)
+    _limit_exit_time(code)
     sys.exit(code)
 
 
-def _bound_end(code: int) -> None:
+def _limit_exit_time(code: int) -> None:
     """Make sure that the process exits within a second. Without this, Python would wait for threads of hosted
     code.
     """
@@ -51,7 +51,7 @@ def _bound_end(code: int) -> None:
     threading.Thread(target=leave, name="end", daemon=True).start()
 
 
-def plain(arguments: list[str]) -> tuple[str, str] | None:
+def simple_arguments(arguments: list[str]) -> tuple[str, str] | None:
     """Return the folder and the mode if the arguments are `FOLDER [--mode NAME]`. Otherwise return None;
     click then parses the arguments.
     """

@@ -73,7 +73,7 @@ class BuiltinTool(NamedTuple):
 
 
 class FolderSource(NamedTuple):
-    """Source from which `mcpdesk new` can make a folder. Each source adds its own options to the command."""
+    """Kind of input that `mcpdesk new` converts to a server folder, with its own command line options."""
 
     options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
     example: str
@@ -242,7 +242,7 @@ class Feature:
     """Modules that are plugins for pytest."""
 
     def folder_sources(self) -> Sequence[FolderSource]:
-        """Sources from which `mcpdesk new` can make a server folder."""
+        """Return the kinds of input that `mcpdesk new` can convert to a server folder."""
         return ()
 
     def command_tools(self, manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
@@ -253,8 +253,9 @@ class Feature:
         raise NotImplementedError
 
     def agreed_definitions(self, folder: Path) -> Definitions | None:
-        """Return the agreed definitions of a server folder, with which its current definitions are compared.
-        None if there are no agreed definitions. Called on any thread.
+        """Return the definitions in the lock file of a server folder, or None if it has no lock.
+
+        The current definitions are compared with them. Called on any thread.
         """
         return None
 
@@ -312,9 +313,7 @@ class Feature:
         return None
 
     def elsewhere(self, site: Site, sessions: HttpSessions) -> Elsewhere | None:
-        """Return the object by which a listener forwards requests to other processes that serve the same
-        clients. None if the feature does not provide one.
-        """
+        """Return a forwarder of HTTP requests to other processes that serve the same clients, or None."""
         return None
 
     def require_free_address(self, settings: Settings) -> None:

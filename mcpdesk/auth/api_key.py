@@ -15,7 +15,7 @@ KEY_BYTES = 24
 log = logging.getLogger(__name__)
 
 
-def is_due(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
+def is_required(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
     """Return True if callers must send the key.
 
     The key is required if one was configured, or if a tool can run programs and the server listens on TCP.

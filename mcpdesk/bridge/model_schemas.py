@@ -37,9 +37,9 @@ class ModelApi(Struct, frozen=True):
     """Pattern of valid argument names, or None if any name is valid."""
     longest_name: int = 64
     longest_description: int | None = None
-    """Maximum characters of a description, or None if there is no limit."""
+    """Maximum characters of a description, or None for no limit."""
     most_tools: int | None = None
-    """Maximum number of tools in one request, or None if there is no limit."""
+    """Maximum number of tools in one request, or None for no limit."""
 
     def shape(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Return a tool in the form of a request to the API."""
@@ -226,7 +226,7 @@ class ModelSchema:
 
     @property
     def hint(self) -> str:
-        """Text about the groups for the tool's description. Empty if there are no groups."""
+        """Text about the groups for the tool's description. Empty without groups."""
         if not self.groups:
             return ""
         shown = [" and ".join(group) for group in self.groups[:MOST_GROUPS]]

@@ -83,14 +83,14 @@ FEATURE_COMMANDS = {
 GROUPS = _groups()
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
-OF_ANY_SERVER = frozenset(
+ANY_SERVER_COMMANDS = frozenset(
     {"call", "list", "read", "prompt", "complete", "watch", "schemas"}
     | {name for name, command in FEATURE_COMMANDS.items() if command.takes_any_server}
 )
 """Commands whose target may be any server. The target may also be given as a command line after `--`."""
 WITH_SCREEN = frozenset({"desk", "attach", "open"})
 """Commands that show the full screen and therefore manage the terminal themselves."""
-ON_A_DESK = frozenset({"desk", "serve"})
+SEVERAL_SERVER_COMMANDS = frozenset({"desk", "serve"})
 """Commands that take several servers. The last server may be given as a command line after `--`."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
@@ -176,16 +176,18 @@ def with_command(arguments: list[str]) -> list[str]:
     Raises: DeskUserError for a first word that is neither a command nor a target.
     """
     first = arguments[0] if arguments else ""
-    if "--" in arguments and (first in ON_A_DESK | OF_ANY_SERVER or first not in COMMANDS):
+    if "--" in arguments and (
+        first in SEVERAL_SERVER_COMMANDS | ANY_SERVER_COMMANDS or first not in COMMANDS
+    ):
         separator = arguments.index("--")
         argv, others = arguments[separator + 1 :], arguments[1:separator]
         if not argv:
             hint = "Example: mcpdesk -- npx -y SERVER."
             raise DeskUserError("A command must follow `--`.", hint)
-        if first in OF_ANY_SERVER:  # the command after `--` is the target
+        if first in ANY_SERVER_COMMANDS:  # the command after `--` is the target
             return [first, command_text(argv), *others]
         arguments = [*arguments[:separator], command_text(argv)]
-        return arguments if first in ON_A_DESK else ["desk", *arguments]
+        return arguments if first in SEVERAL_SERVER_COMMANDS else ["desk", *arguments]
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments
     if first and not first.startswith("-") and not _is_path(first):

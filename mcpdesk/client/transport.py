@@ -28,7 +28,7 @@ TO_ITSELF = "so its redirects never end"
 GZIP = b"\x1f\x8b"
 """First bytes of gzip data."""
 SHOWN = 120
-"""Of a body that contains no answer, at most this many characters are shown."""
+"""Maximum number of characters that are shown of a body without an answer."""
 
 
 class Incoming(Struct, frozen=True):

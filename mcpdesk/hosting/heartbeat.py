@@ -33,8 +33,8 @@ class Stuck(Struct, frozen=True):
 class Heartbeat:
     """Detector of an event loop that is stuck because code blocks it.
 
-    If `turns` observes the loop, the loop is checked only while it runs. On any other loop a timer records
-    the time at intervals (a beat).
+    If `turns` observes the loop, the detector checks the loop only while it runs. On any other loop, a timer
+    records the time every `BEAT_S` seconds (a beat).
 
     `folders` returns the hosted folders. `tool_at` returns the tool whose function begins on one of the given
     lines of a file. `on_stuck` is called on a separate thread, once each time code of a hosted folder blocks
@@ -89,7 +89,7 @@ class Heartbeat:
         return Stuck(silent_s, tool, where, folder)
 
     def _silent_s(self) -> float:
-        """Return the seconds since the loop last waited for events or beat."""
+        """Return the seconds since the loop last waited for events, or since its last beat."""
         if not self._is_observed or self._turns is None:
             return time.monotonic() - self._last
         return 0.0 if self._turns.is_waiting else time.monotonic() - self._turns.woke
@@ -110,10 +110,12 @@ class Heartbeat:
                     self._running.wait()
                 continue
             stuck = self.stuck()
-            is_authors = stuck is not None and bool(stuck.where)  # imports block, too
-            if stuck is not None and is_authors and not was_stuck:
+            is_hosted_code = stuck is not None and bool(
+                stuck.where
+            )  # mcpdesk's own imports also block the loop
+            if stuck is not None and is_hosted_code and not was_stuck:
                 self._on_stuck(stuck)
-            was_stuck = is_authors
+            was_stuck = is_hosted_code
 
     def _blocking_line(self, innermost: FrameType) -> tuple[str, str, str]:
         """Return the running tool, its innermost source line in a hosted folder, and that folder."""

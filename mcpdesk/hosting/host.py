@@ -691,7 +691,7 @@ class Host:
         runs_programs = any(each.runs_programs and not each.requires_jwt for each in servers)
         lends_credentials = any(each.holds_credentials for each in self.passed.values())
         configured = bool(self.settings.api_key)
-        return api_key.is_due(
+        return api_key.is_required(
             runs_programs=runs_programs or lends_credentials,
             over_tcp=over_tcp,
             no_auth=no_auth,

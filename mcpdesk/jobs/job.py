@@ -152,7 +152,7 @@ class Job(TaskView, eq=False, kw_only=True):
 
 
 class NoRoom(DeskError):
-    """There is no room for another job, or for its result."""
+    """The table has no room for another job, or for its result."""
 
 
 class SharedEnds(Protocol):
@@ -236,7 +236,7 @@ class JobStore:
 
     def restore(self, job: Job) -> bool:
         """Add a job that was stored by another process, which has ended. Return False if the job is known or
-        expired, or if there is no room for it.
+        expired, or if the table has no room for it.
         """
         size = len(job.ending.result) + _written(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):

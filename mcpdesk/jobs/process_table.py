@@ -8,8 +8,8 @@ mark. This mark is a text in the environment variable `MARK`, which programs inh
 starts a new session and forks twice, because such a program is in neither the group, the session nor the tree
 of the job. A keeper is a process that adopts the orphans of a job.
 
-The functions `process_mark` and `is_running` use another kind of mark: a text with the number and start time
-of one process.
+The functions `process_identity` and `is_running` do not use the mark of a job. They identify one process by a
+text with its number and start time.
 """
 
 from __future__ import annotations
@@ -264,21 +264,21 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
 
 
 @cache
-def process_mark(pid: int) -> str:
+def process_identity(pid: int) -> str:
     """Return a text that identifies a running process by its number and start time.
 
-    Empty if the process does not exist. This is not the mark of a job.
+    Empty if the process does not exist.
     """
-    return _mark(pid)
+    return _identity(pid)
 
 
-def is_running(mark: str) -> bool:
-    """Return True if the process still runs. `mark` is a text from `process_mark`."""
-    pid = mark.partition(" ")[0]
-    return pid.isdigit() and _mark(int(pid)) == mark
+def is_running(identity: str) -> bool:
+    """Return True if the process still runs. `identity` is a text from `process_identity`."""
+    pid = identity.partition(" ")[0]
+    return pid.isdigit() and _identity(int(pid)) == identity
 
 
-def _mark(pid: int) -> str:
+def _identity(pid: int) -> str:
     import psutil
 
     try:

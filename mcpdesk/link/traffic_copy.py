@@ -61,7 +61,7 @@ class TrafficCopy(Store):
         self._remarks_over = 0
         """Total number of remarks that this copy does not keep."""
         self._next: dict[int, int] = {}
-        """By epoch: the number, at the core, of the frame that is expected next."""
+        """Number, at the core, of the frame that is expected next, by epoch."""
         self._marks_seen: dict[int, int] = {}
         self._remarks_seen: dict[int, int] = {}
         """Number of marks and of remarks that each core has sent, by epoch."""

@@ -76,7 +76,7 @@ def block(content: JSONObject, revision: Revision) -> JSONObject:
         return content
     if kind in revision.content_types:
         shaped = _pick(content, revision.resource_fields | _TYPE) if kind == "resource_link" else content
-        shaped = _dated(shaped, revision)
+        shaped = _without_unknown_annotations(shaped, revision)
         return shaped if revision.has_content_meta else _without_meta(_embedded(shaped))
     if kind == "resource_link":
         return {"type": "text", "text": f"{content.get('name')}: {content.get('uri')}"}
@@ -163,14 +163,14 @@ def _prompt(wire: JSONObject, revision: Revision) -> JSONObject:
 
 
 def _resource(wire: JSONObject, revision: Revision) -> JSONObject:
-    return _dated(_pick(wire, revision.resource_fields), revision)
+    return _without_unknown_annotations(_pick(wire, revision.resource_fields), revision)
 
 
 def _template(wire: JSONObject, revision: Revision) -> JSONObject:
-    return _dated(_pick(wire, revision.template_fields), revision)
+    return _without_unknown_annotations(_pick(wire, revision.template_fields), revision)
 
 
-def _dated(shaped: JSONObject, revision: Revision) -> JSONObject:
+def _without_unknown_annotations(shaped: JSONObject, revision: Revision) -> JSONObject:
     """Remove the annotation `lastModified` if the revision does not have it."""
     annotations = shaped.get("annotations")
     if not annotations or revision.has_last_modified or "lastModified" not in annotations:

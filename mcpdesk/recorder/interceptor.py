@@ -43,7 +43,7 @@ class MessageLine:
         self._deliver = deliver
 
     @property
-    def is_moving(self) -> bool:
+    def has_messages(self) -> bool:
         """True if messages wait in this queue."""
         return False
 

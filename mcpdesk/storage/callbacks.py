@@ -87,8 +87,8 @@ def pop_missed(connection: Connection, peer: str) -> list[Callback]:
     """
     callbacks = []
     rows = connection.execute(f"SELECT told, {COLUMNS} FROM callbacks WHERE fired > 0 ORDER BY last_fired")
-    for told_json, *row in rows.fetchall():
-        notified, callback = json.loads(told_json), Callback(*row)
+    for notified_json, *row in rows.fetchall():
+        notified, callback = json.loads(notified_json), Callback(*row)
         if max(notified.get(SETTER, 0), notified.get(peer, 0)) < callback.fired:
             callbacks.append(callback)
             mark_notified(connection, callback.id, (peer,))

@@ -28,7 +28,7 @@ CHANGES = {
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""By server capability: the key in a listener's filter, and the method of the notification for the client."""
+"""Key in a listener's filter, and method of the notification for the client, by server capability."""
 NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 RESPONSE = b'{"jsonrpc":"2.0","id":'
 """Beginnings of the lines that this program's own servers send."""

@@ -56,7 +56,7 @@ class UnreadAnswers:
         """Number of bytes reserved on pipes for answers that are not written yet."""
         self._pressed_until = 0.0
         self._senders: dict[Sender, tuple[int, float]] = {}
-        """By sender: the number of unread bytes at the latest check, and the time when the peer last read."""
+        """Number of unread bytes at the latest check, and time when the peer last read, by sender."""
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
         """Answers that wait for memory, oldest first: the size of each, and the function that reserves the
         memory.

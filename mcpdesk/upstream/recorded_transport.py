@@ -383,7 +383,7 @@ class RecordedTransport(ClientTransport):
     def _is_intercepting(self) -> bool:
         """True if messages are intercepted now, or earlier messages still wait."""
         lines = [self._unrelated, *(each.line for each in self._pending.values())]
-        return self._interceptor.is_active or any(line is not None and line.is_moving for line in lines)
+        return self._interceptor.is_active or any(line is not None and line.has_messages for line in lines)
 
     def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> MessageLine | None:
         """Return the queue for a message. The message belongs to the request `of`, or to the request that it

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.auth.api_key import FILE_NAME, is_due, load_or_create
+from mcpdesk.auth.api_key import FILE_NAME, is_required, load_or_create
 from mcpdesk.auth.principal import matches
 
 
@@ -87,5 +87,6 @@ def test_key_is_due_when_programs_can_be_run_or_one_was_configured(
     runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool, due: bool
 ) -> None:
     assert (
-        is_due(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured) is due
+        is_required(runs_programs=runs_programs, over_tcp=over_tcp, no_auth=no_auth, configured=configured)
+        is due
     )

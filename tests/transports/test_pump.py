@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from mcpdesk.__main__ import plain
+from mcpdesk.__main__ import simple_arguments
 from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports.replay import ClientState
 from mcpdesk.transports.unix import parse_greeting, refusal_line
@@ -217,11 +217,11 @@ def test_no_pump_through_a_place_that_is_not_private(
 
 
 def test_only_the_plain_form_is_for_the_pump() -> None:
-    assert plain(["folder"]) == ("folder", "")
-    assert plain(["--mode", "review", "folder"]) == ("folder", "review")
-    assert plain(["folder", "--mode=review"]) == ("folder", "review")
+    assert simple_arguments(["folder"]) == ("folder", "")
+    assert simple_arguments(["--mode", "review", "folder"]) == ("folder", "review")
+    assert simple_arguments(["folder", "--mode=review"]) == ("folder", "review")
     for arguments in ([], ["a", "b"], ["--alone", "a"], ["a", "--help"], ["a", "--mode"]):
-        assert plain(arguments) is None
+        assert simple_arguments(arguments) is None
 
 
 @pytest.mark.process

@@ -126,12 +126,12 @@ class Authorizer:
         """
         self._url = server_url
         self.addresses = ServerAddresses(server_url)
-        """Kinds of the server's IP addresses, which limit the URLs that the server may name."""
+        """Kinds of IP addresses of the server. They decide which URLs from the server are accepted."""
         self._setup = setup
         self._store = store
         self._visit = visit
-        self._own: OAuthGrant | None = None
-        """Token of a machine, kept here if it must not replace another client's token in the store."""
+        self._unshared_grant: OAuthGrant | None = None
+        """Token obtained with a machine's credentials, if the store has another client's token."""
         self._key = ProofKey()
         self._discovery: Discovery | None = None
         self._renewing = asyncio.Lock()
@@ -203,7 +203,7 @@ class Authorizer:
         """Obtain and store a new token, even if the store has one. Raises: AuthorizationError."""
         async with self._renewing:
             new = await self._log_in(challenge or Challenge(), None, False, requests)
-            self._own = None
+            self._unshared_grant = None
             await asyncio.to_thread(self._store.store, self._url, new)
             return new
 
@@ -228,27 +228,25 @@ class Authorizer:
     async def _grant(self) -> OAuthGrant | None:
         """Return the token for the server, or None.
 
-        A token that was issued to another client is ignored if this client logs in with a machine's
-        credentials.
-
         The store is read for each request, on a thread, because another process may have changed the token.
+        If this client has a machine's credentials, a token of another client is ignored.
         """
-        if self._own is not None:
-            return self._own
+        if self._unshared_grant is not None:
+            return self._unshared_grant
         stored = await asyncio.to_thread(self._store.grant, self._url)
-        return stored if stored is not None and self._fits(stored) else None
+        return stored if stored is not None and self._is_usable(stored) else None
 
-    def _fits(self, grant: OAuthGrant) -> bool:
-        """Return True if a person logs in, or if the token was issued to this machine's client id."""
+    def _is_usable(self, grant: OAuthGrant) -> bool:
+        """Return False if this client has a machine's credentials and the token is of another client."""
         return self._setup.machine_id in (None, grant.client.id)
 
     async def _store_grant(self, grant: OAuthGrant) -> None:
         """Store a token. A machine's token never replaces the login of another client."""
         stored = await asyncio.to_thread(self._store.grant, self._url)
-        if stored is None or self._fits(stored):
+        if stored is None or self._is_usable(stored):
             await asyncio.to_thread(self._store.store, self._url, grant)
         else:
-            self._own = grant
+            self._unshared_grant = grant
 
     async def _log_in(
         self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
@@ -264,9 +262,9 @@ class Authorizer:
         known = await asyncio.to_thread(self._store.client, discovery.server.issuer)
         flow = authorize(discovery, challenge, setup, known, earlier, key)
         if grant is not None and not is_step_up:
-            if self._own is None:
+            if self._unshared_grant is None:
                 await asyncio.to_thread(self._store.forget, self._url)
-            self._own = None
+            self._unshared_grant = None
         return await self._run(flow, requests)
 
     async def _refresh(self, grant: OAuthGrant, challenge: Challenge, requests: Requester) -> bool:
@@ -316,5 +314,5 @@ async def _fetched(requests: Requester, step: Fetch) -> Fetched:
 
 
 def _is_used(grant: OAuthGrant, used: Mapping[str, str]) -> bool:
-    """True if the request was sent with this token."""
+    """Return True if the request was sent with this token."""
     return used.get("Authorization", "").partition(" ")[2] == grant.access_token

@@ -67,7 +67,7 @@ class GatewayDialect(Dialect):
         """
         return dialect_shapes.mode(params) == dialect_shapes.ASYNC
 
-    def opens(self, answer: bytes) -> bool:
+    def answer_handshake(self, answer: bytes) -> bool:
         """Send the response to the handshake, and then `notifications/initialized`.
 
         Return False if the response was not sent.

@@ -18,17 +18,17 @@ class HeldLine(MessageLine):
 
     def __init__(
         self,
-        is_due: Callable[[bytes], bool],
+        must_hold: Callable[[bytes], bool],
         hold: Callable[[bytes], Awaitable[bytes | None]],
         deliver: Callable[[bytes], object],
     ) -> None:
         """Create an empty queue.
 
-        `is_due` returns True for a message that must be held. `hold` waits for the person and returns the
+        `must_hold` returns True for a message that must be held. `hold` waits for the person and returns the
         message to send, or None to send nothing.
         """
         super().__init__(deliver)
-        self._is_due = is_due
+        self._must_hold = must_hold
         self._hold = hold
         self._queue: deque[bytes] = deque()
         self._first: bytes | None = None
@@ -36,7 +36,7 @@ class HeldLine(MessageLine):
         self._going: asyncio.Task[None] | None = None
 
     @property
-    def is_moving(self) -> bool:
+    def has_messages(self) -> bool:
         """True if a message is held or waits in the queue."""
         return self._going is not None
 
@@ -45,8 +45,8 @@ class HeldLine(MessageLine):
 
         If this message or an earlier one must be held, add it to the queue instead.
         """
-        is_due = self._going is not None or self._is_due(message)
-        if not is_due or len(self._queue) >= MOST_QUEUED:
+        must_queue = self._going is not None or self._must_hold(message)
+        if not must_queue or len(self._queue) >= MOST_QUEUED:
             self._deliver(message)
         else:
             self._queue.append(message)
@@ -71,7 +71,7 @@ class HeldLine(MessageLine):
         try:
             while self._queue:
                 message = self._first = self._queue.popleft()
-                passed = await self._hold(message) if self._is_due(message) else message
+                passed = await self._hold(message) if self._must_hold(message) else message
                 self._first = None
                 if passed is not None:
                     self._deliver(passed)
@@ -96,7 +96,7 @@ class HeldOutlet:
     @property
     def must_drain(self) -> bool:
         """True if `drain` must be called before the next message."""
-        return self._line.is_moving or self._outlet.must_drain
+        return self._line.has_messages or self._outlet.must_drain
 
     def send(self, message: bytes) -> None:
         """Send one message, or queue it."""

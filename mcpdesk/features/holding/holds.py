@@ -275,7 +275,7 @@ class Holds(Interceptor):
         about: JSONObject | None = message
         if not isinstance(method, str):
             about = self._questions.pop((connection, identifier), None) if is_id(identifier) else None
-        return about if about is not None and self._is_due(connection, message, about) else None
+        return about if about is not None and self._must_hold(connection, message, about) else None
 
     async def _pass_later(
         self,
@@ -303,14 +303,16 @@ class Holds(Interceptor):
         if about is message and self._faults.has_one_way:
             if not await self._survives(connection, message):
                 return None
-            if self.view.directions == "answers" or not self._is_due(connection, message, message):
+            if self.view.directions == "answers" or not self._must_hold(connection, message, message):
                 return message
         decision = await self._hold(connection, about, message, "tells" if about is message else "reply")
         if decision.how is Verdict.DROP:
             return None
         return decision.message if decision.how is Verdict.CHANGE else message
 
-    def _is_due(self, connection: int, message: JSONObject, about: JSONObject, is_sent: bool = False) -> bool:
+    def _must_hold(
+        self, connection: int, message: JSONObject, about: JSONObject, is_sent: bool = False
+    ) -> bool:
         """Return True if a notification, a question or the reply to a question must be held."""
         if self._node is None:
             return False
@@ -319,7 +321,7 @@ class Holds(Interceptor):
         asked, message_data = codec.encode(about), codec.encode(message)
         return self._matches(self._node, connection, time(), asked, message_data, True)
 
-    def _is_sent_due(self, connection: int, data: bytes) -> bool:
+    def _must_hold_sent(self, connection: int, data: bytes) -> bool:
         """Return True if a message of the server must be held. Questions are remembered for their replies."""
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
@@ -328,14 +330,14 @@ class Holds(Interceptor):
             self._questions[connection, message["id"]] = message
         if self._faults.has_one_way:
             return True
-        return self.view.directions != "requests" and self._is_due(connection, message, message, True)
+        return self.view.directions != "requests" and self._must_hold(connection, message, message, True)
 
     def line(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
     ) -> HeldLine:
         """Return a queue for a server's messages about the request `of`."""
         hold = partial(self._hold_sent, connection, answer, of)
-        line = HeldLine(partial(self._is_sent_due, connection), hold, deliver)
+        line = HeldLine(partial(self._must_hold_sent, connection), hold, deliver)
         self._lines[line] = (connection, of)
         return line
 
@@ -343,7 +345,7 @@ class Holds(Interceptor):
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
     ) -> bytes | None:
         """Hold a message of a server if a rule matches."""
-        if not self._is_sent_due(connection, data):
+        if not self._must_hold_sent(connection, data):
             return data
         return await self._hold_sent(connection, answer, of, data)
 
@@ -354,7 +356,7 @@ class Holds(Interceptor):
         if self._faults.has_one_way:
             if not await self._survives(connection, message, of, is_sent=True):
                 return None
-            if self.view.directions == "requests" or not self._is_due(connection, message, message, True):
+            if self.view.directions == "requests" or not self._must_hold(connection, message, message, True):
                 return data
         what = "asks" if is_id(message.get("id")) else "tells"
         decision = await self._hold(connection, message, message, what, is_sent=True, of=of)
@@ -459,8 +461,8 @@ class Holds(Interceptor):
             raise AnswerCut(codec.encode(answer))
         if self._node is None or self.view.directions == "requests":
             return answer
-        is_due = self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer))
-        if not is_due and not any(self._is_due(connection, one, one, True) for one in _rounds(answer)):
+        must_hold = self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer))
+        if not must_hold and not any(self._must_hold(connection, one, one, True) for one in _rounds(answer)):
             return answer
         decision = await self._hold(connection, request, answer, "answer", is_sent=True)
         if decision.how is Verdict.DROP:
@@ -663,14 +665,14 @@ class Holds(Interceptor):
         is_sent: bool = False,
     ) -> bool:
         """Return True if the filter matches an exchange, as in the list of traffic."""
-        from mcpdesk.recorder.index.one_exchange import is_let_pass
+        from mcpdesk.recorder.index.one_exchange import is_match
 
         connections = self._recording.index.connections
         direction, back = (Direction.OUT, Direction.IN) if is_sent else (Direction.IN, Direction.OUT)
         frames = [Frame(0, came, connection, direction, request, len(request))]
         if answer is not None:
             frames.append(Frame(1, time(), connection, back, answer, len(answer)))
-        return is_let_pass(node, frames, connections)
+        return is_match(node, frames, connections)
 
     def _show(
         self, rule: str | None = None, directions: HeldDirections | None = None, struck: int | None = None

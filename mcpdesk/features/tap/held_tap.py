@@ -53,7 +53,7 @@ class HeldTap:
             InterceptedCore(recording, report, self.intercept, on_part=on_view)
         )
         self._reader = asyncio.StreamReader()
-        self._words: asyncio.WriteTransport | None = None
+        self._commands: asyncio.WriteTransport | None = None
         self._is_asked = False
         self._asks = asyncio.Event()
         """Set when the gate has confirmed the latest command to start or to stop reporting lines."""
@@ -75,13 +75,13 @@ class HeldTap:
         """
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def connect(self, reports: int, words: int) -> None:
-        """Open the pipes from and to the gate. `reports` and `words` are their file descriptors."""
+    async def connect(self, reports: int, commands: int) -> None:
+        """Open the pipes from and to the gate. `reports` and `commands` are their file descriptors."""
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(reports, "rb", 0)
         )
-        self._words, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(words, "wb", 0))
+        self._commands, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(commands, "wb", 0))
 
     async def listen(self) -> None:
         """Decide about every line that the gate reports, until the tap ends."""
@@ -114,8 +114,8 @@ class HeldTap:
                     await self._asks.wait()
 
     def _send(self, word: int, number: int = 0, data: bytes = b"") -> None:
-        if self._words is not None:
-            self._words.write(relay.COMMAND_HEADER.pack(word, number, len(data)) + data)
+        if self._commands is not None:
+            self._commands.write(relay.COMMAND_HEADER.pack(word, number, len(data)) + data)
 
     def _on_line(self, is_from_client: bool, number: int, line: bytes) -> None:
         """Add one line, and decide about the messages that it completes."""
@@ -175,8 +175,8 @@ class HeldTap:
             self._send(relay.PASS if word == relay.PASS else relay.DROP, number)
         self._send(word, last, data)
 
-    def _begin(self, judging: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(judging)
+    def _begin(self, deciding: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(deciding)
         self._tasks.add(task)
 
         def ended(done: asyncio.Task[None]) -> None:

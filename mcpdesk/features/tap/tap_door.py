@@ -26,14 +26,14 @@ _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromSc
 
 
 async def serve_screens(
-    listener: socket, first: socket, recording: Recording, reports: int, words: int
+    listener: socket, first: socket, recording: Recording, reports: int, commands: int
 ) -> None:
     """Serve `first` and further screens until the tap ends.
 
     The tap's gate is the code that copies lines between client and server. `reports` is the file descriptor
-    of the pipe from the gate, and `words` that of the pipe to the gate.
+    of the pipe from the gate, and `commands` that of the pipe to the gate.
     """
-    await TapDoor(recording, reports, words).serve(listener, first)
+    await TapDoor(recording, reports, commands).serve(listener, first)
 
 
 class TapDoor:
@@ -42,9 +42,9 @@ class TapDoor:
     When the last screen disconnects, all held messages are released.
     """
 
-    def __init__(self, recording: Recording, reports: int, words: int) -> None:
+    def __init__(self, recording: Recording, reports: int, commands: int) -> None:
         self._tap = HeldTap(recording, self._notify, self._view_changed)
-        self._pipes = reports, words
+        self._pipes = reports, commands
         self._screens: set[asyncio.StreamWriter] = set()
         self._timer: asyncio.TimerHandle | None = None
         """Timer for the next message to the screens, or None."""
@@ -56,10 +56,10 @@ class TapDoor:
         listener.setblocking(False)
         visits = set[asyncio.Task[None]]()
         await self._tap.connect(*self._pipes)
-        judging = loop.create_task(self._tap.listen())
+        listening = loop.create_task(self._tap.listen())
         with suppress(OSError):  # the listening socket is closed
             visitor = first
-            while not judging.done():
+            while not listening.done():
                 visit = loop.create_task(self._serve_screen(visitor))
                 visits.add(visit)
                 visit.add_done_callback(visits.discard)

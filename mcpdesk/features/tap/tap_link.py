@@ -81,7 +81,7 @@ class TapLink(CaptureLink):
         self._writer.start()
 
     def view(self) -> CoreView:
-        """Return a view of the capture. It says whether messages can be held."""
+        """Return a view of the capture. Its field `can_intercept` is True if messages can be held."""
         return replace(super().view(), can_intercept=self._is_open and any(offering("interceptor")))
 
     def close(self) -> None:

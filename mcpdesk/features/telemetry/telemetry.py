@@ -245,7 +245,7 @@ _PASSED = {
     "prompts/get": ("name", "prompt"),
     "resources/read": ("uri", "resource"),
 }
-"""By method: the parameter with the name or URI, and the kind of item."""
+"""Parameter with the name or URI, and kind of item, by method."""
 
 
 def _unix(moment: float, offset: float) -> int:

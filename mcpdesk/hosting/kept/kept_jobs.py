@@ -84,6 +84,6 @@ class KeptJobs:
 
 
 def _own_mark() -> str:
-    from mcpdesk.jobs.process_table import process_mark
+    from mcpdesk.jobs.process_table import process_identity
 
-    return process_mark(os.getpid())
+    return process_identity(os.getpid())

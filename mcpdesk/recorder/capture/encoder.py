@@ -50,7 +50,7 @@ class CaptureEncoder:
         self.frames = 0
         """Number of encoded frames."""
         self.bytes = 0
-        """Total size in bytes of the encoded frames before encoding."""
+        """Total size in bytes of these frames, before they were encoded."""
         self.error = ""
         """Reason why the file is incomplete. Empty if it is complete."""
         self.disk_error = ""
@@ -101,8 +101,7 @@ class CaptureEncoder:
             self._notes.write(notes, ring, self.file)
 
     def _report_loss(self, start: int, file: CaptureFile) -> None:
-        """Write a line about missing frames, if the frames before `start` were dropped before they were
-        encoded."""
+        """Write a line about the frames before `start` that were dropped and never encoded, if any."""
         if (missing := start - len(file.places)) > 0:
             why = self.disk_error or "the disk is too slow"
             file.add_loss(start, why)
@@ -161,7 +160,7 @@ class PendingBodies:
         At most `body_bytes` bytes of a client's frame are written. 0 means all.
         """
         self.whole_connections: set[int] = set()
-        """Connections whose frames are written completely: those of the desk itself."""
+        """Connections of the desk itself. Their frames are always written completely."""
         self._waiting = waiting
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
 
@@ -181,10 +180,7 @@ class PendingBodies:
             del self._waiting[number]
 
     def _written(self, frame: Frame) -> bytes | None:
-        """Return the bytes of a large frame to write.
-
-        None if only the part that stays in memory will be written.
-        """
+        """Return the bytes to write of a large frame, or None if its part in memory is enough."""
         most, data = self._body_bytes, frame.data
         is_whole = most is None or most >= frame.size or frame.connection in self.whole_connections
         # A JSON-RPC batch (it begins with `[`) is written completely: all its bytes are needed to match its

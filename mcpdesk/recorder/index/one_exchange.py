@@ -10,7 +10,7 @@ from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import ConnectionInfo, Frame, Gap, HeldMark, HttpNote, RecordedRemark
 
 
-def is_let_pass(node: Node, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> bool:
+def is_match(node: Node, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> bool:
     """Return True if a filter matches a message, or a request with its answer."""
     index = Index(_OneExchange(frames, connections))
     index.catch_up(1.0)

@@ -32,7 +32,7 @@ class SlowCallDetector:
         """Number of calls, by label and histogram step."""
         self._totals: dict[int, int] = {}
         self._limits: dict[int, tuple[int, float]] = {}
-        """By label: the number of calls when the limit was computed, and the limit in seconds."""
+        """Number of calls when the limit was computed, and the limit in seconds, by label."""
         self.version = 0
         """Number that increases when a limit changes."""
 

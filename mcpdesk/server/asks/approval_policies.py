@@ -66,7 +66,7 @@ class Approvals:
         self.grants: tuple[Grant, ...] = ()
         """Permanent approvals of this process and of earlier ones, newest first."""
         self.waiting: dict[int, tuple[str, str]] = {}
-        """By number of the question: the tool and the peer of each call that waits in the inbox."""
+        """Tool and peer of each call that waits in the inbox, by number of the question."""
         self._data, self._has_data, self._on_change = data, has_data, on_change
         self._layers: tuple[Layer, ...] = ()
         self._chosen: dict[str, Policy] = {}

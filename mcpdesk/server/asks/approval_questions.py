@@ -16,9 +16,9 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 LONGEST_VALUE = 20_000
-"""Of each value, at most this many characters are shown."""
+"""Maximum number of characters that are shown of each value."""
 LONGEST_TEXT = 24_000
-"""Of all arguments together, at most this many characters are shown."""
+"""Maximum number of characters that are shown of all arguments together."""
 NOTE = 60
 """Approximate number of characters in the note that replaces omitted text. A text is cut only if more
 characters than this would be omitted.

@@ -1,4 +1,4 @@
-"""Questions of handlers to clients and people, in the form that observers of calls receive."""
+"""Reports about questions that handlers ask clients and people, for observers such as telemetry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AskedQuestion(Struct):
 def question_span(
     report: Callable[[AskedQuestion], None] | None, call: Call, method: str, server: str, tool: str
 ) -> Iterator[AskedQuestion]:
-    """Call `report` with a question when the block ends. The block sets its `outcome`."""
+    """Report the question that is asked within the `with` block. The block sets its `outcome`."""
     question = AskedQuestion(method, server, tool, call.span, monotonic())
     try:
         yield question

@@ -468,7 +468,7 @@ class Conversation:
         revision = self.session.initialize(params)
         self.announce(self.session.terms)
         answer = codec.result_frame(identifier, self.dispatcher.offers.initialize_result(revision))
-        if self._dialect is not None and self._dialect.opens(answer):
+        if self._dialect is not None and self._dialect.answer_handshake(answer):
             return ACCEPTED
         return (200, answer, Phases(time.time()))
 

@@ -58,7 +58,7 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def opens(self, answer: bytes) -> bool:
+    def answer_handshake(self, answer: bytes) -> bool:
         """Send the response to the handshake, and then the messages that must follow it in this dialect.
 
         Return False if nothing was sent; the caller then sends the response.

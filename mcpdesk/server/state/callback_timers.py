@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.jobs.process_table import is_running, process_mark
+from mcpdesk.jobs.process_table import is_running, process_identity
 from mcpdesk.jobs.schedule import Schedule
 from mcpdesk.storage import callbacks as kept
 from mcpdesk.storage.callbacks import Callback
@@ -29,7 +29,7 @@ class CoreMark(Struct, frozen=True):
     runs.
     """
 
-    mark: str = field(default_factory=lambda: process_mark(os.getpid()))
+    mark: str = field(default_factory=lambda: process_identity(os.getpid()))
     is_running: Callable[[str], bool] = is_running
     doubt_s: float = 0.0
     """Seconds for which a process that has ended may still seem to run. 0 if the end of a process is noticed

@@ -128,7 +128,7 @@ class HttpConnection(asyncio.Protocol):
         """Size of the head of the current request in bytes, or None if it is unknown."""
         self._received = 0
         """Number of bytes since the beginning of the latest request."""
-        self._inspect: Callable[[bytes], bytes] | None = None
+        self._filter: Callable[[bytes], bytes] | None = None
         self._least_unread = 0
         self._read_at = 0.0
         self._reserved_at = 0.0
@@ -155,11 +155,11 @@ class HttpConnection(asyncio.Protocol):
         """True if the client has sent more than the head of the current request, as far as is known."""
         return self._head_size is not None and self._received > self._head_size
 
-    def inspect(self, function: Callable[[bytes], bytes] | None) -> None:
+    def set_filter(self, function: Callable[[bytes], bytes] | None) -> None:
         """Pass received data through `function`, which returns the part for aiohttp. None removes the
         function.
         """
-        self._inspect = function
+        self._filter = function
 
     def hold(self, size: int) -> bool:
         """Reserve memory for a request body until the request is answered.
@@ -285,7 +285,7 @@ class HttpConnection(asyncio.Protocol):
                 return
         else:
             self._received += len(data)
-        self._inner.data_received(data if self._inspect is None else self._inspect(data))
+        self._inner.data_received(data if self._filter is None else self._filter(data))
 
     def eof_received(self) -> None:
         """Forward the end of the client's data. The event loop then closes the connection."""

@@ -295,7 +295,7 @@ class HttpService:
                 return self._refusals.log(request, refusal)
             # An equal head passes without a check as long as the rules are the same.
             head.hide(rules.api_key_header)
-            head.passed, head.sent_on = rules, None
+            head.passed, head.forwarded_headers = rules, None
         verb = verbs.get(head.method)
         if verb is None:
             return no_method(request, verbs)
@@ -336,7 +336,7 @@ class HttpService:
             if refusal is not None:
                 return self._refusals.log(request, refusal)
             head.hide(rules.api_key_header)
-            head.passed, head.sent_on = rules, None
+            head.passed, head.forwarded_headers = rules, None
         try:
             return await self._passing.answer(request, passed)
         except RequestRefused as refused:

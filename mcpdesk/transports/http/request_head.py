@@ -85,7 +85,7 @@ class RequestHead:
         """Routing header that is repeated, or empty. A proxy may have used the other value."""
         self.passed: Rules | None = None
         """Rules under which an equal request was admitted, or None."""
-        self.sent_on: dict[str, str] | None = None
+        self.forwarded_headers: dict[str, str] | None = None
         """Headers to forward to the upstream server, as the rules in `passed` allow. None if they were not
         computed yet.
         """

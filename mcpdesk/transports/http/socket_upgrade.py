@@ -36,11 +36,11 @@ async def upgraded(request: web.BaseRequest, socket: web.WebSocketResponse[Any])
     connection = connection_of(request)
     if connection.has_early_data:  # violates section 4.1, and hides where the first frame starts
         return plain_error(400, "Frames must not be sent before the answer to the handshake")
-    connection.inspect(MaskedFrames(socket, connection).accepted)
+    connection.set_filter(MaskedFrames(socket, connection).accepted)
     try:
         await socket.prepare(request)
     except web.HTTPException as refusal:
-        connection.inspect(None)
+        connection.set_filter(None)
         return plain_error(400, refusal.text or "no valid WebSocket handshake")
     return None
 

@@ -44,15 +44,15 @@ class TextLayout:
         self._is_hard = len(text) > SOFT
         self._starts = array("Q")
         """Start offset of each segment."""
-        self._ends = array("Q")
-        """Total number of rows from the start of the text to the end of each segment."""
+        self._row_counts = array("Q")
+        """Number of rows up to the end of each segment."""
         self._at = 0
         self.is_complete = False
 
     @property
     def row_count(self) -> int:
         """Number of rows laid out so far."""
-        return self._ends[-1] if self._ends else 0
+        return self._row_counts[-1] if self._row_counts else 0
 
     def grow(self, seconds: float = 1e9, offset: int | None = None) -> None:
         """Continue the layout for some time, or up to an offset."""
@@ -64,8 +64,8 @@ class TextLayout:
             if plain := self._plain_lines(at):
                 heights = [-(-size // width) or 1 for size in plain]
                 self._starts.extend(list(accumulate((size + 1 for size in plain), initial=at))[:-1])
-                self._ends.extend(list(accumulate(heights, initial=rows))[1:])
-                rows, at = self._ends[-1], at + sum(plain) + len(plain)
+                self._row_counts.extend(list(accumulate(heights, initial=rows))[1:])
+                rows, at = self._row_counts[-1], at + sum(plain) + len(plain)
                 if time.perf_counter() > until:
                     break
                 continue
@@ -76,7 +76,7 @@ class TextLayout:
             else:
                 rows += len(_rows(text[at:end], width, is_hard))
             self._starts.append(at)
-            self._ends.append(rows)
+            self._row_counts.append(rows)
             at = after
             self.is_complete = at > len(text)
         self._at = at
@@ -92,12 +92,12 @@ class TextLayout:
 
     def row(self, index: int) -> str:
         """Return the text of a row that is laid out."""
-        segment = bisect_right(self._ends, index)
+        segment = bisect_right(self._row_counts, index)
         if segment >= len(self._starts):
             return ""
         start = self._starts[segment]
         rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
-        return rows[index - (self._ends[segment - 1] if segment else 0)]
+        return rows[index - (self._row_counts[segment - 1] if segment else 0)]
 
     def row_of(self, offset: int) -> int:
         """Return the row of an offset, or one near it if control characters were removed."""
@@ -109,16 +109,16 @@ class TextLayout:
         while index < len(rows) - 1 and left >= len(rows[index]):
             left -= len(rows[index])
             index += 1
-        return (self._ends[segment - 1] if segment else 0) + index
+        return (self._row_counts[segment - 1] if segment else 0) + index
 
     def offset_of(self, row: int) -> int:
         """Return the offset of the first character of a row that is laid out."""
-        segment = min(bisect_right(self._ends, row), len(self._starts) - 1)
+        segment = min(bisect_right(self._row_counts, row), len(self._starts) - 1)
         if segment < 0:
             return 0
         start = self._starts[segment]
         rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
-        above = row - (self._ends[segment - 1] if segment else 0)
+        above = row - (self._row_counts[segment - 1] if segment else 0)
         return start + sum(map(len, rows[:above]))
 
 

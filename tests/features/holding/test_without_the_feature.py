@@ -39,7 +39,7 @@ async def test_every_message_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     line = interceptor.line(1, delivered.append, answered)
     line.put(b"{}")
     await line.all_gone()
-    assert delivered == [b"{}"] and not line.is_moving and line.close() == []
+    assert delivered == [b"{}"] and not line.has_messages and line.close() == []
     await interceptor.lose(1)
 
 

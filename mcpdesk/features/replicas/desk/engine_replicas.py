@@ -37,7 +37,7 @@ from mcpdesk.link.remote import join
 from mcpdesk.version import __version__
 
 GREET_S = 5.0
-"""A replica must send its `Welcome` within this many seconds."""
+"""Maximum seconds to wait for the `Welcome` of a replica."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
 AGAIN_S = 1.0
@@ -75,11 +75,11 @@ class EngineWire:
                     await self._read()
         except (StorageError, TimeoutError) as error:
             self.close()
-            raise OSError(str(error) or "it did not greet") from error
+            raise OSError(str(error) or f"the replica did not reply within {GREET_S:.0f} s") from error
         return self._greeting
 
     async def receive(self) -> bytes:
-        """Return the next message. While the engine cannot be reached, wait."""
+        """Return the next message. Wait while there is no message, or while the engine is unreachable."""
         while not self._ready:
             try:
                 await self._read()
@@ -149,7 +149,7 @@ class EngineReplicas:
     """Finds all replicas that have a lease in the engine (implements `ReplicaSource`)."""
 
     shares_state = True
-    knows_the_ended = True
+    can_tell_ended_replicas = True
 
     def __init__(self, url: str, name: str) -> None:
         """Raises: DeskUserError for an invalid URL."""
@@ -158,10 +158,7 @@ class EngineReplicas:
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
         self._crowded = frozenset[str]()
-        """Machines that have had several replicas at the same time.
-
-        The names of these replicas include the port.
-        """
+        """Machines that have had several replicas at once. Names of replicas there include the port."""
 
     async def look(self) -> list[FoundReplica]:
         """Return the living replicas. Raises: OSError if the engine is unreachable."""
@@ -211,7 +208,7 @@ class EngineReplicas:
 
 
 def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[str]) -> list[str]:
-    """Return unique names. They include the port only on `crowded` machines."""
+    """Shorten `HOST:PORT` to `HOST`, except on `crowded` machines. Add part of the id to equal names."""
     hosts = [name.partition(":")[0] for name in names]
     shorter = [name if host in crowded else host for host, name in zip(hosts, names, strict=True)]
     return [
@@ -224,7 +221,7 @@ class OwnAndOtherReplicas:
     """Finds this replica and the others, for the dashboard of a replica (implements `ReplicaSource`)."""
 
     shares_state = True
-    knows_the_ended = True
+    can_tell_ended_replicas = True
 
     def __init__(self, others: EngineReplicas, own: str, path: Callable[[], str]) -> None:
         """`own` is the id of this replica. `path` returns the path of its socket."""
@@ -235,7 +232,7 @@ class OwnAndOtherReplicas:
     async def look(self) -> list[FoundReplica]:
         """Return this replica and the others.
 
-        If the engine cannot be reached, return the other replicas known last.
+        If the engine is unreachable, the other replicas are those found last.
         """
         with suppress(OSError):
             self._known = await self._others.look()

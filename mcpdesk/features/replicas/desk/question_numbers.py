@@ -25,7 +25,7 @@ class QuestionNumbers:
         The key is its origin or, without an origin, its own number.
         """
         self._actual: dict[int, int] = {}
-        """By shown number of a question: its number at the replica where it must be answered."""
+        """Number of a question at the replica where it must be answered, by its shown number."""
         self._lock = threading.Lock()
 
     def merged(self, own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:

@@ -289,10 +289,10 @@ class PassThroughRoutes:
         on_unclaimed: Callable[[bytes], None],
     ) -> web.StreamResponse:
         head = head_of(request)
-        if head.sent_on is None:
+        if head.forwarded_headers is None:
             rules = self._site.rules
-            head.sent_on = sent_headers(head.headers, rules.api_key_header, rules.api_key)
-        headers = head.sent_on
+            head.forwarded_headers = sent_headers(head.headers, rules.api_key_header, rules.api_key)
+        headers = head.forwarded_headers
         response: web.StreamResponse | None = None
         kept_headers = CIMultiDict[str]()
         interceptor, came = self._site.interceptor, time.time()
@@ -422,8 +422,8 @@ class PassThroughRoutes:
         status, is_answer = answer.status, 200 <= answer.status < 300 or 400 <= answer.status < 600
         body = await quoted(answer.chunks())
         headers.popall("Content-Length", None)
-        is_due = status >= 400 or not (method == "DELETE" or talk.is_one_way)
-        if is_answer and not (body and is_due):
+        has_quote = status >= 400 or not (method == "DELETE" or talk.is_one_way)
+        if is_answer and not (body and has_quote):
             if status >= 400:
                 self._record(talk, b"", response_note(status))
             return web.Response(status=status, headers=headers)
