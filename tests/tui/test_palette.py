@@ -150,7 +150,8 @@ async def test_the_palette_finds_what_is_meant_by_other_words() -> None:
 
 @pytest.mark.slow
 async def test_a_search_does_not_match_letters_that_are_scattered_over_a_name() -> None:
-    async with running_frame(panes=PANES) as (app, _):
+    async with running_frame(panes=PANES) as (app, pilot):
+        await until(lambda: app.main.focused is not None, pilot)
         found = entries(PaletteIndex(all_entries(app)).lines("sort"))
         assert found and all(label.startswith("Sort") for label in found)
         assert not PaletteIndex(all_entries(app)).lines("crdt")
