@@ -121,7 +121,7 @@ _QUESTIONS = {"elicitation/create": _ELICITATION, "sampling/createMessage": _SAM
 """Schema of the parameters of a question, by method. Source: MCP client/sampling, client/elicitation."""
 
 
-def salvaged(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
+def without_invalid_items(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
     """Return the result of a list method without its invalid items.
 
     An invalid cursor is left out too. The reason for each omission is added to `faults`. Raises:
@@ -187,9 +187,7 @@ def _invalid(method: str, reason: str, value: Any) -> InvalidAnswer:
 
 
 def _item_fault(item: Any, shape: ListShape) -> str:
-    """Return the error in an item, or an empty string. In a message, the text follows the index of the
-    item.
-    """
+    """Return the error in an item, or an empty string. It ends a sentence such as `tools 3 has no name`."""
     if not isinstance(item, dict):
         return " is not an object"
     for field, expected in shape.fields.items():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.client.answer_checks import checked_result, salvaged
+from mcpdesk.client.answer_checks import checked_result, without_invalid_items
 from mcpdesk.client.transport import ServerResponse, excerpt
 from mcpdesk.errors import CallError, InvalidAnswer, RpcError
 from mcpdesk.protocol.headers import encode_value, mirrored, value_at
@@ -151,7 +151,9 @@ class RequestFlows:
                 raise InvalidAnswer(f"{method}: the list has more than {MOST_LIST_BYTES >> 20} MiB")
             try:
                 page = response.value()
-                page = checked_result(method, page if faults is None else salvaged(method, page, faults))
+                page = checked_result(
+                    method, page if faults is None else without_invalid_items(method, page, faults)
+                )
             except (RpcError, InvalidAnswer) as error:
                 if not cursors or faults is None:
                     raise

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.client.answer_checks import checked_result, question_fault, salvaged
+from mcpdesk.client.answer_checks import checked_result, question_fault, without_invalid_items
 from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, RpcError
 
@@ -93,7 +93,7 @@ def test_good_tools_and_cursors_pass() -> None:
 
 def test_a_cursor_that_is_no_text_ends_the_list_with_a_fault() -> None:
     faults: list[str] = []
-    page = salvaged("tools/list", {"tools": [tool()], "nextCursor": 5}, faults)
+    page = without_invalid_items("tools/list", {"tools": [tool()], "nextCursor": 5}, faults)
     assert page == {"tools": [tool()]}
     assert faults == ["nextCursor is 5, not a text; the list was ended there"]
 

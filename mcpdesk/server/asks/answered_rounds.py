@@ -43,7 +43,7 @@ class AnsweredRound:
         self.expires = expires
         self.handled: Call | None = None
         """Call that the handler receives. None before the handler starts and after the round has a result."""
-        self.speak_under: Callable[[Call], None] = lambda call: None
+        self.report_through: Callable[[Call], None] = lambda call: None
         """Function that makes the handler report to another request of the round."""
         self.asks_again = False
         """True if the result contains more questions. The operation then continues."""
@@ -93,7 +93,7 @@ class AnsweredRound:
                 await asyncio.wait({task})
             elif self._calls[0] is call and self.handled is not None and not task.done():
                 others = self._calls[1:]
-                self.speak_under(next((each for each in others if not each.stop), others[0]))
+                self.report_through(next((each for each in others if not each.stop), others[0]))
             raise
         finally:
             self._calls.remove(call)
@@ -130,7 +130,7 @@ class AnsweredRound:
     def _ended(self, task: asyncio.Task[JSONObject], over: Callable[[AnsweredRound, bool], None]) -> None:
         handled, self.handled, self._task = self.handled, None, None
         error = None if task.cancelled() else task.exception()
-        self.speak_under = lambda call: None  # release the reference, so that the operation can be freed
+        self.report_through = lambda call: None  # release the reference, so that the operation can be freed
         if handled is not None:
             self._outcome = handled.outcome
         if isinstance(error, ProtocolError):

@@ -76,7 +76,7 @@ class _Pending(Struct, frozen=True):
 
 
 class Round:
-    """One operation: the task of its handler, its questions, and the answers so far.
+    """Operation of one or more rounds: the task of its handler, its questions, and the answers so far.
 
     The handler always sees the same `call`, although the requests of the client change.
     """
@@ -98,9 +98,7 @@ class Round:
         self._deadlines = deadlines
         self._given: dict[str, Any] = {}
         self._answers: dict[str, Any] = dict(state.answers)
-        """Answers in the client's state. A handler that runs again may not have asked all of these questions
-        yet.
-        """
+        """Answers in the client's state. A handler that runs again may ask some of their questions later."""
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
         self._problems: dict[str, str] = {}
@@ -234,7 +232,7 @@ class Round:
         self._measure(outer)
         return task.result() if self._departure is None else self._departure
 
-    def speak_under(self, outer: Call) -> None:
+    def report_through(self, outer: Call) -> None:
         """Send reports of the handler to another request of the same round, because the first request was
         cancelled.
 
@@ -461,7 +459,7 @@ class Rounds:
         claimed = await self._claim(state, str(call.params["requestState"]))
         try:
             operation = self._remove(state.round) or Round(call, state, setting.deadlines, self._mark)
-            answered.handled, answered.speak_under = operation.call, operation.speak_under
+            answered.handled, answered.report_through = operation.call, operation.report_through
             body = await self._continue(operation, answered.first_of(call), answers, setting)
         except (asyncio.CancelledError, MissingCapability, StorageError):
             if claimed and self._claims is not None:

@@ -34,7 +34,7 @@ SUBPROTOCOL = "mcp"
 STOPPING = b"the server stops"
 HUNG_UP = b"disconnected at the desk"
 EXPIRED = b"the token has expired"
-NO_TEXT = b"text frames must be UTF-8"
+NOT_UTF8 = b"text frames must be UTF-8"
 
 T = TypeVar("T")
 Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
@@ -98,7 +98,7 @@ class SocketRoutes:
         self._served[channel.connection] = socket
         try:
             async with until_expired(caller):
-                await self._read(request, socket, line, channel, _Names(endpoint, caller))
+                await self._read(request, socket, line, channel, _Senders(endpoint, caller))
             if caller.has_expired(time.time()):
                 await dismiss(socket, connection_of(request), EXPIRED, WSCloseCode.POLICY_VIOLATION)
         finally:
@@ -112,7 +112,7 @@ class SocketRoutes:
         socket: Socket,
         line: SocketWriter,
         channel: FrameChannel,
-        names: _Names,
+        senders: _Senders,
     ) -> None:
         is_first = True
         while True:
@@ -124,9 +124,9 @@ class SocketRoutes:
                 return
             data = bytes(message.data)
             if not _is_utf8(data):
-                await socket.close(code=WSCloseCode.INVALID_TEXT, message=NO_TEXT)
+                await socket.close(code=WSCloseCode.INVALID_TEXT, message=NOT_UTF8)
                 return
-            text, sender = await names.sender(data)
+            text, sender = await senders.sender(data)
             if is_first:
                 is_first = False
                 await line.answer(partial(channel.receive, text, sender, head_of(request).http_note))
@@ -145,7 +145,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-class _Names:
+class _Senders:
     """Identifies the sender of each message: by its token, or else as the caller that opened the socket."""
 
     def __init__(self, endpoint: Endpoint, opener: Principal) -> None:

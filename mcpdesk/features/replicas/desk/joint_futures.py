@@ -24,7 +24,7 @@ def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]
     """
     combined, left, lock = promise(), len(asked), threading.Lock()
     if not asked:
-        combined.set_exception(ValueError("no replica is available to do it"))
+        combined.set_exception(ValueError("no replica is available"))
 
     def count(_: Future[Result]) -> None:
         nonlocal left

@@ -10,11 +10,11 @@ from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
 KEY_BYTES = 24
 SECRET_BYTES = 32
 ROTATE_S = 24 * 3600.0
-"""A secret is used to sign for this many seconds. Then a new secret replaces it."""
+"""Seconds for which a secret signs before a new secret replaces it."""
 VALID_S = 2 * ROTATE_S
-"""A secret is accepted for this many seconds after its creation."""
+"""Seconds after its creation for which a secret is accepted."""
 SETTLE_S = 10.0
-"""A new secret is not used to sign for this many seconds. In this time every replica reads it."""
+"""Seconds before a new secret signs. In this time every replica reads it."""
 READ_S = 2.0
 
 ROTATE = """
@@ -67,7 +67,7 @@ class SharedSecrets:
     async def _read(self) -> None:
         try:
             if not self.api_key:
-                self.api_key = await self._made_once("api-key")
+                self.api_key = await self._created_or_stored("api-key")
             new = secrets.token_urlsafe(SECRET_BYTES)
             now, *stored = await self._engine.script(
                 ROTATE, [self._engine.key("round-secrets")], [new, ROTATE_S, VALID_S, SETTLE_S]
@@ -80,7 +80,7 @@ class SharedSecrets:
         fresh = [secret for age, secret in made if age > float(now) - SETTLE_S]
         self.signing = (*settled, *fresh)
 
-    async def _made_once(self, name: str) -> str:
+    async def _created_or_stored(self, name: str) -> str:
         key = self._engine.key(name)
         made = secrets.token_urlsafe(KEY_BYTES)
         await self._engine.run(lambda client: client.set(key, made, nx=True))
