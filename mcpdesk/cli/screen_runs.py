@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.crash import Crash, ScreenPlace
 
 MOST_CRASHES = 3
-"""After this many crashes within `WITHIN_S` seconds, the screen stays closed until the person asks for it."""
+"""Number of crashes within `WITHIN_S` seconds after which the screen stays closed until a person opens it."""
 WITHIN_S = 10.0
 LEAVE_SCREEN = (
     "\x1b[<u"  # keyboard protocol

@@ -39,7 +39,7 @@ LAST_LINES = 20
 """This many last lines of stderr are kept, to explain why a program ended."""
 BUFFERS = "it answered only when its input was closed; it must flush its output after each message"
 SHOWN_TEXT = 80
-"""A remark about a line that is not a message quotes at most this many characters."""
+"""Maximum number of characters that a remark quotes of a line that is not a message."""
 INCOMPLETE_S = 2.0
 """Time limit for the next line of a message that spans several lines."""
 LATE_ANSWERS = 1

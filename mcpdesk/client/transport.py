@@ -19,7 +19,7 @@ from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import Revision
 
 EXCERPT = 300
-"""An error quotes at most this many characters of an answer."""
+"""Maximum number of characters of an answer that an error quotes."""
 MOST_CHALLENGE = 8 << 10
 """Maximum characters of a `WWW-Authenticate` header in an error."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})

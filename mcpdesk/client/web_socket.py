@@ -26,7 +26,7 @@ SUBPROTOCOL = "mcp"
 LARGEST = 256 << 20
 """Largest message in bytes."""
 QUOTED = 80
-"""A remark quotes at most this many characters of a frame."""
+"""Maximum number of characters of a frame that a remark quotes."""
 HEARTBEAT_S = 30.0
 PROBE_S = 1.5
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 OpenDialogue: TypeAlias = "Callable[[Callable[[bytes], None]], HostedDialogue]"
 """Function that opens a dialogue. Its argument is called with messages that answer no request."""
 BURST = 60 << 10
-"""A handler that has sent this many bytes must drain. Up to this size, messages are written together."""
+"""Bytes that a handler may send before it must drain. Up to this size, messages are written together."""
 TURN_S = 0.002
-"""A handler may send for this many seconds without draining. Draining lets other tasks run."""
+"""Seconds for which a handler may send without draining. Draining lets other tasks run."""
 _numbers = count(1)
 """Connection numbers, unique in this process."""
 

@@ -16,7 +16,7 @@ from mcpdesk.hosting.changes import LoopTurns
 
 BEAT_S = 0.2
 STUCK_S = 0.5
-"""A loop without a beat for this many seconds counts as stuck."""
+"""Seconds without a beat after which a loop counts as stuck."""
 
 
 class Stuck(Struct, frozen=True):

@@ -49,10 +49,7 @@ class HostedJobs:
         endpoints: Mapping[str, HostedEndpoint],
         records_of: Callable[[str], SharedJobRecords] | None = None,
     ) -> None:
-        """Create the calls of a core.
-
-        `records_of` returns the shared job records of a server, or is None if no process shares them.
-        """
+        """`records_of` returns the shared job records of a server, or is None if no process shares them."""
         self._store = store
         self._records_of = records_of
         self._endpoints = endpoints
@@ -64,7 +61,7 @@ class HostedJobs:
         return self._owned_job(identifier, job_owner(principal))
 
     def has(self, identifier: str) -> bool:
-        """True if the job or task is in this process's memory, and not only in the shared records."""
+        """Return True if this process has the job or task in its own memory."""
         return self._store.by_id(identifier) is not None
 
     async def recorded(self, identifier: str, principal: Principal) -> HostedJob | None:
@@ -99,7 +96,7 @@ class HostedJobs:
         return [codec.encode(brief(job)) for job in newest]
 
     def by_id(self, identifier: str) -> HostedJob | None:
-        """Return the job with that id, whoever owns it. Only for callers that may see all jobs."""
+        """Return the job with that id, of any owner. Use it only for callers that may see all jobs."""
         job = self._store.by_id(identifier)
         return None if job is None else self._owned_job(identifier, job.owner)
 

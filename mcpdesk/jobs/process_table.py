@@ -158,7 +158,7 @@ newest = _newest_of_linux if _IS_LINUX else lambda: 0
 
 
 NEAR = 64
-"""`is_surely_alone` checks the processes that started after the program one by one, but at most this many."""
+"""Maximum number of later processes that `is_surely_alone` checks one by one."""
 NO_SESSION = 0
 """Session of kernel threads, and of processes that entered our container from outside."""
 

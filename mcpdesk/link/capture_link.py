@@ -19,7 +19,7 @@ FIRST_S = 0.05
 """Seconds for which the capture is read before it is shown. A thread reads the rest later."""
 _SLICE_S = 0.02
 _FIRST_S = 1.5
-"""For this many seconds after the first view, reading pauses for longer, so that the screen can be drawn."""
+"""Seconds after the first view in which reading pauses for longer, so that the screen can be drawn."""
 _FIRST_REST_S = 0.04
 _REST_S = 0.002
 """Seconds of the pause between two slices of reading. The screen can be drawn during the pause."""

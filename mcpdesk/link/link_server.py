@@ -49,7 +49,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.version import __version__
 
 JOIN_S = 10.0
-"""A visitor must send `Join` within this many seconds."""
+"""Maximum seconds to wait for the `Join` of a visitor."""
 LOOK_S = 0.04
 """Minimum number of seconds between two reads of the core, but a request of the screen causes a
 read at once."""

@@ -21,9 +21,9 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 GREET_S = 2.0
-"""A core must send its `Welcome` within this many seconds."""
+"""Maximum seconds to wait for the `Welcome` of a core."""
 FIRST_S = 10.0
-"""A core must send its first state within this many seconds."""
+"""Maximum seconds to wait for the first state of a core."""
 SEARCH_S = 0.5
 """Seconds between two searches for another core after the previous one has ended."""
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 FIRST_PRIVATE_FD = 10
 CHUNK = 64 << 10
 SETTLE_S = 0.3
-"""Before this process ends, it waits for data in the pipe, but at most for this many seconds."""
+"""Maximum seconds that this process waits for data in the pipe before it ends."""
 POLL_S = 0.002
 
 

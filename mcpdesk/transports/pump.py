@@ -35,7 +35,7 @@ TAKEN = b'{"mcpdesk":"taken"}\n'
 ALONE = b'{"mcpdesk":"alone"} '
 """Beginning of the line of a desk whose environment differs from the client's. The reason follows."""
 FOLLOW_MS = 20
-"""When no data has arrived for this many milliseconds, the pump parses the copied lines."""
+"""Milliseconds without data after which the pump parses the copied lines."""
 UNREAD_LINES = 1 << 20
 """Maximum size in bytes of copied lines that are not parsed yet."""
 REPLAY_S = 2.0

@@ -36,7 +36,7 @@ each chunk is recorded.
 MOST_COPIES = 100_000
 """Maximum number of copies that wait above `MOST_WAITING`. After that, the capture gets no more copies."""
 GATHER_S = 0.02
-"""Copies are collected for this many seconds, and then sent to the recorder in one write."""
+"""Seconds for which copies are collected before they are sent to the recorder in one write."""
 NICE = 10
 """Niceness of the recorder, so that it does not slow down the server."""
 LINGER_S = 0.5

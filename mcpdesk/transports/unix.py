@@ -102,7 +102,7 @@ def parse_greeting(line: bytes) -> PumpGreeting:
 
 
 CLOSE_S = 1.0
-"""After this process closes a connection, the peer may read answers for this many seconds."""
+"""Seconds for which the peer may read answers after this process closes a connection."""
 
 
 class UnixListener:

@@ -16,13 +16,13 @@ log = logging.getLogger(__name__)
 WRITE_LIMIT = 256 << 20
 """If a connection has more bytes of unread answers than this, the connection is closed."""
 WAIT_S = 15.0
-"""A large answer waits for memory for this many seconds. Then the answer is refused."""
+"""Seconds that a large answer waits for memory before it is refused."""
 WAITING_SHARE = 4
 """Divisor of the memory limit: answers that wait for memory may have one fourth of the limit in total. They
 are limited because their results are already in memory.
 """
 PRESSED_S = 10.0
-"""For this many seconds after a refusal, clients that read nothing are disconnected sooner."""
+"""Seconds after a refusal in which clients that read nothing are disconnected sooner."""
 
 
 class Sender(Protocol):

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 QUIET_S = 0.1
-"""If no line arrives for this many seconds, the entry is complete."""
+"""Seconds without a further line after which an entry is complete."""
 MOST_LINES = 150
 """Maximum number of lines of an entry: one half from its beginning, the other from its end."""
 _LEVELS = {

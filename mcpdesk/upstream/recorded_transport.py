@@ -102,7 +102,7 @@ class RecordedTransport(ClientTransport):
 
     @property
     def probe_s(self) -> float | None:
-        """If the first request is not answered within this many seconds, a handshake is tried."""
+        """Seconds without an answer to the first request after which a handshake is tried."""
         return self._inner.probe_s
 
     async def open(self, receive: Receive) -> None:

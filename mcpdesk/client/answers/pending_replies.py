@@ -35,7 +35,7 @@ from mcpdesk.protocol.revisions import Revision
 NEVER_SENT = -1
 """Id that no request has."""
 MOST_ANSWERED = 1_000
-"""The ids of at most this many answered requests are remembered."""
+"""Maximum number of answered requests whose ids are remembered."""
 _members = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 

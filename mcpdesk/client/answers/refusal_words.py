@@ -13,7 +13,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 
 MOST_READ = 64 << 10
-"""At most this many bytes of a body are searched for an explanation."""
+"""Maximum bytes of a body that are searched for an explanation."""
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
 _HEADING = re.compile(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
 _PAGE = re.compile(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)

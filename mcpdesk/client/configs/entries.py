@@ -43,7 +43,7 @@ KINDS = {
 }
 URLS = ("url", "httpUrl", "serverUrl", "uri")
 MOST_NAMES = 10
-"""At most this many unknown keys of an entry are reported."""
+"""Maximum number of unknown keys of an entry that are reported."""
 
 
 def configured_server(name: str, given: Any, project: str = "") -> ConfiguredServer:

@@ -29,7 +29,7 @@ SERVER_PATH = "/.well-known/oauth-authorization-server"
 OPENID_PATH = "/.well-known/openid-configuration"
 SCHEMES = ("dpop", "bearer")
 LONGEST = 8 << 10
-"""At most this many characters of a `WWW-Authenticate` header are parsed."""
+"""Maximum number of characters of a `WWW-Authenticate` header that are parsed."""
 _NOT_THERE = frozenset({404, 405, 410, 501})
 """Statuses that mean that a path is not an authorization endpoint."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"

@@ -152,7 +152,7 @@ class OAuthGrant(Struct, frozen=True):
 
 
 EARLY_S = 10.0
-"""A token is renewed this many seconds before it expires."""
+"""Seconds before its expiry at which a token is renewed."""
 
 
 def checked_endpoint(url: Any, what: str) -> str:

@@ -11,7 +11,7 @@ from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 ACKNOWLEDGED_S = 1.0
-"""Work that needs the subscription waits at most this many seconds for the acknowledgement."""
+"""Maximum seconds that work waits for the acknowledgement of the subscription that it needs."""
 RENEW_S = 1.0
 """Pause before an ended subscription is renewed. It doubles while renewals fail."""
 LONGEST_PAUSE_S = 30.0

@@ -351,7 +351,7 @@ HEAVY = 128_000
 """A picture with more characters of sixels than this is not drawn during scrolling, because terminals are
 slow."""
 STILL_S = 0.1
-"""When a picture has not moved for this many seconds, scrolling has ended."""
+"""Seconds without a movement of a picture after which scrolling has ended."""
 _T = TypeVar("_T")
 _painter = ThreadPoolExecutor(1, thread_name_prefix="mcpdesk-picture")
 """Executor with a single thread, so that one picture at a time is decoded."""

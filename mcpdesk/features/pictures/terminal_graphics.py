@@ -76,7 +76,7 @@ QUESTION = (
     "\x1b[c"  # query of the device attributes; all terminals answer it, and answers come in order
 )
 WITHIN_S = 2.0
-"""In this many seconds after the query, a partial answer is held back until the rest arrives."""
+"""Seconds after the query in which a partial answer is held back until the rest arrives."""
 _ANSWERS = re.compile(
     r"\x1b_Gi=31;(?P<kitty>[^\x1b]*)\x1b\\"
     r"|\x1b\[6;(?P<height>\d+);(?P<width>\d+)t"

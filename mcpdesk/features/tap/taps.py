@@ -36,7 +36,7 @@ LONGEST = 64 << 20
 """Maximum number of recorded bytes of a message, whatever the setting is."""
 MOST_OF_A_NAME = 40
 JOIN_S = 10.0
-"""A visitor must send its first byte within this many seconds."""
+"""Maximum seconds to wait for the first byte of a visitor."""
 LOOKED_AT = 8
 """Number of first messages in each direction that are searched for names and revision."""
 

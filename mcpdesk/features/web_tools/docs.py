@@ -26,7 +26,7 @@ TEXTS = ("text/", "application/json", "application/xml", "application/javascript
 NO_CONTENT_TYPE = frozenset({"", "application/octet-stream"})
 """Content types that servers send for unknown files, including text files such as Makefile."""
 LOOKED_AT = 4_096
-"""For such a content type, this many first bytes must be valid text."""
+"""Number of first bytes that must be valid text, for such a content type."""
 NOTES_LENGTH = 500
 """Number of characters of a result that are reserved for the name of the file with the full text."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})

@@ -140,7 +140,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 DEBOUNCE_MS = 200
-"""Changes within this many milliseconds are collected into one report."""
+"""Milliseconds in which changes are collected into one report."""
 POLL_MS = 300
 STEP_MS = 100
 """Milliseconds between two reads of collected changes by the watcher's thread."""
@@ -179,7 +179,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
         with suppress(FileNotFoundError):
             await _watch_until_gone(folder, on_change, polling)
         _log.warning("%s was removed; waiting until it exists again", folder)
-        while not await asyncio.to_thread(folder.is_dir):  # noqa: ASYNC110 (nothing tells when a path appears)
+        while not await asyncio.to_thread(folder.is_dir):  # noqa: ASYNC110 (no event reports a new path)
             await asyncio.sleep(RETRY_S)
 
 

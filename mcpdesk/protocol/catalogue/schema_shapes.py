@@ -29,7 +29,7 @@ _BRANCHES = ("then", "else")
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _DEFINITIONS = ("$defs", "definitions")
 MOST_SHAPES = 64
-"""Maximum number of shapes per property. With nested alternatives, the number of shapes multiplies."""
+"""Maximum number of shapes per property. Each level of nested alternatives multiplies their number."""
 
 
 def resolve(schema: Any, root: Schema) -> Schema:
@@ -51,7 +51,7 @@ def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Sc
 
 
 def _usable(word: str, rule: Any) -> Any:
-    """Return the value of a keyword without parts of a wrong type, or `_UNUSABLE` if nothing remains."""
+    """Remove parts of a wrong type from a keyword's value. Return `_UNUSABLE` if nothing remains."""
     kinds = _KINDS.get(word)
     if kinds is None:
         return rule

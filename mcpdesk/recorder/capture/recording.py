@@ -61,7 +61,7 @@ If the disk refuses them, later frames stay unencoded, so that they can be dropp
 """
 _PAUSE_S = 0.0025
 _PACED_S = 0.05
-"""In the first seconds of a turn (this many), the writer pauses between segments. Then it does not pause."""
+"""Seconds of a turn in which the writer pauses between segments. After them it does not pause."""
 _END_S = 5.0
 """Maximum number of seconds that `close` waits for the disk."""
 _STUCK_S = 2.0

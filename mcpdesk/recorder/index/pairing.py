@@ -42,7 +42,7 @@ _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests during which the server may send requests to the client."""
 MOST_MOVED = 50
-"""When the oldest rows are dropped, at most this many pending requests among them are kept."""
+"""Maximum number of pending requests that are kept when the oldest rows are dropped."""
 MOST_FLOWS = 10_000
 """Maximum number of closed connections whose requests may still get an answer."""
 _MANY = 8

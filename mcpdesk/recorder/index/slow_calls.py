@@ -14,7 +14,7 @@ _STEPS: Final = 4
 """Number of histogram steps per doubling of the duration."""
 _SHORTEST_S: Final = 1e-6
 _LEAST_S: Final = 0.01
-"""A call that took less than this many seconds never counts as slow."""
+"""Minimum duration in seconds of a slow call."""
 _RENEWED: Final = 16
 """The limit is computed again when the number of calls has grown by this fraction (1/16)."""
 

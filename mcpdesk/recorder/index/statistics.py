@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OTHER: Final = "(other)"
 MOST_TALLIES: Final = 1_000
-"""Maximum number of tallies. All further combinations share one tally."""
+"""Maximum number of tallies. Calls of further callers share one tally."""
 SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
 _BOUNDS: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
@@ -170,7 +170,7 @@ class CallTally:
         return sum(self._durations)
 
     def at(self, share: float) -> float | None:
-        """Return the duration in seconds that the fraction `share` of the answered calls did not exceed.
+        """Return a percentile of the durations in seconds, such as the median for `share` 0.5.
 
         None without answered calls. The result is the duration of a real call: the longest one in the range
         of durations that reaches the share.

@@ -28,9 +28,7 @@ class StatisticsRow(Struct, frozen=True):
     server: str
     """Name of the server. Empty in the row with all calls."""
     calls: int
-    """Number of tool calls, resource reads and prompt requests.
-
-    In the row of a method, number of its requests.
+    """Number of tool calls, resource reads and prompt requests. For a method, number of its requests.
     """
     errors: int
     p50_s: float | None

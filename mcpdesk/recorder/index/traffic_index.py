@@ -32,7 +32,7 @@ _RATE_S = 600
 _NOTIFICATIONS = "notifications/"
 """Prefix of `HeldMark.how` for a held notification."""
 _REMARK_S = 60.0
-"""A remark is assigned to an exchange at most this many seconds after the end of the exchange."""
+"""Maximum seconds after the end of an exchange in which a remark is assigned to the exchange."""
 _REMARKED_ROWS = 10_000
 """This many newest rows are searched for the exchange of a remark."""
 _MOST_EARLY = 1_000

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse
 
 TURN_S = 0.002
-"""A job that has reported for this many seconds must let other tasks run."""
+"""Seconds for which a job may report before it must let other tasks run."""
 DROPPED = "the result exceeds the limit of stored results"
 
 

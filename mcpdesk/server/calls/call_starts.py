@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 
 ROUND_S = 0.02
-"""Calls may begin for this many seconds. Then the loop must first do other work."""
+"""Seconds for which calls may begin before the loop must do other work."""
 MOST_AT_ONCE = 64
 """Maximum number of calls that begin in one turn of the loop."""
 FREE_ROUNDS = 8

@@ -23,7 +23,7 @@ STOPPED = "the server is stopping"
 ANSWERED = (TIMED_OUT, STOPPED)
 """Reasons for ending a call whose caller still waits for the response."""
 CANCEL_WAIT_S = 0.5
-"""`stop` waits for calls that continue although they were ended, but at most for this many seconds."""
+"""Maximum seconds that `stop` waits for calls that continue although they were ended."""
 TURNS = 10
 """Number of loop turns from the end of a handler until its response reaches the connection."""
 

@@ -23,9 +23,9 @@ T = TypeVar("T")
 MOST = 8
 """Maximum number of loops for one folder. A new loop is started only if all others are blocked."""
 TURN_S = 0.5
-"""A loop that does not respond for this many seconds counts as blocked."""
+"""Seconds without a response after which a loop counts as blocked."""
 CANCEL_WAIT_S = 0.05
-"""A cancelled call waits for the end of its handler, but at most for this many seconds."""
+"""Maximum seconds that a cancelled call waits for the end of its handler."""
 CLOSE_S = 2.0
 
 

@@ -23,9 +23,9 @@ T = TypeVar("T")
 MOST = 64
 """Default of the setting `max_threads`: the number of functions that may run at the same time."""
 QUEUE_S = 5.0
-"""A function waits for a free thread, but at most for this many seconds."""
+"""Maximum seconds that a function waits for a free thread."""
 IDLE_S = 10.0
-"""A thread that is idle for this many seconds ends."""
+"""Seconds after which an idle thread ends."""
 
 
 class ThreadedCall:

@@ -36,7 +36,7 @@ HIGH_WATER = 256 << 10
 BURST = 64 << 10
 """Maximum number of bytes that may be sent in one turn of the event loop. They are written together."""
 TURN_S = 0.002
-"""A sender that has run for this many seconds must let the event loop write."""
+"""Seconds for which a sender may run before it must let the event loop write."""
 UNREAD_LIMIT = 64 << 20
 """If more bytes than this are queued, the connection is closed, because the peer does not read."""
 

@@ -80,7 +80,7 @@ def frame_cells(
     zero: float | None = None,
     former: Collection[str] = (),
 ) -> list[Cell]:
-    """Return the line of a raw frame, or a note if the frame is None, because it was deleted.
+    """Return the line of a raw frame. If the frame is None (deleted), return a note.
 
     `revision` is the revision of its exchange.
     """

@@ -65,9 +65,9 @@ from mcpdesk.version import __version__
 LOOK_S = 1.0
 """Seconds between two searches for new replicas."""
 FIRST_S = 10.0
-"""The first replica must send its state within this many seconds."""
+"""Maximum seconds to wait for the state of the first replica."""
 LENIENT_S = 6.0
-"""For this many seconds after an outage of the source, a missing replica does not count as ended."""
+"""Seconds after an outage of the source in which a missing replica does not count as ended."""
 MOST_FORMER: Final = 8
 """Maximum number of ended replicas that are still shown."""
 _log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ Client: TypeAlias = Any
 COMMAND_TIMEOUT_S = 1.0
 """Time limit of one command, and of one attempt to connect, in seconds."""
 OUTAGE_WAIT_S = 2.0
-"""Scripts wait for an unreachable engine until this many seconds after the start of the outage."""
+"""Seconds after the start of an outage for which scripts wait for the engine."""
 WATCH_S = 0.5
 """Seconds between two checks whether the engine answers."""
 READ_BLOCK_MS = 1_000

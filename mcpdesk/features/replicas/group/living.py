@@ -25,7 +25,7 @@ from mcpdesk.version import __version__
 
 HERE = socket.gethostname()
 LEASE_S = 5.0
-"""A replica that did not renew its lease for this many seconds counts as dead."""
+"""Seconds without a renewal of its lease after which a replica counts as dead."""
 RENEW_S = 1.0
 LENIENT_S = 3.0
 """For this many seconds after an outage of the engine, no replica counts as dead, because renewals may be

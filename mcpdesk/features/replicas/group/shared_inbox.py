@@ -36,7 +36,7 @@ from mcpdesk.recorder.masking import mask_text
 PAUSE_S = 0.5
 """Seconds between two attempts to write to the engine."""
 LEAVING_S = 2.0
-"""When the inbox closes, running work may continue for at most this many seconds."""
+"""Maximum seconds for which running work may continue when the inbox closes."""
 GRACE_S = 2.0
 """Seconds for which a question that the engine has lost is still shown, because its replica may write it
 again."""

@@ -20,7 +20,7 @@ from mcpdesk.transports.http.responses import CONFINED, plain_error
 
 NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
 PROMPT_S = 2.0
-"""Another replica must send a simple response within this many seconds."""
+"""Maximum seconds to wait for a simple response of another replica."""
 ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
 """Requests that only the replica with the named task answers.
 

@@ -46,7 +46,7 @@ They concern the client's connection, page or browser, or contain the operator's
 """
 NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
 QUOTED_BYTES = 8 << 10
-"""If a body is not forwarded, at most this many bytes are read. An error quotes these bytes."""
+"""Maximum bytes that are read of a body that is not forwarded. An error quotes these bytes."""
 QUOTED_S = 5.0
 """Maximum seconds for reading the quoted bytes."""
 SHOWN = 300

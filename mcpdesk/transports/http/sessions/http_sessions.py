@@ -60,9 +60,9 @@ less.
 STREAMS = 1_000_000
 """Number of stream numbers that one process may use in a session. The next process uses higher numbers."""
 MOST_RESUMING = 256
-"""At most this many requests look for their sessions on disk at the same time."""
+"""Maximum number of requests that look for their sessions on disk at the same time."""
 SEARCHED = 1_000
-"""If a new session must replace an unused one, at most this many sessions are searched."""
+"""Maximum number of sessions that are searched for an unused one that a new session can replace."""
 
 
 class SessionSharing(ABC):
