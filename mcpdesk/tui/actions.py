@@ -347,6 +347,8 @@ OWN_ACTIONS: tuple[Action, ...] = (
 
     _app("palette", "ctrl+p", "palette", "Find any action by name.", priority=True, weight=60),
     _app("show_help", "question_mark,f1", "help", "Show the keys of the focused pane.", weight=61),
+    _app("first_steps", "", "in five minutes", "Learn the keys with three exercises on the sample.",
+        footer=False),
     _app("show_news", "exclamation_mark", "messages",
         "Show the latest notifications in full, and the text that you copied last.",
         footer=False, wide=True),
@@ -409,7 +411,7 @@ def bindings_for(scope: str) -> list[BindingType]:
     """Return the bindings of one scope, in table order. Each binding has the id of its action."""
     return [
         Binding(
-            action.keys,
+            action.keys or NO_KEY,
             action.name,
             action.title,
             show=action.footer,

@@ -433,6 +433,12 @@ class DeskApp(App[None]):
 
         self.push_screen(HelpScreen(self.screen, self.main.pane))
 
+    def action_first_steps(self) -> None:
+        """Show three exercises on the sample."""
+        from mcpdesk.tui.screens.first_steps import FirstStepsScreen
+
+        self.push_screen(FirstStepsScreen())
+
     @work
     async def action_pick_theme(self) -> None:
         """Choose a theme, with a preview."""

@@ -152,6 +152,11 @@ async def test_desk_plans_a_trip(desk: LoadedFolder) -> None:
     assert plan.cost_per_person == 750
 
 
+async def test_desk_asks_for_tea(desk: LoadedFolder) -> None:
+    with pytest.raises(HandlerError, match="No tea"):
+        await call(desk, "choose-tea")
+
+
 async def test_desk_brews_and_fails_and_draws(desk: LoadedFolder) -> None:
     caller = Caller()
     assert await call(desk, "brew-coffee", caller, seconds=0) == "2 cups of coffee, still hot."

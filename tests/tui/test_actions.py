@@ -79,7 +79,9 @@ async def test_what_can_be_done_is_in_help_and_palette(screen: str) -> None:
         assert {(key_names(a.keys), a.title, a.help) for a in expected} <= rows
 
 
-@pytest.mark.parametrize("action", [a for a in ACTIONS if a.scope in ("app", "main")], ids=lambda a: a.id)
+@pytest.mark.parametrize(
+    "action", [a for a in ACTIONS if a.keys and a.scope in ("app", "main")], ids=lambda a: a.id
+)
 async def test_every_key_of_the_frame_does_its_action(
     action: Action, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 from textual.widget import Widget
 from textual.widgets import Static
 
+from mcpdesk.tui.actions import key_or_palette, rebind
+from mcpdesk.tui.screens.first_steps import FirstStepsScreen
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
 from tests.support.frame import running_frame
@@ -38,6 +40,34 @@ async def test_help_closes_and_nothing_else_happens(key: str) -> None:
         await pilot.press("question_mark", key)
         await pilot.pause()
         assert app.is_running and app.screen is app.main
+
+
+async def test_three_exercises_name_the_keys_of_the_actions() -> None:
+    async with running_frame(size=(100, 40)) as (app, pilot):
+        app.action_first_steps()
+        await until(lambda: isinstance(app.screen, FirstStepsScreen), pilot)
+        await pilot.pause()
+        text = str(app.screen.query_one(Static).visual)
+        named = {
+            "workbench.call": 1,
+            "workbench.edit_source": 1,
+            "traffic.filter": 2,
+            "main.open_question": 3,
+        }
+        for action, number in named.items():
+            exercise = text.split(f"{number}  ")[1].split(f"{number + 1}  ")[0]
+            assert f"{key_or_palette(action)} " in exercise
+        await pilot.press("escape")
+        await until(lambda: app.screen is app.main, pilot)
+
+
+async def test_the_exercises_follow_changed_keys() -> None:
+    try:
+        rebind({"workbench.call": "f9", "main.open_question": "no_key"})
+        assert key_or_palette("workbench.call") == "f9"
+        assert key_or_palette("main.open_question") == '^p, then "answer"'
+    finally:
+        rebind({})
 
 
 async def test_help_has_one_ground() -> None:
