@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from mcpdesk.cli.printing import report, report_crash
 from mcpdesk.client.discovery import is_discovered
-from mcpdesk.client.targets import command_text
+from mcpdesk.client.targets import client_hint, command_text
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.features import offering
 from mcpdesk.version import __version__
@@ -193,6 +193,7 @@ def with_command(arguments: list[str]) -> list[str]:
     if first and not first.startswith("-") and not _is_path(first):
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."
+        hint = client_hint(first) or hint
         raise DeskUserError(f"Unknown command or folder {first!r}.", hint)
     return ["desk", *arguments]
 

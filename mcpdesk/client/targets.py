@@ -104,7 +104,7 @@ def find_target(
         return FolderTarget(path.resolve())
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
-        raise DeskUserError(f"No folder or file {text!r}.", _client_hint(text) or hint)
+        raise DeskUserError(f"No folder or file {text!r}.", client_hint(text) or hint)
     if path.suffix == ".py":
         return python_command(path.resolve(), name, packages)
     if path.suffix == ".jsonl":
@@ -249,7 +249,7 @@ def _dependencies(path: Path) -> list[str]:
     return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 
-def _client_hint(text: str) -> str:
+def client_hint(text: str) -> str:
     """Return a hint if a text looks like `client:server` with a misspelled client. Otherwise empty."""
     client, colon, name = text.partition(":")
     near = get_close_matches(client, CLIENTS, n=1) if colon and name else []

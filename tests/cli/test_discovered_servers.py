@@ -9,6 +9,7 @@ import pytest
 
 from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.cli.main import run, with_command
+from mcpdesk.errors import DeskUserError
 from mcpdesk.upstream.target_transport import Reach
 from tests.cli.conftest import Run
 from tests.cli.test_completion import offered
@@ -67,6 +68,9 @@ def test_a_server_that_is_not_trusted_is_not_started(home: Path, capfd: pytest.C
 
 def test_the_desk_takes_the_name_as_it_is(home: Path) -> None:
     assert with_command(["cursor:files"]) == ["desk", "cursor:files"]
+    with pytest.raises(DeskUserError) as error:
+        with_command(["opencod:time"])
+    assert error.value.hint == "Did you mean opencode:time?"
     plans = desk_targets(["cursor:files", "codex:docs"], Reach(), agree=agree).upstreams
     assert [each.name for each in plans] == ["files", "docs"]
 
