@@ -184,7 +184,7 @@ class HostedJob:
         body |= {"files": listed, "total_bytes": sum(file.size for file in job.files)}
         return codec.encode(body)
 
-    async def parcel(self, name: str = "") -> Download | None:
+    async def download(self, name: str = "") -> Download | None:
         """Return the download of a file, or of all files.
 
         With a `name`, this is the file of that name. Otherwise it is the only file, or an archive of all
@@ -231,13 +231,13 @@ class RecordedJob(HostedJob):
             raise StorageError(UNREACHABLE)
         return True
 
-    async def parcel(self, name: str = "") -> Download | None:
+    async def download(self, name: str = "") -> Download | None:
         """Return the download if this machine can read the folder of the job's files.
 
         Raises: FileGone, ArchiveTooLarge.
         """
         try:
-            return await super().parcel(name)
+            return await super().download(name)
         except FileGone as error:
             raise FileGone(f"{error}: {NOT_HERE}") from error
 

@@ -54,7 +54,7 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
     monkeypatch.setattr(downloads, name, slowly)
     found = jobs.find(job.id, OPEN)
     assert found is not None
-    asked = asyncio.create_task(found.parcel())
+    asked = asyncio.create_task(found.download())
     await in_time(begun.wait())
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):

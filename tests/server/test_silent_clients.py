@@ -108,8 +108,8 @@ async def test_a_late_answer_is_none_to_the_next_question() -> None:
     first = (await peer.response(1))["result"]
     (operation,) = peer.services.rounds.parked
     while not any(each.method == "elicitation/create" for each in operation.questions().values()):
-        await operation._stirred.wait()
-        operation._stirred.clear()
+        await operation._wake_up.wait()
+        operation._wake_up.clear()
     (key,) = first["inputRequests"]
     again = params | {"requestState": first["requestState"], "inputResponses": {key: {"roots": []}}}
     peer.modern(2, "tools/call", again, **meta)

@@ -48,7 +48,7 @@ class OtlpSender:
         self._endpoint, self._headers, self._journal = endpoint, headers, journal
         self._waiting: deque[SpanRecord] = deque()
         self._figures: Sequence[Figure] | None = None
-        self._stirred = threading.Event()
+        self._wake_up = threading.Event()
         self._is_closing = self._is_off = False
         self._failing: set[str] = set()
         """Signals (`traces`, `metrics`) that the collector rejects now."""
@@ -72,7 +72,7 @@ class OtlpSender:
     def measure(self, figures: Sequence[Figure]) -> None:
         """Send these metrics next. They replace metrics that are still queued."""
         self._figures = figures
-        self._stirred.set()
+        self._wake_up.set()
 
     def close(self) -> None:
         """Send the remaining records, for at most `FLUSH_S` seconds.
@@ -80,7 +80,7 @@ class OtlpSender:
         This blocks, so call it on a worker thread.
         """
         self._is_closing = True
-        self._stirred.set()
+        self._wake_up.set()
         if self._failing and self._collector is not None:
             self._collector.give_up()
         self._thread.join(FLUSH_S)
@@ -100,8 +100,8 @@ class OtlpSender:
             return self._give_up(str(error))
         ends = float("inf")
         while True:
-            self._stirred.wait(SEND_S)
-            self._stirred.clear()
+            self._wake_up.wait(SEND_S)
+            self._wake_up.clear()
             if self._is_closing:
                 ends = min(ends, monotonic() + FLUSH_S)
             self._send(collector, ends)
@@ -118,7 +118,7 @@ class OtlpSender:
             if "traces" in self._failing and self._is_closing:
                 return
             if not self._is_closing:
-                self._stirred.wait((SHARE - 1) * (thread_time() - began))
+                self._wake_up.wait((SHARE - 1) * (thread_time() - began))
         figures, self._figures = self._figures, None
         if figures is not None:
             self._on_delivery(collector.send_figures(figures))

@@ -144,7 +144,7 @@ class Recording:
         self._lost_logs = 0
         """Number of log lines that were dropped before the first one in `_new_logs`."""
         self._wake = Event()
-        self._stirred = Event()
+        self._wake_up = Event()
         """Event that wakes the writer while it waits for work."""
         self._is_resting = False
         """True while the writer waits because there is nothing to write."""
@@ -348,7 +348,7 @@ class Recording:
         """
         self._closing = True
         self._wake.set()
-        self._stirred.set()
+        self._wake_up.set()
         if self._thread.is_alive():
             self._thread.join(_END_S)
         if self._thread.is_alive():
@@ -393,7 +393,7 @@ class Recording:
         """Wake the writer if it is resting."""
         if self._is_resting:
             self._is_resting = False
-            self._stirred.set()
+            self._wake_up.set()
             self.on_work()
 
     @property
@@ -420,11 +420,11 @@ class Recording:
 
         If the disk is failing, return at once, because the next turn tries to write again.
         """
-        self._stirred.clear()
+        self._wake_up.clear()
         self._is_resting = True
         is_done = self._encoder.frames >= self._store.count and self._on_disk >= self._encoder.frames
         if is_done and not (self._has_news() or self._disk_error or self._store.ring.is_over):
-            self._stirred.wait(_RETENTION_S if self._retention.is_on else None)
+            self._wake_up.wait(_RETENTION_S if self._retention.is_on else None)
         self._is_resting = False
 
     def _has_news(self) -> bool:

@@ -104,7 +104,7 @@ class Round:
         self._problems: dict[str, str] = {}
         """Reasons why the last answers to pending questions were not accepted."""
         self._keys: Counter[str] = Counter()
-        self._stirred = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
         self._request = first
@@ -131,7 +131,7 @@ class Round:
         pending = _Pending(asking, loop.create_future())
         self._pending[name] = pending
         self._answer_from_request(name)
-        self._stirred.set()
+        self._wake_up.set()
         self._notify_follower()
         timer = loop.call_later(limit_s, self.resolve, name, unanswered(asking.method, limit_s))
         try:
@@ -162,7 +162,7 @@ class Round:
         """
         self._departure, self._follower, self.tag = body, follower, tag
         self.call.outlet = outlet
-        self._stirred.set()
+        self._wake_up.set()
 
     def report(self, message: str) -> None:
         """Pass a message of the handler to the follower."""
@@ -224,8 +224,8 @@ class Round:
                     self.call.outlet = NULL_OUTLET
                     self._measure(outer)
                     return None
-                await self._stirred.wait()
-                self._stirred.clear()
+                await self._wake_up.wait()
+                self._wake_up.clear()
         except asyncio.CancelledError:
             await self._give_up(self._request.stop or "cancelled")
             raise
@@ -251,7 +251,7 @@ class Round:
             "requestState": seal(state, secret),
         }
 
-    def weigh(self) -> int:
+    def client_data_bytes(self) -> int:
         """Return the approximate size in bytes of the client data that the operation keeps."""
         return len(codec.encode_part([self.call.params, self._given, self._answers]))
 
@@ -279,7 +279,7 @@ class Round:
             self._follower.on_questions()
 
     def _ended(self, task: asyncio.Task[JSONObject]) -> None:
-        self._stirred.set()
+        self._wake_up.set()
         if self._follower is not None:
             self._follower.on_end(task)
         if not task.cancelled():
@@ -526,7 +526,7 @@ class Rounds:
         return operation
 
     def _park(self, operation: Round, parked_s: float) -> None:
-        operation.size = operation.weigh()
+        operation.size = operation.client_data_bytes()
         self.size += operation.size
         while self._parked and (len(self._parked) >= MOST_PARKED or self.size > MOST_PARKED_BYTES):
             self._drop(next(iter(self._parked)), "too many operations wait for their client")

@@ -67,7 +67,7 @@ class JobReader:
         self._cursor = START
         self._last_state = ""
         self._loop = asyncio.get_running_loop()
-        self._stirred = asyncio.Event()
+        self._wake_up = asyncio.Event()
         self._is_stirred = False
         self._over = asyncio.Event()
         self._forget = (job.listen(self._moved), _feed(job).listen(self._stir))
@@ -116,7 +116,7 @@ class JobReader:
         """Wait until `news` may have changes to return, at most `within_s` seconds. Return False on
         timeout.
         """
-        return await _happens(self._stirred, within_s)
+        return await _happens(self._wake_up, within_s)
 
     async def over(self, within_s: float | None = None) -> bool:
         """Wait until the job is over, at most `within_s` seconds. Return False on timeout."""
@@ -150,7 +150,7 @@ class JobReader:
 
     def _mark_seen(self) -> None:
         self._is_stirred = False
-        self._stirred.clear()
+        self._wake_up.clear()
 
     def _moved(self) -> None:
         """Record that the state of the job has changed, and not only its output."""
@@ -163,7 +163,7 @@ class JobReader:
         if self._is_stirred:
             return
         self._is_stirred = True
-        call_soon_safely(self._loop, self._stirred.set)
+        call_soon_safely(self._loop, self._wake_up.set)
 
 
 async def _happens(event: asyncio.Event, within_s: float | None) -> bool:

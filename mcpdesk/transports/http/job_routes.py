@@ -183,12 +183,12 @@ async def download(
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: it has no files to download yet", state=job.state)
     try:
-        parcel = await job.parcel(request.query.get("file", ""))
+        prepared = await job.download(request.query.get("file", ""))
     except FileGone as error:
         return plain_error(410, str(error))
     except ArchiveTooLarge as error:
         return plain_error(413, str(error))
-    return None if parcel is None else await send(request, parcel, headers)
+    return None if prepared is None else await send(request, prepared, headers)
 
 
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
@@ -317,20 +317,22 @@ class ByteRange(NamedTuple):
 
 
 async def send(
-    request: web.BaseRequest, parcel: Download, more: Mapping[str, str] = MappingProxyType({})
+    request: web.BaseRequest, download: Download, more: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
     """Send an open file and close its descriptor. `more` are additional headers."""
     try:
-        return await _answer(request, parcel, more)
+        return await _answer(request, download, more)
     finally:
-        os.close(parcel.descriptor)
+        os.close(download.descriptor)
 
 
-async def _answer(request: web.BaseRequest, parcel: Download, more: Mapping[str, str]) -> web.StreamResponse:
-    tag = f'"{parcel.tag}"'
+async def _answer(
+    request: web.BaseRequest, download: Download, more: Mapping[str, str]
+) -> web.StreamResponse:
+    tag = f'"{download.tag}"'
     headers = {
-        "Content-Type": parcel.media_type,
-        "Content-Disposition": disposition(parcel.name),
+        "Content-Type": download.media_type,
+        "Content-Disposition": disposition(download.name),
         "Accept-Ranges": "bytes",
         "ETag": tag,
         "Cache-Control": "private, no-cache",
@@ -340,21 +342,21 @@ async def _answer(request: web.BaseRequest, parcel: Download, more: Mapping[str,
     known = request.headers.get("If-None-Match", "").split(",")
     if tag in [each.strip().removeprefix("W/") for each in known]:
         return web.Response(status=304, headers={"ETag": tag})
-    span = ByteRange(0, parcel.size)
+    span = ByteRange(0, download.size)
     status = 200
     if request.headers.get("If-Range", tag) == tag:
-        asked = wanted(request.headers.get("Range", ""), parcel.size)
+        asked = wanted(request.headers.get("Range", ""), download.size)
         if asked is not None and not asked.length:
-            refused = f"The file has {parcel.size} bytes: the range is outside of the file"
-            return plain_error(416, refused, {"Content-Range": f"bytes */{parcel.size}"})
+            refused = f"The file has {download.size} bytes: the range is outside of the file"
+            return plain_error(416, refused, {"Content-Range": f"bytes */{download.size}"})
         if asked is not None:
             span, status = asked, 206
-            headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{parcel.size}"
+            headers["Content-Range"] = f"bytes {span.start}-{span.start + span.length - 1}/{download.size}"
     response = web.StreamResponse(status=status, headers=headers | head_of(request).page_headers)
     response.content_length = span.length
     await response.prepare(request)
     if request.method != "HEAD":
-        await _copy(response, parcel.descriptor, span)
+        await _copy(response, download.descriptor, span)
     return response
 
 
