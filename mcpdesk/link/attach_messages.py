@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Any, Final, TypeAlias, get_type_hints
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
 from mcpdesk.features import offering
 from mcpdesk.link.feature_part import FeaturePart, Intent
-from mcpdesk.link.link import Link
-from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, LogLine, Notice, Progress
+from mcpdesk.link.link import INTENTS, SNAPSHOTS
+from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, CoreView, LogLine, Notice, Progress
 from mcpdesk.link.welcome import Welcome as Welcome
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, RecordedRemark
 
@@ -100,52 +100,24 @@ class TrafficBatch(Struct, frozen=True, tag=True):
 FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch
 FromScreen: TypeAlias = Join | Ask
 
-_RESULTS = {name: get_type_hints(getattr(Link, name)) for name in dir(Link) if not name.startswith("_")
-            if callable(getattr(Link, name))}  # fmt: skip
-SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo")
-"""Methods of `Link` that return a part of the local copy."""
 FEATURE_PARTS: Final[dict[str, type[FeaturePart]]] = {
     kind.part_name: kind for feature in offering("link_parts") for kind in feature.link_parts()
 }
 """Classes of the states of features, by name of the part."""
 PARTS: Final[dict[str, Any]] = {
-    "view": _RESULTS["view"]["return"],
+    "view": CoreView,
     "catalogue": Catalogue,
     "watched": dict[str, int],
     "client": ClientDetail | None,
     "logs": list[LogLine],
     "notices": list[Notice],
-    **{name: _RESULTS[name]["return"] for name in SNAPSHOTS},
+    **{name: each.hints["return"] for name, each in SNAPSHOTS.items()},
     **FEATURE_PARTS,
 }
 """Types of the parts in a `State`, by name of the part."""
-NO_RESULT: Final = (
-    "reload", "drop_token", "watch", "unwatch", "choose_policy", "revoke", "kill_job", "fire_callback",
-    "cancel_callback", "end_plan", "disconnect", "log_in", "remove_server", "speak",
-)  # fmt: skip
-"""Methods of `Link` without a result."""
-ASYNC: Final = (
-    "do",
-    "untrusted",
-    "server_offers",
-    "add_server",
-    "set_log_level",
-    "choose_roots",
-    "give_token",
-    "answer",
-    "decline",
-    "cancel_question",
-    "sign_in_link",
-    "sign_out_browsers",
-    "client_config",
-    "settings",
-)
-"""Methods of `Link` that return a future."""
-BLOCKING: Final = ("usage", "output", "plan_text")
-"""Methods of `Link` that wait a short time for the core. Call them on a worker thread."""
 
 
-class LinkMethod:
+class AskCodec:
     """Decoders for the arguments of an `Ask` and for the value of its `Reply`."""
 
     def __init__(self, arguments: Any, result: Any) -> None:
@@ -154,24 +126,15 @@ class LinkMethod:
         self.result: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(result)
 
 
-_INTENTS = tuple(intent for kind in FEATURE_PARTS.values() for intent in kind.intents)
-
-
-def _method(name: str) -> LinkMethod:
-    hints = dict(_RESULTS[name])
-    result = hints.pop("return")
-    types = tuple.__class_getitem__(tuple(hints.values()))
-    return LinkMethod(types, result.__args__[0] if name in ASYNC else result)
-
-
-METHODS: Final[dict[str, LinkMethod]] = {
-    **{name: _method(name) for name in (*NO_RESULT, *ASYNC, *BLOCKING)},
-    "do": LinkMethod(tuple.__class_getitem__((reduce(or_, _INTENTS or (Intent,)),)), bool),
-    "request": LinkMethod(tuple[str, str, dict[str, Any]], None),
-    "cancel": LinkMethod(tuple[int], None),  # `int`: id of a request
-    "look": LinkMethod(tuple[int], None),  # `int`: connection of a client
-    "frame_bytes": LinkMethod(tuple[int], bytes),  # return all bytes of a frame
-    "ping": LinkMethod(tuple[()], None),  # check that the core answers
+_FEATURE_INTENTS = tuple(intent for kind in FEATURE_PARTS.values() for intent in kind.intents)
+METHODS: Final[dict[str, AskCodec]] = {
+    **{name: AskCodec(each.parameters, each.result) for name, each in INTENTS.items()},
+    "do": AskCodec(tuple.__class_getitem__((reduce(or_, _FEATURE_INTENTS or (Intent,)),)), bool),
+    "request": AskCodec(tuple[str, str, dict[str, Any]], None),
+    "cancel": AskCodec(tuple[int], None),  # `int`: id of a request
+    "look": AskCodec(tuple[int], None),  # `int`: connection of a client
+    "frame_bytes": AskCodec(tuple[int], bytes),  # return all bytes of a frame
+    "ping": AskCodec(tuple[()], None),  # check that the core answers
 }
 """Methods that a screen may call, by name."""
 _encoder = msgspec.msgpack.Encoder()

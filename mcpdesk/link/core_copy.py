@@ -8,7 +8,6 @@ numbers of different cores are made unique there.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import math
 import threading
@@ -27,12 +26,8 @@ from mcpdesk.hosting.changes import Changes
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.attach_messages import (
-    ASYNC,
-    BLOCKING,
     METHODS,
-    NO_RESULT,
     PARTS,
-    SNAPSHOTS,
     Ask,
     CallNews,
     FromCore,
@@ -45,7 +40,8 @@ from mcpdesk.link.attach_messages import (
     pack,
 )
 from mcpdesk.link.feature_part import Intent
-from mcpdesk.link.link import Link, Part, promise
+from mcpdesk.link.link import INTENTS, Link, Part, promise
+from mcpdesk.link.link_methods import LinkIntent, LinkSnapshot, Route
 from mcpdesk.link.raised_numbers import AT, Raised
 from mcpdesk.link.traffic_copy import EPOCH, OWN, TrafficCopy
 from mcpdesk.link.upstream_views import SchemaChecks
@@ -82,12 +78,6 @@ PAIR_S, PAIR_REST_S = 0.003, 0.001
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
 """Maximum size in bytes of requests that wait because the core does not read them."""
-_OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect"})
-"""Methods whose first argument is the number of a question or a connection."""
-_OF_A_CALLBACK: Final = frozenset({"fire_callback", "cancel_callback"})
-"""Methods whose second argument is the number of a callback."""
-_OF_A_JOB: Final = frozenset({"kill_job", "output"})
-"""Methods whose first argument is the id of a job."""
 _log = logging.getLogger(__name__)
 _of_core: msgspec.msgpack.Decoder[FromCore] = msgspec.msgpack.Decoder(FromCore)
 _parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
@@ -227,10 +217,7 @@ class RemoteCall:
 
 
 class CoreCopy(Link):
-    """Link to a core in another process over a `Wire`.
-
-    Most methods are generated from the tables in `attach_messages`.
-    """
+    """Link to a core in another process over a `Wire`."""
 
     is_elsewhere = True
 
@@ -344,12 +331,31 @@ class CoreCopy(Link):
         self._ask("request", (server, method, params), id)
         return call
 
-    def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method without waiting for its result.
+    def carry_out(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
+        """Send an intent to the core.
 
-        The future may fail with ValueError or DeskUserError.
+        Its future may fail with ValueError or DeskUserError. An intent that waits must be called on a worker
+        thread. If the core does not answer in time, it returns its default result.
         """
-        return self._ask(method, self._own_numbers(method, arguments))
+        done = self._ask(intent.name, self._own_numbers(intent, arguments))
+        if intent.returns_future or not intent.has_result:
+            return done if intent.has_result else None
+        result = None
+        with suppress(TimeoutError, DeskUserError, ValueError):
+            result = result_of(done)
+        return intent.plain(self, *arguments) if result is None else result
+
+    def read_snapshot(self, snapshot: LinkSnapshot) -> Any:
+        """Return a part of the state that the core sent last."""
+        part = self._parts.get((snapshot.name, ""))
+        return snapshot.plain(self) if part is None else part
+
+    def ask_usage(self) -> Future[dict[str, JobUse]]:
+        """Request the resource usage of running programs without waiting for it.
+
+        The result has the job ids of the core. The future may fail with ValueError or DeskUserError.
+        """
+        return self._ask("usage", ())
 
     def feature_part(self, kind: type[Part]) -> Part:
         """Return the state of a feature."""
@@ -369,16 +375,6 @@ class CoreCopy(Link):
         if self._calls.pop(id, None) is not None:
             self._ask("cancel", (id,))
 
-    def _wait(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """Call a method that takes only a short time. Return its result, or None if it fails.
-
-        Call it on a worker thread.
-        """
-        try:
-            return result_of(self._ask(method, arguments))
-        except (TimeoutError, DeskUserError, ValueError):
-            return None
-
     def _ask(self, method: str, arguments: tuple[Any, ...], id: int | None = None) -> Future[Any]:
         """Send a request to the core. The future may fail with ValueError or DeskUserError."""
         id = next(self._ids) if id is None else id
@@ -387,16 +383,16 @@ class CoreCopy(Link):
         self.room.call_soon(lambda: self._send(id, framed(Ask(id, method, pack(arguments)))))
         return done
 
-    def _own_numbers(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _own_numbers(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Convert numbers and ids in the arguments to the numbers and ids that the core itself uses."""
-        match arguments:
-            case (Intent(item=int(number)) as intent,):
-                return (intent.with_item(number & OWN),)
-            case (int(number), *others) if method in _OF_A_NUMBER:
+        match intent.route, arguments:
+            case Route.ITEM, (Intent(item=int(number)) as request,):
+                return (request.with_item(number & OWN),)
+            case ((Route.QUESTION | Route.CONNECTION), (int(number), *others)):
                 return (number & OWN, *others)
-            case (server, int(number), *others) if method in _OF_A_CALLBACK:
+            case Route.CALLBACK, (server, int(number), *others):
                 return (server, number & OWN, *others)
-            case (str(job), *others) if method in _OF_A_JOB:
+            case Route.JOB, (str(job), *others):
                 return (job.partition(AT)[0], *others)
         return arguments
 
@@ -412,16 +408,18 @@ class CoreCopy(Link):
         else:
             wire.send(data)
 
-    def _fail(self, id: int, why: str) -> None:
+    def _fail(self, id: int, why: str, *, is_value_error: bool = False) -> None:
         method, done = self._pending.pop(id, ("", None))
         if (call := self._calls.pop(id, None)) is not None:
             call.fail(why)
         if done is None:
             return
-        if method in NO_RESULT:
+        intent = INTENTS.get(method)
+        if intent is not None and not intent.has_result:
             self.notify(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
-        # Callers of these methods expect ValueError, as for invalid answers.
-        done.set_exception(ValueError(why) if method in ASYNC else DeskUserError(why))
+        # Callers that get a future expect ValueError, as for invalid answers.
+        is_value_error |= intent is not None and intent.returns_future
+        done.set_exception(ValueError(why) if is_value_error else DeskUserError(why))
 
     def _fail_all(self, why: str) -> None:
         for id in [*self._pending, *self._calls]:
@@ -514,14 +512,7 @@ class CoreCopy(Link):
 
     def _on_reply(self, id: int, reply: Reply) -> None:
         if reply.error:
-            method, done = self._pending.pop(id, ("", None))
-            if (call := self._calls.pop(id, None)) is not None:
-                call.fail(reply.error)
-            if done is not None:
-                is_value = reply.is_value_error or method in ASYNC
-                done.set_exception(ValueError(reply.error) if is_value else DeskUserError(reply.error))
-            if method in NO_RESULT:
-                self.notify(f"{method.replace('_', ' ')}: {reply.error}", Severity.ERROR)
+            self._fail(id, reply.error, is_value_error=reply.is_value_error)
         elif id in self._pending:
             method, done = self._pending.pop(id)
             done.set_result(METHODS[method].result.decode(reply.value))
@@ -601,33 +592,3 @@ def _withdrawn(question: Question, why: str) -> Question:
     if question.state is not QuestionState.WAITING:
         return question
     return structs.replace(question, state=QuestionState.WITHDRAWN, reason=why, ended=time.time())
-
-
-def _snapshot(name: str) -> Callable[..., Any]:
-    def snapshot(link: CoreCopy) -> Any:
-        part = link._parts.get((name, ""))
-        return getattr(Link, name)(link) if part is None else part
-
-    return snapshot
-
-
-def _asking(name: str) -> Callable[..., Any]:
-    plain = getattr(Link, name)
-    signature = inspect.signature(plain)
-
-    def ask(link: CoreCopy, *given: Any, **named: Any) -> Any:
-        bound = signature.bind(link, *given, **named)
-        bound.apply_defaults()
-        arguments = link._own_numbers(name, bound.args[1:])
-        if name in BLOCKING:
-            result = link._wait(name, arguments)
-            return plain(link, *given, **named) if result is None else result
-        done = link._ask(name, arguments)
-        return done if name in ASYNC else None
-
-    return ask
-
-
-for _names, _make in ((SNAPSHOTS, _snapshot), ((*NO_RESULT, *ASYNC, *BLOCKING), _asking)):
-    for _name in _names:
-        setattr(CoreCopy, _name, _make(_name))

@@ -2,7 +2,9 @@
 
 `Link` inherits from one base class (a facet) for each subject. By default, the methods of a facet do nothing
 and return empty results. An implementation overrides only the facets that it supports: `local.LocalLink`
-overrides all, `capture_link.CaptureLink` only a few.
+overrides all, `capture_link.CaptureLink` only a few. A method with the decorator `intent` or `snapshot` also
+works for cores in other processes: `core_copy.CoreCopy` sends it to the core, and the link of several cores
+sends it to the cores of its `Route`.
 
 Every method may be called on the front end's thread. Snapshots return at once and never wait for the core, so
 that a front end can show a core that is stuck. Intents that take time return futures.
@@ -19,6 +21,9 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.feature_part import FeaturePart, Intent
+from mcpdesk.link.link_methods import INTENTS as INTENTS
+from mcpdesk.link.link_methods import SNAPSHOTS as SNAPSHOTS
+from mcpdesk.link.link_methods import Facet, Route, first, intent, snapshot, union
 from mcpdesk.link.values import (
     CallbackView,
     CallOutcome,
@@ -79,7 +84,7 @@ class LinkCall(Protocol):
         """Send `notifications/cancelled`. The call ends at once."""
 
 
-class ServerFacet:
+class ServerFacet(Facet):
     """Intents and snapshots about servers and their catalogues."""
 
     def catalogue(self, server: str) -> Catalogue:
@@ -90,12 +95,15 @@ class ServerFacet:
         """Check arguments as a call would. An empty list means that they are valid."""
         return []
 
+    @intent(Route.WITH_SERVER)
     def reload(self, server: str) -> None:
         """Reload the server folder now."""
 
+    @intent(Route.WITH_SERVER)
     def speak(self, server: str, revision: str) -> None:
         """Reconnect to an upstream server with a revision. Empty selects the newest common one."""
 
+    @intent(Route.EVERY_CORE, first)
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
         """Return the file that the person must trust before `add_server` can use this text.
 
@@ -103,10 +111,12 @@ class ServerFacet:
         """
         return finished(None)
 
+    @intent(Route.ANY_CORE)
     def server_offers(self) -> Future[tuple[ServerOffer, ...]]:
         """Return servers on this machine that the person may want to add. Nothing is started."""
         return finished(())
 
+    @intent(Route.EVERY_CORE, union)
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         """Add the servers in a text, written as on the command line. The result has their names.
 
@@ -118,12 +128,15 @@ class ServerFacet:
         refused.set_exception(ValueError("No server can be added here."))
         return refused
 
+    @intent(Route.WITH_SERVER)
     def remove_server(self, server: str) -> None:
         """Remove a server. Ignored if it does not exist."""
 
+    @intent(Route.SERVING)
     def log_in(self, server: str) -> None:
         """Log in to an upstream server with a browser. The address to visit arrives as a question."""
 
+    @intent(Route.SERVING)
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
     ) -> Future[str]:
@@ -136,7 +149,7 @@ class ServerFacet:
         return finished("")
 
 
-class CallFacet:
+class CallFacet(Facet):
     """Calls that the front end makes as the client `desk`."""
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> LinkCall:
@@ -146,6 +159,7 @@ class CallFacet:
         """
         raise DeskUserError("Requests cannot be sent to a capture.", "Open the desk on the server's folder.")
 
+    @intent(Route.WITH_SERVER, union)
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Use a token for the calls to a server until the token expires.
 
@@ -155,9 +169,11 @@ class CallFacet:
         """
         raise DeskUserError("Tools of a capture cannot be called.", "Open the desk on the server's folder.")
 
+    @intent(Route.WITH_SERVER)
     def drop_token(self, server: str) -> None:
         """Stop using the token of a server."""
 
+    @intent(Route.WITH_SERVER)
     def set_log_level(self, server: str, level: str) -> Future[bool]:
         """Ask a server for log messages of this level and above.
 
@@ -166,6 +182,7 @@ class CallFacet:
         """
         return _not_done()
 
+    @intent(Route.EVERY_CORE)
     def choose_roots(self, texts: list[str]) -> Future[bool]:
         """Set the roots that the desk offers to servers, as URIs or paths, and notify the servers.
 
@@ -173,9 +190,11 @@ class CallFacet:
         """
         return _not_done()
 
+    @intent(Route.SERVING)
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource."""
 
+    @intent(Route.SERVING)
     def unwatch(self, server: str, uri: str) -> None:
         """Unsubscribe from a resource."""
 
@@ -187,13 +206,15 @@ class CallFacet:
         return {}
 
 
-class QuestionFacet:
+class QuestionFacet(Facet):
     """Questions in the inbox."""
 
+    @snapshot(lambda view: view.questions_version)
     def questions(self) -> tuple[Question, ...]:
         """Return waiting questions, oldest first, then ended ones, newest first. The number is limited."""
         return ()
 
+    @intent(Route.QUESTION)
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer a question. The result is False if it has already ended: the first answer counts.
 
@@ -201,32 +222,38 @@ class QuestionFacet:
         """
         return _not_done()
 
+    @intent(Route.QUESTION)
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """Decline a question. The result is False if it has already ended."""
         return _not_done()
 
+    @intent(Route.QUESTION)
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """End a question without an answer. The result is False if the question cannot be ended."""
         return _not_done()
 
 
-class PolicyFacet:
+class PolicyFacet(Facet):
     """Policies of tools, and approvals of peers."""
 
+    @intent(Route.WITH_STATE)
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Set the policy of a tool."""
 
+    @snapshot()
     def grants(self) -> tuple[GrantView, ...]:
         """Return the approvals of all servers, newest first."""
         return ()
 
+    @intent(Route.WITH_SERVER)
     def revoke(self, grant: GrantView) -> None:
         """Withdraw an approval. Ignored if it does not exist."""
 
 
-class OperatorFacet:
+class OperatorFacet(Facet):
     """Browsers in which the operator has signed in."""
 
+    @intent(Route.ANY_CORE)
     def sign_in_link(self) -> Future[str]:
         """Return a URL of the dashboard. A one-time word in the URL signs in one browser.
 
@@ -236,18 +263,21 @@ class OperatorFacet:
         refused.set_exception(ValueError("HTTP is not served here, so no dashboard is available."))
         return refused
 
+    @intent(Route.EVERY_CORE, sum)
     def sign_out_browsers(self) -> Future[int]:
         """Sign out all browsers. The result is their number."""
         return finished(0)
 
 
-class WorkFacet:
+class WorkFacet(Facet):
     """Work that outlives a call: jobs, callbacks, task lists, plans."""
 
+    @snapshot()
     def jobs(self) -> tuple[JobView, ...]:
         """Return background programs, asynchronous calls and tasks, oldest first. The number is limited."""
         return ()
 
+    @intent(Route.EVERY_CORE)
     def usage(self) -> Mapping[str, JobUse]:
         """Return resource usage of running programs, by job id.
 
@@ -255,6 +285,7 @@ class WorkFacet:
         """
         return {}
 
+    @intent(Route.JOB)
     def output(self, job: str, after: int) -> JobOutput | None:
         """Return output of a job from byte `after` on. Reads a file, so do not call it on the UI thread.
 
@@ -262,23 +293,29 @@ class WorkFacet:
         """
         return None
 
+    @intent(Route.JOB)
     def kill_job(self, job: str) -> None:
         """Kill a job and all its descendants. Ignored if it has ended."""
 
+    @snapshot(lambda view: view.work.callbacks_version)
     def callbacks(self) -> tuple[CallbackView, ...]:
         """Return scheduled callbacks and recently ended ones, oldest first."""
         return ()
 
+    @intent(Route.CALLBACK)
     def fire_callback(self, server: str, number: int) -> None:
         """Fire a callback now, before it is due. Ignored if it has ended."""
 
+    @intent(Route.CALLBACK)
     def cancel_callback(self, server: str, number: int) -> None:
         """Cancel a callback. Ignored if it has ended."""
 
+    @snapshot(lambda view: view.work.todo_version)
     def todo(self) -> tuple[TodoView, ...]:
         """Return the newest tasks of the clients' task lists, oldest first. The number is limited."""
         return ()
 
+    @intent(Route.PLAN)
     def plan_text(self, server: str, session: str) -> str | None:
         """Return a session's plan as Markdown. None if the session has no plan.
 
@@ -286,28 +323,31 @@ class WorkFacet:
         """
         return None
 
+    @intent(Route.PLAN)
     def end_plan(self, server: str, session: str) -> None:
         """End the plan mode of a session. Ignored if it has ended."""
 
 
-class ClientFacet:
+class ClientFacet(Facet):
     """Connected clients."""
 
     def client(self, connection: int) -> ClientDetail | None:
         """Return details of one client. None if it has left."""
         return None
 
+    @intent(Route.CONNECTION)
     def disconnect(self, connection: int) -> None:
         """Close the session or connection of a client. Ignored if it has left."""
 
 
-class FeatureFacet:
+class FeatureFacet(Facet):
     """State that features add to a core, and requests about it."""
 
     def feature_part(self, kind: type[Part]) -> Part:
         """Return the state of one kind. If the core lacks its feature, return the default state."""
         return kind()
 
+    @intent(Route.ITEM)
     def do(self, intent: Intent) -> Future[bool]:
         """Carry out a request.
 
@@ -317,15 +357,16 @@ class FeatureFacet:
         return _not_done()
 
 
-class SettingFacet:
+class SettingFacet(Facet):
     """Settings of the core."""
 
+    @intent(Route.ANY_CORE)
     def settings(self) -> Future[tuple[SettingView, ...]]:
         """Return all settings of the core with their values. Secrets are masked."""
         return finished(())
 
 
-class LogFacet:
+class LogFacet(Facet):
     """Log lines and notices of the core."""
 
     def logs(self, after: int = -1) -> list[LogLine]:

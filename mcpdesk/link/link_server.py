@@ -25,10 +25,8 @@ from msgspec import Struct, structs
 
 from mcpdesk.errors import DeskError
 from mcpdesk.link.attach_messages import (
-    ASYNC,
     FEATURE_PARTS,
     METHODS,
-    SNAPSHOTS,
     Ask,
     CallNews,
     FromScreen,
@@ -41,7 +39,7 @@ from mcpdesk.link.attach_messages import (
     pack,
     read_message,
 )
-from mcpdesk.link.link import LinkCall
+from mcpdesk.link.link import INTENTS, SNAPSHOTS, LinkCall
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import CallOutcome, CoreView, LogLine
 from mcpdesk.recorder.index.pairing import needs_all_bytes
@@ -280,7 +278,7 @@ class ScreenVisit:
         except Exception as error:
             self._refuse(ask, error)
         else:
-            if ask.method in ASYNC:
+            if (intent := INTENTS.get(ask.method)) is not None and intent.returns_future:
                 value.add_done_callback(partial(self._reply_later, ask))
             else:
                 self._reply(Reply(ask.id, pack(value)))
@@ -433,16 +431,11 @@ class CoreNews:
 
     def _send_snapshots(self, view: CoreView) -> None:
         work, is_due = view.work, self._slow.is_due()
-        versions = {
-            "questions": view.questions_version,
-            "callbacks": work.callbacks_version,
-            "todo": work.todo_version,
-        }
         are_jobs_new = self._sent.is_new("jobs version", work.jobs_version)
-        for name in SNAPSHOTS:
+        for name, snapshot in SNAPSHOTS.items():
             make = getattr(self._link, name)
-            if name in versions:
-                self._send_changed(name, versions[name], make)
+            if snapshot.version is not None:
+                self._send_changed(name, snapshot.version(view), make)
             elif is_due or (name == "jobs" and are_jobs_new):
                 self._send_value(name, make())
         for name, kind in FEATURE_PARTS.items():

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -29,35 +29,31 @@ from mcpdesk.features.replicas.desk.combined_views import (
     merged_view,
     merged_work,
 )
-from mcpdesk.features.replicas.desk.joint_futures import all_of, union
+from mcpdesk.features.replicas.desk.joint_futures import all_of
 from mcpdesk.features.replicas.desk.member import Member
 from mcpdesk.features.replicas.desk.question_numbers import QuestionNumbers
 from mcpdesk.features.replicas.desk.replica_source import FoundReplica, ReplicaSource
-from mcpdesk.inbox.question import Answer, Question
+from mcpdesk.inbox.question import Question
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
 from mcpdesk.link.feature_part import Intent
-from mcpdesk.link.link import Link, LinkCall, Over, Part, finished
+from mcpdesk.link.link import Link, LinkCall, Part, finished
+from mcpdesk.link.link_methods import LinkIntent, Route
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,
     ClientDetail,
     CoreView,
     GrantView,
-    JobOutput,
     JobUse,
     JobView,
     LogLine,
     Notice,
-    Policy,
     SchemaFailure,
-    ServerOffer,
     ServerView,
-    SettingView,
     Severity,
     ShownCore,
     ShownCoreState,
     TodoView,
-    UntrustedFile,
 )
 from mcpdesk.link.waiting import WAIT_S, refuse_on_event_loop
 from mcpdesk.version import __version__
@@ -276,84 +272,48 @@ class CombinedLink(Link):
         copy = self._copy_for(server)
         return [] if copy is None else copy.validate(server, tool, arguments)
 
-    def reload(self, server: str) -> None:
-        """Reload the server folder on every replica."""
-        for copy in self._living(server):
-            copy.reload(server)
-
-    def untrusted(self, text: str) -> Future[UntrustedFile | None]:
-        """Return the first configuration file that a replica does not trust yet.
-
-        The replicas may have different files. In this case, `add_server` fails.
-        """
-        return all_of(
-            [copy.untrusted(text) for copy in self._living()],
-            lambda reasons: next(filter(None, reasons), None),
-        )
-
-    def server_offers(self) -> Future[tuple[ServerOffer, ...]]:
-        """Return the offers of the first replica, because a server is added to all of them."""
-        return next((copy.server_offers() for copy in self._living()), finished(()))
-
-    def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
-        """Add a server to every replica."""
-        return all_of([copy.add_server(text, agreed) for copy in self._living()], union)
-
-    def remove_server(self, server: str) -> None:
-        """Remove a server from every replica."""
-        for copy in self._living(server):
-            copy.remove_server(server)
-
-    def speak(self, server: str, revision: str) -> None:
-        """Reconnect to an upstream server on every replica."""
-        for copy in self._living(server):
-            copy.speak(server, revision)
-
-    def log_in(self, server: str) -> None:
-        """Log in on the replica that serves the requests."""
-        if (copy := self._copy_for(server)) is not None:
-            copy.log_in(server)
-
-    def client_config(
-        self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
-    ) -> Future[str]:
-        """Return the text from one replica."""
-        copy = self._copy_for(server)
-        if copy is None:
-            return super().client_config(server, client, key, mode, over)
-        return copy.client_config(server, client, key, mode, over)
-
     # Calls
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> LinkCall:
         """Send one request to a living replica."""
         return self._copy_with(server).request(server, method, params)
 
-    def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Use a token for the calls to a server, on every replica."""
-        return all_of([copy.give_token(server, text, needs) for copy in self._living(server)], union)
+    # Intents
 
-    def drop_token(self, server: str) -> None:
-        """Stop using the token on every replica."""
-        for copy in self._living(server):
-            copy.drop_token(server)
+    def carry_out(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
+        """Send an intent to the replicas of its route."""
+        if intent.route is Route.QUESTION:
+            arguments = (self._question_numbers.actual(arguments[0]), *arguments[1:])
+        copies = self._on_route(intent.route, arguments)
+        results = [copy.carry_out(intent, arguments) for copy in copies]
+        if intent.route.is_for_many:
+            return all_of(results, intent.combine) if intent.returns_future else None
+        return results[0] if results else super().carry_out(intent, arguments)
 
-    def set_log_level(self, server: str, level: str) -> Future[bool]:
-        """Request log messages of this level and above from every replica."""
-        return all_of([copy.set_log_level(server, level) for copy in self._living(server)], any)
-
-    def choose_roots(self, texts: list[str]) -> Future[bool]:
-        """Set the roots on every replica."""
-        return all_of([copy.choose_roots(texts) for copy in self._living()], any)
-
-    def sign_in_link(self) -> Future[str]:
-        """Return the dashboard URL of one replica. The dashboard of each replica shows all replicas."""
-        living = self._living()
-        return living[0].sign_in_link() if living else super().sign_in_link()
-
-    def sign_out_browsers(self) -> Future[int]:
-        """Sign out all browsers on every replica."""
-        return all_of([copy.sign_out_browsers() for copy in self._living()], sum)
+    def _on_route(self, route: Route, arguments: tuple[Any, ...]) -> list[CoreCopy]:
+        """Return the replicas that carry out an intent."""
+        match route, arguments:
+            case Route.EVERY_CORE, _:
+                return self._living()
+            case Route.ANY_CORE, _:
+                return self._living()[:1]
+            case Route.WITH_STATE, (server, *_) if self.source.shares_state:
+                copy = self._copy_for(server)
+            case ((Route.WITH_SERVER | Route.WITH_STATE), (server, *_)):
+                return self._living(server.server if isinstance(server, GrantView) else server)
+            case Route.SERVING, (server, *_):
+                copy = self._copy_for(server)
+            case ((Route.QUESTION | Route.CONNECTION), (number, *_)):
+                copy = self._copy_of(number)
+            case Route.CALLBACK, (_, number, *_):
+                copy = self._copy_of(number)
+            case Route.JOB, (job, *_):
+                copy = self._owner(job)
+            case Route.PLAN, (server, session, *_):
+                copy = self._planning(server, session)
+            case _:
+                raise ValueError(f"route {route.name} needs other arguments than {arguments!r:.200}")
+        return [] if copy is None else [copy]
 
     def watch(self, server: str, uri: str) -> None:
         """Subscribe to a resource on the replica that serves the requests."""
@@ -383,44 +343,9 @@ class CombinedLink(Link):
                 (own if one.core == member.copy.label else seen).append(one)
         return self._question_numbers.merged(own, seen)
 
-    def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
-        """Answer a question on the replica that asked it."""
-        question = self._question_numbers.actual(question)
-        copy = self._copy_of(question)
-        return super().answer(question, answers, by) if copy is None else copy.answer(question, answers, by)
-
-    def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
-        """Decline a question on the replica that asked it."""
-        question = self._question_numbers.actual(question)
-        copy = self._copy_of(question)
-        return super().decline(question, reason, by) if copy is None else copy.decline(question, reason, by)
-
-    def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
-        """Cancel a question on the replica that asked it."""
-        question = self._question_numbers.actual(question)
-        copy = self._copy_of(question)
-        return super().cancel_question(question, by) if copy is None else copy.cancel_question(question, by)
-
-    # Policies
-
-    def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        """Set the policy of a tool on every replica.
-
-        If replicas share their state, set it on only one replica.
-        """
-        copy = self._copy_for(server)
-        shared = [] if copy is None else [copy]
-        for each in shared if self.source.shares_state else self._living(server):
-            each.choose_policy(server, tool, policy)
-
     def grants(self) -> tuple[GrantView, ...]:
         """Return the approvals of all replicas without duplicates."""
         return merged_grants(grant for copy in self._living() for grant in copy.grants())
-
-    def revoke(self, grant: GrantView) -> None:
-        """Withdraw an approval on every replica."""
-        for copy in self._living(grant.server):
-            copy.revoke(grant)
 
     # Work
 
@@ -431,7 +356,7 @@ class CombinedLink(Link):
     def usage(self) -> Mapping[str, JobUse]:
         """Return resource usage of running programs. Replicas that do not answer in time are left out."""
         refuse_on_event_loop()
-        asked = {copy: copy.ask("usage") for copy in self._living()}
+        asked = {copy: copy.ask_usage() for copy in self._living()}
         wait(asked.values(), WAIT_S)
         usages = dict[str, JobUse]()
         for copy, done in asked.items():
@@ -439,45 +364,15 @@ class CombinedLink(Link):
                 usages |= copy.known_uses(done.result())
         return usages
 
-    def output(self, job: str, after: int) -> JobOutput | None:
-        """Return output of a job from the replica that runs it."""
-        copy = self._owner(job)
-        return None if copy is None else copy.output(job, after)
-
-    def kill_job(self, job: str) -> None:
-        """Kill a job on the replica that runs it."""
-        if (copy := self._owner(job)) is not None:
-            copy.kill_job(job)
-
     def callbacks(self) -> tuple[CallbackView, ...]:
         """Return the callbacks of all replicas."""
         living, former = self._kept_by(CoreCopy.callbacks)
         return merged_callbacks((*living, *former))
 
-    def fire_callback(self, server: str, number: int) -> None:
-        """Fire a callback on the replica that stores it."""
-        if (copy := self._copy_of(number)) is not None:
-            copy.fire_callback(server, number)
-
-    def cancel_callback(self, server: str, number: int) -> None:
-        """Cancel a callback on the replica that stores it."""
-        if (copy := self._copy_of(number)) is not None:
-            copy.cancel_callback(server, number)
-
     def todo(self) -> tuple[TodoView, ...]:
         """Return the tasks of all replicas."""
         living, former = self._kept_by(CoreCopy.todo)
         return merged_todo((*living, *former))
-
-    def plan_text(self, server: str, session: str) -> str | None:
-        """Return the plan of a session from the first replica that has it."""
-        copy = self._planning(server, session)
-        return None if copy is None else copy.plan_text(server, session)
-
-    def end_plan(self, server: str, session: str) -> None:
-        """End the plan mode of a session on the first replica that has the plan."""
-        if (copy := self._planning(server, session)) is not None:
-            copy.end_plan(server, session)
 
     def _planning(self, server: str, session: str) -> CoreCopy | None:
         for copy in self._living(server):
@@ -505,18 +400,6 @@ class CombinedLink(Link):
             return ClientDetail({}, None, 0.0, (), (), False, (), (), has_left=True) if is_known else None
         return copy.client(connection)
 
-    def disconnect(self, connection: int) -> None:
-        """Disconnect a client on its replica."""
-        if (copy := self._copy_of(connection)) is not None:
-            copy.disconnect(connection)
-
-    # Settings
-
-    def settings(self) -> Future[tuple[SettingView, ...]]:
-        """Return the settings of one replica."""
-        living = self._living()
-        return living[0].settings() if living else super().settings()
-
     # Features
 
     def feature_part(self, kind: type[Part]) -> Part:
@@ -531,7 +414,7 @@ class CombinedLink(Link):
         """
         if (item := intent.item) is not None:
             copy = self._copy_of(item)
-            return super().do(intent) if copy is None else copy.do(intent)
+            return finished(False) if copy is None else copy.do(intent)
         done = all_of([copy.do(intent) for copy in self._living()], all)
 
         def remember(done: Future[bool]) -> None:

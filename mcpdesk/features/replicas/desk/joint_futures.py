@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from mcpdesk.link.link import promise
 
 Result = TypeVar("Result")
-
-
-def union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return all names without duplicates."""
-    return tuple(dict.fromkeys(name for names in results for name in names))
 
 
 def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
