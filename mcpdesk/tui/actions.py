@@ -110,6 +110,8 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _form_fields("suggest", "f4", "suggestions",
         "Choose a value that the server suggests. The right arrow accepts the value at the cursor.",
         footer=False),
+    _form_fields("find_field", "slash", "find a field",
+        "Choose a field of the form by its name. A text field types the character instead.", footer=False),
 
     _result("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
     _result("show_tab(1)", "right_square_bracket", "next tab",

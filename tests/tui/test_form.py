@@ -11,6 +11,7 @@ from mcpdesk.tui.forms.field_widgets import FormPart
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.form_model import form_node
 from mcpdesk.tui.widgets.choice_box import Chip
+from mcpdesk.tui.widgets.menu import Menu
 from tests.support.fake_link import ORDER_SCHEMA, PROFILE_SCHEMA
 from tests.support.lingering import Lingering
 from tests.support.patience import until, within
@@ -120,6 +121,29 @@ async def test_a_form_that_is_longer_than_its_room_has_a_scroll_bar_and_tells_th
         await until(lambda: places()[-1:] == ["26 fields"], pilot)
         await pilot.resize_terminal(80, 80)
         await until(lambda: places()[-1:] == [""] and not form.show_vertical_scrollbar, pilot)
+
+
+MIXED = {
+    "properties": {
+        "note": {"type": "string"},
+        "loud": {"type": "boolean"},
+        "to": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "title": {"type": "string"},
+    },
+    "required": ["to", "title"],
+}
+
+
+async def test_a_field_is_found_by_its_name_unless_text_is_typed() -> None:
+    async with form_of(MIXED, size=(60, 24)) as (form, pilot, _):
+        await pilot.press("slash")
+        await until(lambda: value(form)["to"] == {"city": "/"}, pilot)
+        await pilot.press("backspace", "tab", "tab", "tab")
+        await pilot.press("slash", *"city")
+        menu = pilot.app.screen
+        assert isinstance(menu, Menu) and [one.label for one in menu.listing.rows] == ["to / city"]
+        await pilot.press("enter", "x")
+        await until(lambda: value(form)["to"] == {"city": "x"}, pilot)
 
 
 async def test_descriptions_cannot_smuggle_markup_or_control_characters() -> None:

@@ -362,6 +362,23 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         if chosen is not None and isinstance(part.control, LineField):
             part.control.true_text = chosen
 
+    @work(exclusive=True, group="find")
+    async def action_find_field(self) -> None:
+        """Choose a field by its name, and focus it."""
+        fields = self._fields
+        if not fields:
+            self.notify("The form has no fields.", markup=False)
+            return
+        choices = [Choice(_path_of(part), part, one_line(part.hint, 60)) for part in fields]
+        chosen = await self.app.push_screen_wait(Menu("Find a field", choices, filtered=True))
+        if chosen is not None and chosen.is_attached:
+            focus_first(chosen, self)
+
+    @property
+    def _fields(self) -> list[FormPart]:
+        """Fields that contain no other fields, from top to bottom."""
+        return [part for part in self.query(FormPart) if not isinstance(part, NestedPart)]
+
     def problems(self) -> list[SchemaFailure]:
         """Return a failure for each text that is not a valid value, such as invalid JSON."""
         nodes = walk(self.node) if self.node else ()
@@ -437,13 +454,19 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             return
         focused = self.screen.focused
         above = set(focused.ancestors) if focused is not None else set()
-        leaves = [part for part in self.query(FormPart) if not isinstance(part, NestedPart)]
+        leaves = self._fields
         at = next((number for number, part in enumerate(leaves, 1) if part in above), 0)
         text = f"{at} of {len(leaves)}" if at else f"{len(leaves)} fields"
         text = text if self.max_scroll_y else ""
         if text != self._position:
             self._position = text
             self.post_message(self.Placed(text))
+
+
+def _path_of(part: FormPart) -> str:
+    """Return the labels of a field and of the fields around it, such as `address / city`."""
+    above = [one for one in part.ancestors_with_self if isinstance(one, FormPart) and one.label]
+    return " / ".join(one_line(one.label, 40) for one in reversed(above)) or "value"
 
 
 def _failure_position(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
