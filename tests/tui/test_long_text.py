@@ -161,7 +161,9 @@ async def test_the_markdown_at_the_top_stays_there_in_another_width_and_back() -
             return stage.shown().split("\n")[content.region.y]
 
         while "point 61 " not in first_row():
-            content.scroll_relative(y=1, animate=False, force=True, immediate=True)
+            rows = stage.shown().split("\n")[content.region.y :]
+            below = next((at for at, row in enumerate(rows) if "point 61 " in row), len(rows) // 2)
+            content.scroll_relative(y=below, animate=False, force=True, immediate=True)
             await pilot.pause()
         for width in (100, 40, 30, 60):
             await pilot.resize_terminal(width, 12)

@@ -156,14 +156,12 @@ async def test_the_chosen_line_of_a_menu_with_a_filter_is_seen_in_every_theme(th
 @pytest.mark.slow
 async def test_whatever_is_written_can_be_read_in_every_theme() -> None:
     async with running_frame(panes=PANES) as (app, pilot):
-        for screen in "123456":
-            await pilot.press("escape", "escape", screen)
-            for name in sorted(OURS):
-                app.theme = name
-                await pilot.pause()
-                least = (
-                    2 if OURS[name].ansi else 4
-                )  # what the terminal makes of its colours is its own affair
+        for name in sorted(OURS):
+            app.theme = name
+            # The terminal has the last word on its own colours.
+            least = 2 if OURS[name].ansi else 4
+            for screen in "123456":
+                await pilot.press("escape", "escape", screen)
                 assert list(faint(cells_of(app.export_screenshot()), least)) == [], (screen, name)
 
 
