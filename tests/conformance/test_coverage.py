@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.conformance.requirements import REQUIREMENTS
@@ -13,26 +14,32 @@ TESTS = Path(__file__).parent.parent
 
 def cited(path: Path) -> Iterator[str]:
     """The ids that the tests of a file prove, by their marker."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    source = path.read_text()
+    if "requirement(" not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for mark in node.decorator_list:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.requirement":
                     yield from (str(ast.literal_eval(each)) for each in mark.args)
 
 
-CITED = {each for path in TESTS.rglob("test_*.py") for each in cited(path)}
+@cache
+def all_cited() -> set[str]:
+    """The ids that all tests prove."""
+    return {each for path in TESTS.rglob("test_*.py") for each in cited(path)}
 
 
 def test_every_requirement_is_proven_or_says_why_not() -> None:
-    assert [each.id for each in REQUIREMENTS if each.id not in CITED and not each.gap] == []
+    assert [each.id for each in REQUIREMENTS if each.id not in all_cited() and not each.gap] == []
 
 
 def test_no_gap_is_stated_where_a_test_proves_the_opposite() -> None:
-    assert [each.id for each in REQUIREMENTS if each.id in CITED and each.gap] == []
+    assert [each.id for each in REQUIREMENTS if each.id in all_cited() and each.gap] == []
 
 
 def test_every_cited_id_is_a_requirement() -> None:
-    assert {each.id for each in REQUIREMENTS} >= CITED
+    assert {each.id for each in REQUIREMENTS} >= all_cited()
 
 
 def test_no_requirement_is_stated_twice() -> None:
