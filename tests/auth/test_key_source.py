@@ -145,6 +145,6 @@ async def test_a_source_that_is_closed_leaves_nothing_behind() -> None:
     waiting = asyncio.create_task(place.knows("a"))
     await asyncio.sleep(0)
     place.source.close()
-    with pytest.raises(KeysMissing):
+    with pytest.raises(KeysMissing, match="no keys were found yet"):
         await waiting
     place.source.close()

@@ -35,6 +35,11 @@ def test_its_traffic_is_that_of_the_file_and_the_rest_is_empty(tmp_path: Path) -
     assert not link.settings().result(0)
 
 
+def test_no_browser_can_sign_in_to_it(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="HTTP is not served here"):
+        opened(tmp_path / "a.jsonl").sign_in_link().result(0)
+
+
 def test_it_cannot_be_asked_anything(tmp_path: Path) -> None:
     with pytest.raises(DeskUserError, match="cannot be sent to a capture"):
         opened(tmp_path / "a.jsonl").request("x", "ping", {})

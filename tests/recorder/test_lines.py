@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.capture_lines import (
     connection_line,
     encoded,
@@ -122,3 +123,14 @@ def test_a_run_is_a_line_and_its_frames(datas: list[bytes]) -> None:
     assert read_line(first + b"\n").run == len(datas)
     frames = [line_frame(read_line(line)) for line in run_lines([first, *datas])]
     assert frames == run.frames(0, 99) == [frame(data, number) for number, data in enumerate(datas, 4)]
+
+
+def test_frames_of_a_run_keep_the_phases_that_its_line_has() -> None:
+    phases = Phases(1764000001.0, handler=5)
+    run = FrameRun(4, 1764000000.25, 3, Direction.OUT, b"{}\n7\n[]", 3, (phases, None, None))
+    first, *datas, _ = b"".join(run_pieces(run)).split(b"\n")
+    frames = [line_frame(read_line(line)) for line in run_lines([first, *datas])]
+    assert [each.phases for each in frames] == [phases, None, None]
+    cut = first.replace(b",null,null]", b"]")
+    assert cut != first
+    assert [line_frame(read_line(line)).phases for line in run_lines([cut, *datas])] == [phases, None, None]
