@@ -12,7 +12,7 @@ class Action:
     name: str
     keys: str
     """Textual key names separated by commas: `ctrl+p` or `question_mark,f1`. The footer shows the first
-    key. Empty if the action has no key."""
+    key. `g r` is a sequence of two keys. Empty if only the action menu and the palette have the action."""
     title: str
     """Two or three words, beginning with a verb, for the footer and the palette."""
     help: str = ""
@@ -27,6 +27,9 @@ class Action:
     priority: bool = False
     """True if the key is handled before the focused widget receives it. Set it only for keys that type no
     text."""
+    former: str = ""
+    """Keys that the action had in the previous release, separated by commas. Where such a key has no action,
+    it shows the present key."""
     scope: str = field(kw_only=True)
     """Name of the widget that implements the action, as in `bindings_for`."""
     group: str = field(kw_only=True)

@@ -233,7 +233,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _callbacks("cancel", "x", "cancel", "Delete the callback. Asks first."),
     _callbacks("copy", "y", "copy", "Copy the message, or all details."),
 
-    _todo("fold", "enter,space", "fold", "Hide the steps of the task. Press again to show them."),
+    _todo("fold", "enter", "fold", "Hide the steps of the task. Press again to show them."),
     _todo("copy", "y", "copy", "Copy the task with its steps, or the line."),
 
     _plan("end", "x", "end", "End plan mode for its client. Asks first."),
@@ -314,6 +314,8 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _main_desk("open_question", "a,f2", "answer",
         "Open the question in the banner, or the oldest one. F2 works while typing.",
         footer=False, weight=60),
+    _main_desk("action_menu", "space", "actions",
+        "Show all actions of the selected item and the focused pane. Type to search.", weight=30),
     _main_desk("standing_approvals", "A", "standing approvals",
         "List the tools that clients may call without approval. Enter revokes one.", footer=False),
     _main_desk("zoom", "z", "maximise",
@@ -455,6 +457,27 @@ class Reachable:
     owner: DOMNode
 
 
+def former_bindings() -> list[BindingType]:
+    """Return bindings of the application for the keys that actions had in the previous release."""
+    former = {key for action in ACTIONS for key in action.former.split(",") if key}
+    return [Binding(key, f"show_former({key!r})", show=False) for key in sorted(former)]
+
+
+def former_notice(screen: Screen[Any], key: str) -> str:
+    """Return a text about the present key of the action that a key had. Empty if no such action is available.
+
+    The focused widget and its ancestors are searched.
+    """
+    chain = (screen.focused or screen).ancestors_with_self
+    for entry in reachable(screen):
+        action = entry.action
+        if key in action.former.split(",") and (entry.owner in chain or entry.owner is screen.app):
+            if action.keys:
+                return f"{key_name(key)} is now {key_name(action.keys.partition(',')[0])}: {action.title}"
+            return f"{key_name(key)} ({action.title}) is now in the action menu (space)"
+    return ""
+
+
 def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
     """Return the available actions. The actions of the focused widget come first.
 
@@ -495,16 +518,22 @@ def _enabled(node: DOMNode, action: Action) -> bool:
 def key_name(key: str) -> str:
     """Return a key in short form: `^p` for `ctrl+p`, `?` for `question_mark`, `⇧↑` for `shift+up`.
 
-    An empty key, of an action without keys, is an empty text.
+    A sequence of keys is shown with a space: `] e`. An empty key, of an action without keys, is an empty
+    text.
     """
-    *modifiers, last = key.strip().split("+")
+    return " ".join(map(_one_key_name, key.split()))
+
+
+def _one_key_name(key: str) -> str:
+    *modifiers, last = key.split("+")
     short = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
-    return "".join(short.get(word, word + "+") for word in modifiers) + (format_key(last) if last else "")
+    return "".join(short.get(word, word + "+") for word in modifiers) + format_key(last)
 
 
 def key_names(keys: str) -> str:
-    """Return all keys of an action: `? f1`."""
-    return " ".join(key_name(key) for key in keys.split(","))
+    """Return all keys of an action: `? f1`. Commas separate them if one is a sequence: `g r, f8`."""
+    separator = ", " if " " in keys else " "
+    return separator.join(key_name(key) for key in keys.split(","))
 
 
 def key_or_palette(action_id: str) -> str:

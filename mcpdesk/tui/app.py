@@ -27,13 +27,14 @@ from textual.screen import Screen
 
 from mcpdesk.paths import PACKAGE, config_folder
 from mcpdesk.plain_text import from_field, harmless
-from mcpdesk.tui.actions import bindings_for, rebind
+from mcpdesk.tui.actions import bindings_for, former_bindings, former_notice, rebind
 from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.keymap import FILE_NAME, read_keymap
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.screens.frame_lines import BRAND
 from mcpdesk.tui.screens.main_screen import PANES, DeskFunctions, MainScreen, News, Panes
+from mcpdesk.tui.sequences import PREFIXES, Sequences, prefix_bindings
 from mcpdesk.tui.terminal import DeskDriver, KeyQueue, TerminalGate
 from mcpdesk.tui.themes import ThemeChoice, readable
 from mcpdesk.tui.widgets.part_line import LinePart
@@ -96,7 +97,11 @@ class DeskApp(App[None]):
     CSS_PATH = PACKAGE / "tui" / "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall"), (40, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for("app"),
+        *prefix_bindings(*PREFIXES),
+        *former_bindings(),
+    ]
     main_type: type[MainScreen] = MainScreen
     """Screen behind all dialogs."""
 
@@ -149,6 +154,7 @@ class DeskApp(App[None]):
         self._gate = TerminalGate()
         self.keys = KeyQueue(self, self._deliver, self._is_focus_about_to_move)
         """Typed keys that have not taken effect yet."""
+        self.sequences = Sequences(self)
 
     @cached_property
     def destructive_calls(self) -> DestructiveCalls:
@@ -233,6 +239,8 @@ class DeskApp(App[None]):
             self.main.refresher.wake()
         if isinstance(event, events.MouseEvent) and self._is_on_removed(event):
             return
+        if isinstance(event, events.MouseUp):
+            self.sequences.end_unless_shown()
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
             await self.keys.put(event)
         else:
@@ -246,7 +254,7 @@ class DeskApp(App[None]):
         if self.screen is self.main:
             self.main.settle_focus()
         ignores: Callable[[events.Event], bool] | None = getattr(self.screen, "ignores", None)
-        if ignores is None or not ignores(event):
+        if (ignores is None or not ignores(event)) and not await self.sequences.takes(event):
             await super().on_event(event)
 
     def _is_focus_about_to_move(self) -> bool:
@@ -426,6 +434,15 @@ class DeskApp(App[None]):
         from mcpdesk.tui.screens.palette import open_palette
 
         await open_palette(self)
+
+    def action_begin_sequence(self, prefix: str) -> None:
+        """Wait for the second key of a sequence."""
+        self.sequences.begin(prefix)
+
+    def action_show_former(self, key: str) -> None:
+        """Show the present key of an action that had this key in the previous release."""
+        if text := former_notice(self.screen, key):
+            self.notify(text, markup=False)
 
     def action_show_help(self) -> None:
         """Show the keys of the focused pane."""

@@ -1,7 +1,8 @@
 """Keys that a person chose for actions: `keys.toml` in the configuration folder.
 
-Each line has the id of an action and a key, or a list of keys: `"traffic.filter" = "ctrl+f"`. An action with
-an empty list has no key. The palette and the action menu still contain it. `mcpdesk keys` lists all ids.
+Each line has the id of an action and a key, or a list of keys: `"traffic.filter" = "ctrl+f"`. `g x` is a
+sequence of two keys. An action with an empty list has no key. The palette and the action menu still contain
+it. `mcpdesk keys` lists all ids.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from textual.binding import Binding
 from textual.keys import Keys, format_key
 
 from mcpdesk.tui.action import Action
-from mcpdesk.tui.actions import ACTIONS, BY_ID, INSIDE, NO_KEY
+from mcpdesk.tui.actions import ACTIONS, BY_ID, INSIDE, NO_KEY, key_name
+from mcpdesk.tui.sequences import PREFIXES
 
 FILE_NAME = "keys.toml"
 MOST_BYTES = 64_000
@@ -136,6 +139,22 @@ def _keys(value: Any) -> list[str]:
 
 
 def _key(text: str) -> str:
+    """Return a key, or a sequence such as `g x`. Raises: ValueError."""
+    parts = text.split(" ")
+    if len(parts) != 2 or not all(parts):
+        return _one_key(text)
+    prefix, second = (_long_name(_one_key(each)) for each in parts)
+    if prefix not in PREFIXES:
+        raise ValueError(f"{text!r}: a sequence must begin with {', '.join(map(key_name, PREFIXES))}")
+    return f"{prefix} {second}"
+
+
+def _long_name(key: str) -> str:
+    """Return the name that Textual gives to a key: `right_square_bracket` for `]`."""
+    return next(iter(Binding.make_bindings([Binding(key, "")]))).key
+
+
+def _one_key(text: str) -> str:
     *modifiers, last = text.split("+") if len(text) > 1 else [text]
     unknown = [each for each in modifiers if each not in _MODIFIERS]
     name = _WRITTEN.get(last, last)
@@ -152,8 +171,11 @@ def _shown_keys(keys: str) -> set[str]:
 
 def _shown(key: str) -> str:
     """Return a key in one notation: `?` and `question_mark` are the same key."""
-    *modifiers, last = key.strip().split("+")
-    return "+".join([*modifiers, format_key(last)])
+    names = []
+    for each in key.split():
+        *modifiers, last = each.split("+")
+        names.append("+".join([*modifiers, format_key(last)]))
+    return " ".join(names)
 
 
 def _are_active_together(scope: str, other: str) -> bool:

@@ -36,8 +36,12 @@ For example, call the tool `greet` like this:
 2. Type a name in the form.
 3. Press `ctrl+r`.
 
+Press `space` to see all actions of the selected item.
+
 In the tables, `^p` means ctrl+p, `⇧↑` shift+up, `⌥x` alt+x, `⏎` enter and `⌫` backspace. If a row has several
-keys, you can press any of them.
+keys, you can press any of them. `g r` is a sequence: press `g`, and then `r`. If you pause after the first
+key, the screen shows the possible second keys. `menu` means that the action has no key: choose it in the menu
+that `space` opens, or in the palette.
 
 ## Your own keys
 
@@ -48,11 +52,13 @@ keys:
 "traffic.filter" = "ctrl+f"
 "app.show_help" = ["f1", "?"]
 "jobs.kill" = []
+"logs.level" = "v l"
 ```
 
-Each line has the id of an action, and a key or a list of keys. With an empty list, the action has no key. You
-can still choose it in the palette. `mcpdesk keys` lists the ids and the keys of all actions. It also reports
-invalid lines, and keys that two actions would have. The desk ignores invalid lines.
+Each line has the id of an action, and a key or a list of keys. A sequence of two keys must begin with `g`,
+`v`, `[` or `]`. With an empty list, the action has no key. You can still choose it in the palette. `mcpdesk
+keys` lists the ids and the keys of all actions. It also reports invalid lines, and keys that two actions
+would have. The desk ignores invalid lines.
 """
 COMMANDS_HEAD = """\
 # Commands
@@ -123,7 +129,7 @@ def keys_page() -> str:
     for group in dict.fromkeys(action.group for action in ACTIONS):
         rows = [
             (
-                " ".join(code(key_name(key)) for key in action.keys.split(",")),
+                " ".join(code(key_name(key)) for key in action.keys.split(",") if key) or "menu",
                 cell(action.title),
                 cell(action.help),
             )

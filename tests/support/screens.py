@@ -62,7 +62,7 @@ class Stop(NamedTuple):
 STOPS = (
     Stop("workbench", (), ("user-profile", "userId", "ctrl+r calls the tool.")),
     Stop("traffic", ("2",), ("place-order", "slow-report", "following")),
-    Stop("exchange", ("g", "e", "enter"), ("the oven is cold", "isError")),
+    Stop("exchange", ("home", "e", "enter"), ("the oven is cold", "isError")),
     Stop("waterfall", ("escape", "w"), ("█",)),
     Stop("inbox", ("3",), ("Which database should the service use?", "answered")),
     Stop("jobs", ("right_square_bracket",), ("watching the sea", "tide 3")),

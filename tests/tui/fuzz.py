@@ -209,7 +209,7 @@ class Actions:
 
     def _call(self) -> tuple[str, str]:
         down = self.random.randint(0, 25)
-        return f"call item {down}", "\x1b1\x1b" + "g" + "j" * down + self.random.choice(
+        return f"call item {down}", "\x1b1\x1b" + "gg" + "j" * down + self.random.choice(
             ["\r", "\x12", "\x12\x12", "\x05", "\x08"]
         )
 

@@ -139,7 +139,7 @@ async def test_enter_folds_and_the_selected_row_stays_selected() -> None:
         await pilot.press("j", "enter")
         assert rows(pane)[0].startswith("▸ ● current") and len(rows(pane)) == 3
         assert listing.cursor == 0
-        await pilot.press("G", "space")
+        await pilot.press("G", "enter")
         assert rows(pane)[-1] == "✓ [x] 1 sweep" and listing.cursor == 2
         link.todo_list = [*link.todo_list, todo(4, "New", is_current=False)]
         link.works()

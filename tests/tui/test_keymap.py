@@ -38,7 +38,9 @@ def test_ids_may_be_quoted_or_not_and_have_one_key_or_several(keys_file: Path) -
         ('# x\n\n"logs.level" = "ctl+x"\n', "line 3: 'ctl+x' is not a key"),
         ('"logs.level" = "nokey"\n', "line 1: 'nokey' is not a key"),
         ('"logs.level" = ""\n', "line 1: '' is not a key"),
-        ('"logs.level" = "g s"\n', "line 1: 'g s' is not a key"),
+        ('"logs.level" = "x s"\n', "line 1: 'x s': a sequence must begin with g, ], [, v"),
+        ('"logs.level" = "g nokey"\n', "line 1: 'nokey' is not a key"),
+        ('"logs.level" = "g s x"\n', "line 1: 'g s x' is not a key"),
         ('"logs.level" = 7\n', "line 1: the value must be a key or a list of keys, not 7"),
         ('"logs.level" = [1]\n', "line 1: the value must be a key or a list of keys, not [1]"),
         (

@@ -216,7 +216,7 @@ async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
         rows = app.query_one(LogList)
         rows.focus()
         rows.extend([entry(n, "error" if n % 3 == 0 else "info") for n in range(30)])
-        await pilot.press("g", "j", "j", "j")
+        await pilot.press("home", "j", "j", "j")
         assert number_of(rows) == 3
         rows.narrow(LogFilter(level="error"))
         assert number_of(rows) == 3 and rows.row_count == 10
@@ -518,16 +518,18 @@ async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() ->
         def number() -> int:
             return pane.listing.selected.number if pane.listing.selected else -1
 
-        await pilot.press("g", "e")
+        await pilot.press("home", "e")
         assert number() == 5
         await pilot.press("e")
         assert number() == 5 and toasts(app)[-1] == "No other error."
-        await pilot.press("g", "n")
+        await pilot.press("home", "n")
         assert number() == 0 and "Filter by some words first" in toasts(app)[-1]
-        await pilot.press("slash", *"profiles:", "enter", "escape", "g", "slash", *"tools", "enter", "escape")
+        await pilot.press(
+            "slash", *"profiles:", "enter", "escape", "home", "slash", *"tools", "enter", "escape"
+        )
         await pilot.pause()
         assert pane.listing.shown == 6
-        await pilot.press("g")
+        await pilot.press("home")
         visited = []
         for key in ("n", "n", "n", "n", "N"):
             await pilot.press(key)

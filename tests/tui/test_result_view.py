@@ -158,7 +158,7 @@ async def test_a_new_result_begins_at_its_top_and_keys_go_to_both_ends() -> None
         view.content.focus()
         await pilot.press("G")
         await until(lambda: "old 59." in stage.shown(), pilot)
-        await pilot.press("g")
+        await pilot.press("home")
         await until(lambda: "old 0." in stage.shown(), pilot)
         await pilot.press("G")
         await until(lambda: "old 59." in stage.shown(), pilot)

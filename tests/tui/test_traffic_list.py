@@ -119,7 +119,7 @@ async def test_moving_ends_following_and_nothing_jumps() -> None:
 async def test_keys_move_as_everywhere() -> None:
     async with running(many(50)) as (app, pilot):
         for key, selected in (
-            ("g", 0),
+            ("home", 0),
             ("j", 1),
             ("down", 2),
             ("pagedown", 12),
@@ -129,7 +129,7 @@ async def test_keys_move_as_everywhere() -> None:
         ):
             await pilot.press(key)
             assert app.listing.selected == selected, key
-        await pilot.press("g", "k")
+        await pilot.press("home", "k")
         assert app.listing.selected == 0 and "tool-0" in app.shown()[1]
 
 
@@ -173,7 +173,7 @@ async def test_a_line_that_leaves_the_filter_leaves_the_selection_nearby() -> No
     async with running(recording) as (app, pilot):
         app.listing.filter(parse("status:pending", 0.0))
         await app.workers.wait_for_complete()
-        await pilot.press("g", "j")
+        await pilot.press("home", "j")
         assert app.listing.selected == 1
         recording.frame(1, OUT, text(1, "x"))
         app.listing.update_lines(1)
@@ -182,7 +182,7 @@ async def test_a_line_that_leaves_the_filter_leaves_the_selection_nearby() -> No
 
 async def test_marks_toggle_and_are_found_again() -> None:
     async with running(many(50)) as (app, pilot):
-        await pilot.press("g", "m", "j", "m")
+        await pilot.press("home", "m", "j", "m")
         assert app.listing.marks == {0, 2}
         assert [line[0] == "●" for line in app.shown()[1:4]] == [True, False, True]
         await pilot.press("G", "quotation_mark")
@@ -195,7 +195,7 @@ async def test_marks_toggle_and_are_found_again() -> None:
 
 async def test_raw_frames_and_back_keep_the_place() -> None:
     async with running(many(50)) as (app, pilot):
-        await pilot.press("g", "j", "j", "b")
+        await pilot.press("home", "j", "j", "b")
         await app.workers.wait_for_complete()
         assert app.listing.view.raw and app.listing.selected == 2
         assert '{"jsonrpc"' in app.shown()[1]
@@ -252,7 +252,7 @@ async def test_the_scroll_bar_is_where_the_lines_are() -> None:
         for count in range(50, 2_000, 137):
             more(app.recording, count - len(app.listing.lines))
             app.listing.update_lines(1)
-            for keys, first in ((["g"], 0), (["pagedown", "pagedown"], rows - 1), (["G"], count - rows)):
+            for keys, first in ((["home"], 0), (["pagedown", "pagedown"], rows - 1), (["G"], count - rows)):
                 await pilot.press(*keys)
                 shown = look(bar.window_virtual_size, bar.position, bar.window_size)
                 assert shown == look(count, first, rows), (count, keys)
@@ -279,7 +279,7 @@ async def test_an_empty_list_teaches() -> None:
     async with running(Recording(None)) as (app, pilot):
         app.listing.empty_text = [("connect a client:", ""), ("claude mcp add", "traffic--peer")]
         assert app.shown()[1:3] == ["connect a client:", "claude mcp add"]
-        await pilot.press("j", "G", "g", "enter", "m", "b", "p", "f", "pagedown")
+        await pilot.press("j", "G", "home", "enter", "m", "b", "p", "f", "pagedown")
         assert app.heard == []
 
 
@@ -300,7 +300,7 @@ async def test_a_hundred_thousand_frames_draw_only_what_is_seen() -> None:
             return exchange(number)
 
         app.recording.index.exchange = noted  # type: ignore[method-assign]
-        await pilot.press("g")
+        await pilot.press("home")
         app.shown()
         assert max(drawn) < 100
 
@@ -325,7 +325,7 @@ def noisy() -> Recording:
 async def test_notifications_are_folded_under_their_call_and_unfolded_below_it() -> None:
     async with running(noisy()) as (app, pilot):
         assert len(app.listing.lines) == 4
-        await pilot.press("g")
+        await pilot.press("home")
         assert "paint ▸ 4 → done" in app.shown()[1] and "list_changed" in app.shown()[3]
         await pilot.press("right")
         shown = app.shown()
@@ -338,7 +338,7 @@ async def test_notifications_are_folded_under_their_call_and_unfolded_below_it()
         assert app.listing.selected == 7
         await pilot.press("left")
         assert len(app.listing.lines) == 4 and app.listing.selected == 7
-        await pilot.press("g", "right", "down", "left")
+        await pilot.press("home", "right", "down", "left")
         assert len(app.listing.lines) == 4 and app.listing.selected == 0
 
 
@@ -364,7 +364,16 @@ async def test_a_running_call_says_what_its_newest_notification_says() -> None:
 
 async def test_keys_lead_to_the_next_of_a_kind() -> None:
     async with running(noisy()) as (app, pilot):
-        for key, selected in (("g", 0), ("o", 7), ("O", 0), ("e", 7), ("e", 7), ("E", 7), ("g", 0), ("s", 0)):
+        for key, selected in (
+            ("home", 0),
+            ("o", 7),
+            ("O", 0),
+            ("e", 7),
+            ("e", 7),
+            ("E", 7),
+            ("home", 0),
+            ("s", 0),
+        ):
             await pilot.press(key)
             assert app.listing.selected == selected, key
         assert app.told() == ["No other error."] * 2 + ["No slow call."]
@@ -383,7 +392,7 @@ async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> 
         assert app.told() == ["No error below: continued from the top · E goes up"]
         await pilot.press("e")
         assert app.listing.selected == 8 and len(app.told()) == 1
-        await pilot.press("g", "E")
+        await pilot.press("home", "E")
         assert app.listing.selected == 8
         assert app.told()[1:] == ["No error above: continued from the bottom · e goes down"]
         await pilot.press("b", "e")
@@ -525,22 +534,22 @@ LONGEST_FIRST = sorted(range(40), key=lambda number: -DURATIONS[number])
 
 
 @pytest.mark.usefixtures("slowly")
-@pytest.mark.parametrize("key", ["g", "G"])
+@pytest.mark.parametrize("key", ["home", "G"])
 async def test_very_many_lines_are_sorted_behind_the_screen(key: str) -> None:
     app = ListApp(taking(DURATIONS))
     async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines(1)
         app.listing.sort_by("took")
         assert "sorting 5%" in counts(app.listing) and "took↓" in app.shown()[0] and tools(app)
-        (app.listing.action_first if key == "g" else app.listing.action_last)()
+        (app.listing.action_first if key == "home" else app.listing.action_last)()
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert "sorting" not in counts(app.listing)
         names = [f"tool-{number}" for number in LONGEST_FIRST]
-        assert tools(app) == (names[:11] if key == "g" else names[-11:])
-        assert app.listing.selected == LONGEST_FIRST[0 if key == "g" else -1] == app.picked()[-1]
-        await pilot.press("home" if key == "G" else "end", "pageup" if key == "g" else "pagedown")
-        assert app.listing.selected == LONGEST_FIRST[29 if key == "g" else 10]
+        assert tools(app) == (names[:11] if key == "home" else names[-11:])
+        assert app.listing.selected == LONGEST_FIRST[0 if key == "home" else -1] == app.picked()[-1]
+        await pilot.press("home" if key == "G" else "end", "pageup" if key == "home" else "pagedown")
+        assert app.listing.selected == LONGEST_FIRST[29 if key == "home" else 10]
 
 
 @pytest.mark.usefixtures("slowly")
@@ -571,7 +580,7 @@ async def test_times_count_from_a_chosen_exchange(width: int) -> None:
     async with driven(app, size=(width, 12)) as pilot:
         app.listing.update_lines()
         before = app.shown()
-        await pilot.press("g", "down", "z")
+        await pilot.press("home", "down", "z")
         lines = app.shown()
         assert "elapsed" in lines[0]
         assert [line.split()[0] for line in lines[1:5]] == ["-1.0", "+0", "+1.0", "+2.0"]

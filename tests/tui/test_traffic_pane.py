@@ -91,7 +91,7 @@ async def test_it_opens_following_with_counts(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 async def test_moving_shows_details_beside_where_there_is_room() -> None:
     async with running() as (_, pilot, pane):
-        await pilot.press("g", "j")
+        await pilot.press("home", "j")
         assert not pane.detail.display and pane.listing.size.width == pane.size.width
         await pilot.press("enter", "j")
         await pilot.pause()
@@ -105,7 +105,7 @@ async def test_moving_shows_details_beside_where_there_is_room() -> None:
 async def test_enter_shows_details_below_where_there_is_not_and_esc_closes_them() -> None:
     async with running(size=(80, 24)) as (app, pilot, pane):
         assert not pane.detail.display
-        await pilot.press("g", "enter")
+        await pilot.press("home", "enter")
         await pilot.pause()
         assert pane.detail.region.y > pane.listing.region.y and pane.listing.size.height >= 5
         await pilot.press("enter")
@@ -156,7 +156,7 @@ async def test_the_code_is_edited_where_the_traceback_on_stderr_says_the_call_fa
         line = LogLine(99, began, "error", "stderr", said, server="profiles")
         logs = cast("FakeLink", pane.link).log_lines
         logs.append(line)
-        await pilot.press("g", "enter", "enter")
+        await pilot.press("home", "enter", "enter")
         await until(lambda: shows(pilot, "server.py:3") and shows(pilot, "E opens it"), pilot)
         await pilot.press("E")
         await until(lambda: opened == [(code, 3)], pilot)
@@ -183,7 +183,7 @@ async def test_a_raw_frame_is_shown_whole_paged_and_copied_without_secrets(
     settle(recording)
     whole = frames[0].decode().replace("ghp_secret", MASK)
     async with running(recording) as (app, pilot, pane):
-        await pilot.press("b", "g", "enter")
+        await pilot.press("b", "home", "enter")
         await until(lambda: [each.text for each in pane.detail.query(LongText)] == [whole], pilot)
         await pilot.press("enter", "z", "G")
         await until(lambda: shows(pilot, "word899"), pilot)
@@ -204,7 +204,7 @@ async def test_a_raw_frame_is_shown_whole_paged_and_copied_without_secrets(
 @pytest.mark.slow
 async def test_any_part_of_the_details_gives_all_of_them_the_screen_and_says_how_to_get_back() -> None:
     async with running(size=(80, 24)) as (app, pilot, pane):
-        await pilot.press("g", "enter", "enter")
+        await pilot.press("home", "enter", "enter")
         pages = [pane.detail.query_one(".request JsonTree"), pane.detail.query_one("#http")]
         for page, back in zip(pages, ("z", "escape"), strict=True):
             app.main.set_focus(page)
@@ -221,7 +221,7 @@ async def test_any_part_of_the_details_gives_all_of_them_the_screen_and_says_how
 @pytest.mark.slow
 async def test_nothing_is_opened_while_the_filter_lets_nothing_pass() -> None:
     async with running() as (app, pilot, pane):
-        await pilot.press("g")
+        await pilot.press("home")
         await typed(pilot, pane, "nothing-like-it")
         await pilot.press("enter", "enter", "y")
         await pilot.pause()
@@ -347,7 +347,7 @@ async def test_a_pause_counts_what_waits() -> None:
 )
 async def test_an_exchange_is_copied_masked(key: str, words: str) -> None:
     async with running() as (app, pilot, _):
-        await pilot.press("g", "j", "j", "y", key)
+        await pilot.press("home", "j", "j", "y", key)
         await app.workers.wait_for_complete()
         assert words in app.clipboard and MASK in app.clipboard and "hunter2" not in app.clipboard
         assert toasts(app)[-1].startswith("copied tools/call user-profile #7 as")
@@ -362,7 +362,7 @@ async def test_exchanges_are_exported_masked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with running() as (app, pilot, _):
-        await pilot.press("g", "j", "j", "m", "x", key)
+        await pilot.press("home", "j", "j", "m", "x", key)
         await app.workers.wait_for_complete()
         (file,) = tmp_path.iterdir()
         written = file.read_text()
@@ -390,7 +390,7 @@ async def test_two_marked_exchanges_are_compared_or_one_with_the_selected() -> N
     recording.frame(2, OUT, text(8, "Grace"))
     settle(recording)
     async with running(recording) as (app, pilot, pane):
-        await pilot.press("g", "d")
+        await pilot.press("home", "d")
         assert "Mark two exchanges with m" in toasts(app)[-1]
         pane.listing.select(2)
         await pilot.press("m", "G", "d")
@@ -503,7 +503,7 @@ async def test_a_call_is_edited_in_the_form_of_the_workbench() -> None:
 @pytest.mark.slow
 async def test_a_value_of_a_message_is_copied() -> None:
     async with running() as (app, pilot, pane):
-        await pilot.press("g", "j", "j", "enter", "enter")
+        await pilot.press("home", "j", "j", "enter", "enter")
         await pilot.pause()
         assert pane.detail.has_focus_within
         await pilot.press("G", "enter", "G", "y")

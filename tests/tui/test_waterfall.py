@@ -61,10 +61,10 @@ async def test_bars_share_an_axis_and_are_split_into_phases(width: int) -> None:
 async def test_the_axis_is_zoomed_around_the_line_and_back() -> None:
     app = BarsApp(measured())
     async with driven(app, size=(100, 12)) as pilot:
-        await pilot.press("w", "g", "j", "plus")
+        await pilot.press("w", "home", "j", "plus")
         head, long, asks, *_ = app.lines()
         assert head.endswith("+2.5 s") and long.count("▓") and not long.count("█") and asks.count("░") > 15
-        await pilot.press("plus", "plus", "g", "equals_sign")
+        await pilot.press("plus", "plus", "home", "equals_sign")
         assert app.lines()[2].endswith("›")
         await pilot.press(*["minus"] * 5)
         assert app.lines()[0].endswith("+10.0 s")

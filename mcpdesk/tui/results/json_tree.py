@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from rich.cells import chop_cells
 from rich.segment import Segment
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.strip import Strip
 
@@ -342,10 +342,7 @@ _INDENT = 6
 class JsonTree(TypedQuery, LineList):
     """Tree of one value. Enter folds, `/` searches, `y` copies the value and `Y` its path."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "choose", "Fold", show=False),
-        *bindings_for("json"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("json")
     DEFAULT_CSS = "JsonTree { height: 1fr; }"
 
     @dataclass

@@ -27,6 +27,7 @@ from mcpdesk.tui.actions import BY_ID, NO_KEY, SCREENS, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.render.tones import TEXT_STYLES
+from mcpdesk.tui.sequences import is_prefix
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
@@ -313,6 +314,8 @@ class NewsRow(PartLine):
 NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
 """Severity -> sign before such news, and its style."""
 ANSWER = "main.open_question"
+MOST_KEYS = 7
+"""Maximum number of keys in the footer. The help and the action menu show all keys."""
 EVERYWHERE = ("app.", "main.")
 """Scopes whose keys are on the right."""
 
@@ -340,12 +343,15 @@ class DeskFooter(PartLine):
         self._follow(self.screen)
 
     def action_press(self, key: str) -> None:
-        """Press the key."""
-        self.app.simulate_key(key)
+        """Press the key, or the keys of a sequence."""
+        for one in key.split():
+            self.app.simulate_key(one)
 
     def _follow(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
-            self.show(list(_parts(screen, {ANSWER} if self._is_asked else ())))
+            parts = list(_parts(screen, {ANSWER} if self._is_asked else ()))
+            least = sorted((part.rank for part in parts), reverse=True)[:MOST_KEYS][-1:]
+            self.show([part for part in parts if part.rank >= least[0]] if least else [])
 
 
 def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
@@ -358,7 +364,7 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
         return each.show or each.id in also
 
     active = screen.active_bindings.values()
-    enabled = [each.binding for each in active if each.enabled and each.binding.key != NO_KEY]
+    enabled = [each.binding for each in active if each.enabled and _can_be_pressed(screen, each.binding.key)]
     spare = [each for each in enabled if not is_shown(each) and each.id in BY_ID and BY_ID[each.id].wide]
     places, spare_places = {True: 60, False: 40}, {True: 20, False: 0}
     shown = set[tuple[str | None, str]]()
@@ -374,6 +380,12 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
             action, rank = f"press({binding.key!r})", ranks[is_own] + _weight(binding)
             yield LinePart(text, action, binding.tooltip, rank=rank, right=not is_own)
             ranks[is_own] -= 1
+
+
+def _can_be_pressed(screen: Screen[object], key: str) -> bool:
+    """Return False for an action without a key, and for a sequence whose prefix types text at present."""
+    prefix, _, second = key.partition(" ")
+    return key != NO_KEY and (not second or is_prefix(screen, prefix))
 
 
 def _is_own(binding: Binding) -> bool:

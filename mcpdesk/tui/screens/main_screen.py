@@ -516,6 +516,13 @@ class MainScreen(Screen[None]):
             await self.show_screen(chosen)
 
     @work
+    async def action_action_menu(self) -> None:
+        """Show the actions of the selected item and the focused pane."""
+        from mcpdesk.tui.screens.action_menu import choose_action
+
+        await choose_action(self)
+
+    @work
     async def action_pick_server(self) -> None:
         """Switch to another server."""
         from mcpdesk.tui.screens.server_page import REASON_ROWS, server_choice

@@ -27,8 +27,10 @@ from mcpdesk.tui.widgets.menu import Dialog, PageDialog
 Row = tuple[str, str, str]
 """Keys, title, sentence."""
 
+MENU = "menu"
+"""Shown in place of a key if only the action menu and the palette have the action."""
 EVERYWHERE: tuple[Row, ...] = (
-    ("↑ ↓", "move", "In every list and tree; also j k, g G for the ends, pgup pgdn."),
+    ("↑ ↓", "move", "In every list and tree; also j k, g g and G for the ends, pgup pgdn."),
     ("⏎", "go in", ""),
     ("esc", "come back", "Never quits."),
     ("tab", "next pane", "With shift the previous one."),
@@ -54,7 +56,7 @@ class HelpScreen(PageDialog):
         self.groups: dict[str, list[Row]] = {}
         """Title and rows of each group, in the order of their first action."""
         for action in (entry.action for entry in reachable(about, root)):
-            row = (key_names(action.keys), action.title, action.help)
+            row = (key_names(action.keys) or MENU, action.title, action.help)
             self.groups.setdefault(action.group, []).append(row)
         self.groups["Everywhere"] = list(EVERYWHERE)
 

@@ -135,6 +135,7 @@ NAMES = {
     "main.show_screen('logs')": "Go to the log",
     "main.show_screen('statistics')": "Go to the statistics",
     "main.open_question": "Answer the waiting question",
+    "main.action_menu": "Show the actions of the selected item",
     "main.standing_approvals": "Review standing approvals",
     "main.zoom": "Maximise this pane, or restore it",
     "main.copy_url": "Copy the server's URL",
@@ -303,7 +304,7 @@ def other_choices(app: DeskApp) -> Iterator[Entry]:
         return
     for screen in (name for name in ELSEWHERE if name in app.main.panes and name != app.main.shown):
         for action in _offered_elsewhere(screen):
-            keys = f"{SCREENS[screen].keys} {key_name(action.keys)}"
+            keys = f"{SCREENS[screen].keys} {key_name(action.keys)}" if action.keys else ""
             yield _entry_of(action, keys, partial(_run_on, app, screen, action))
 
 

@@ -29,7 +29,7 @@ Span = tuple[str, str]
 SCROLL_BINDINGS: list[BindingType] = [
     Binding("k", "scroll_up", "Up", show=False),
     Binding("j", "scroll_down", "Down", show=False),
-    Binding("g", "scroll_home", "Top", show=False),
+    Binding("g g", "scroll_home", "top", show=False),
     Binding("G", "scroll_end", "Bottom", show=False),
 ]
 """Letters that scroll a widget without a cursor. In a list the same letters move the cursor."""
@@ -38,7 +38,7 @@ CURSOR_BINDINGS: list[BindingType] = [
     Binding("down,j", "cursor(1)", "Down", show=False),
     Binding("pageup", "page(-1)", "Page up", show=False),
     Binding("pagedown", "page(1)", "Page down", show=False),
-    Binding("home,g", "first", "First", show=False),
+    Binding("home,g g", "first", "first line", show=False),
     Binding("end,G", "last", "Last", show=False),
 ]
 """Keys that move the cursor of a list."""

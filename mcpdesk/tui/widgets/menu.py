@@ -35,6 +35,7 @@ class Dialog(ModalScreen[Result]):
     Its content is in a container of the class `box`.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "app.begin_sequence('g')", show=False)]
     DEFAULT_CSS = """
     Dialog { align: center top; background: $background 50%; }
     Dialog:ansi { background: transparent; }

@@ -1,0 +1,61 @@
+"""Menu of the actions of the selected item: those of the focused pane, and then those of the desk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mcpdesk.tui.actions import Reachable, key_name, reachable
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.screens.main_screen import MainScreen
+
+LEFT_OUT = frozenset({"main.action_menu", "app.palette"})
+"""Ids of actions that only open another list of the same actions."""
+
+
+class ActionMenu(Menu):
+    """Menu that is wide enough for a sentence beside each title."""
+
+    DEFAULT_CSS = """
+    ActionMenu > .box { width: 96; }
+    ActionMenu .help { height: 2; text-wrap: wrap; }
+    """
+    on_nothing = "Ctrl+p finds actions of other screens."
+
+
+async def choose_action(main: MainScreen) -> None:
+    """Let the person choose an action and run it. Must run in a worker."""
+    choices = list(action_choices(main))
+    title = choices[0].value.action.group if choices else "Actions"
+    chosen: Reachable | None = await main.app.push_screen_wait(
+        ActionMenu(f"{title}: actions", choices, filtered=True, help_rows=2)
+    )
+    if chosen is not None:
+        await main.app.run_action(chosen.action.name, default_namespace=chosen.owner)
+
+
+def action_choices(main: MainScreen) -> Iterator[Choice]:
+    """Yield the actions of the focused widget and of the widgets around it, and then those of the desk.
+
+    Within both parts, the most used actions are first: those that a narrow footer shows.
+    """
+    around = (main.focused or main).ancestors_with_self
+    entries = [
+        entry
+        for entry in reachable(main, main.pane)
+        if (entry.owner in around or entry.owner is main.app) and entry.action.id not in LEFT_OUT
+    ]
+    for entry in sorted(entries, key=lambda each: _place(main, each)):
+        action = entry.action
+        key = key_name(action.keys.partition(",")[0])
+        yield Choice(action.title, entry, action.help, key, action.help, action.group.lower())
+
+
+def _place(main: MainScreen, entry: Reachable) -> tuple[bool, int, int]:
+    """Return the sort key of an action. The position in the table decides between equal actions."""
+    action = entry.action
+    is_of_desk = entry.owner is main or entry.owner is main.app
+    shown = 0 if action.footer else 1 if action.wide else 2
+    return is_of_desk, shown, -action.weight

@@ -1,0 +1,203 @@
+"""One key grammar: a key has one meaning on all screens. Footer and action menu are true."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from textual.widget import Widget
+
+from mcpdesk.tui.actions import ACTIONS, NO_KEY, bindings_for
+from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.screens.action_menu import LEFT_OUT, action_choices
+from mcpdesk.tui.screens.frame_lines import MOST_KEYS, DeskFooter
+from mcpdesk.tui.screens.main_screen import PANES
+from tests.support.frame import quiet_link, running_frame
+from tests.support.patience import until
+
+NOT_CONVERTED = frozenset(
+    [
+        *(
+            "workbench",
+            "catalogue",
+            "form",
+            "form_fields",
+            "result",
+            "result_text",
+            "table",
+            "json",
+            "question",
+        ),
+        *("traffic_list", "traffic", "traffic_detail"),
+        *("activity", "inbox", "jobs", "callbacks", "todo", "plan", "clients", "statistics", "logs"),
+        *("main", "app"),
+    ]
+)
+"""Scopes that do not follow the grammar yet. The list must shrink to nothing."""
+GRAMMAR = {
+    "enter": "open choose details fold next_page",
+    "escape": "back reset later",
+    "up": "choose move",
+    "down": "choose move",
+    "k": "move",
+    "j": "move",
+    "pageup": "scroll",
+    "pagedown": "scroll",
+    "left": "fold column",
+    "h": "fold column",
+    "right": "unfold column",
+    "l": "unfold column",
+    "tab": "take move",
+    "shift+left": "show_tab",
+    "shift+right": "show_tab",
+    **{str(digit): "show_screen" for digit in range(1, 7)},
+    "space": "action_menu",
+    "backspace": "previous_page",
+    "y": "copy copy_value copy_link",
+    "w": "save export",
+    "o": "pager page_result open_link",
+    "e": "edit edit_arguments",
+    "r": "again replay fire",
+    "x": "cancel kill end decline disconnect",
+    "s": "sort",
+    "slash": "filter search",
+    "n": "next_hit",
+    "N": "next_hit",
+    "f": "follow watch",
+    "p": "pause",
+    "z": "zoom",
+    "m": "mark",
+    "d": "compare",
+    "a": "open_question",
+    "c": "cancel",
+    "colon": "palette",
+    "question_mark": "show_help",
+    "exclamation_mark": "show_news",
+    "less_than_sign": "widen_result",
+    "greater_than_sign": "widen_result",
+    "plus": "zoom",
+    "equals_sign": "zoom",
+    "minus": "zoom",
+    "asterisk": "unfold_all",
+    **{
+        f"{bracket}_square_bracket {key}": names
+        for bracket in ("left", "right")
+        for key, names in (
+            ("e", "next_like next_bad"),
+            ("s", "next_like"),
+            ("k", "next_like"),
+            ("m", "next_mark"),
+            ("c", "next_change"),
+        )
+    },
+    "g s": "pick_server",
+    "g r": "to_result",
+    "g h": "history",
+    "g l": "logs",
+    "g c": "edit_source",
+    "g q": "next_question show_part",
+    "g p": "show_part",
+    "g t": "open show_call",
+    "g n": "go_to",
+    "v w": "waterfall",
+    "v r": "raw",
+    "v z": "zero",
+    "v f": "filters",
+    "v l": "level",
+    "v s": "source",
+    "v a": "unfold_all",
+    "v o": "fold_all",
+    "v d": "replay_recording show_save",
+}
+"""Key to the names of the actions that may have it. They mean the same, for different things.
+
+Keys that are not listed, which are those with ctrl or alt and function keys, have one action.
+"""
+OF_DIALOGS = {"question": {"space", *"1234567890"}}
+"""Keys that choose an option in a dialog. The dialog covers the screens where they have another meaning."""
+
+
+def keys_of(keys: str) -> list[str]:
+    return keys.split(",") if keys else []
+
+
+CONVERTED = [each for each in ACTIONS if each.scope not in NOT_CONVERTED]
+
+
+@pytest.mark.parametrize("action", CONVERTED, ids=lambda action: action.id)
+def test_every_key_has_the_meaning_of_the_grammar(action: Any) -> None:
+    name = action.name.partition("(")[0]
+    for key in set(keys_of(action.keys)) - OF_DIALOGS.get(action.scope, set()):
+        if key in GRAMMAR:
+            assert name in GRAMMAR[key].split(), f"{key} means {GRAMMAR[key]}, not {name}"
+        else:
+            assert "+" in key or (key[0] == "f" and key[1:].isdigit()), f"{key} is not a key of the grammar"
+
+
+def test_no_other_key_has_two_meanings() -> None:
+    names = defaultdict(set)
+    for action in CONVERTED:
+        for key in keys_of(action.keys):
+            if key not in GRAMMAR and key not in OF_DIALOGS.get(action.scope, set()):
+                names[key].add(action.name.partition("(")[0])
+    assert {key: each for key, each in names.items() if len(each) > 1} == {}
+
+
+def test_a_former_key_of_an_action_is_not_its_key_now() -> None:
+    for action in ACTIONS:
+        assert not set(keys_of(action.former)) & set(keys_of(action.keys)), action.id
+
+
+def test_an_action_without_a_key_has_a_binding_that_a_keymap_can_change() -> None:
+    for scope in {action.scope for action in ACTIONS}:
+        bindings: list[Any] = bindings_for(scope)
+        assert [each.id for each in bindings] == [each.id for each in ACTIONS if each.scope == scope]
+        assert all(each.key for each in bindings)
+
+
+def focusable(app: DeskApp) -> list[Widget]:
+    """Widgets of the shown pane, one of each class."""
+    assert app.main.pane is not None
+    found: dict[type[Widget], Widget] = {}
+    for one in app.main.pane.walk_children(Widget, with_self=True):
+        if one.focusable and one.is_on_screen:
+            found.setdefault(type(one), one)
+    return list(found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", PANES)
+async def test_on_every_pane_footer_and_action_menu_are_true(
+    screen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, object]] = []
+    real = DeskApp.run_action
+
+    async def run_action(self: DeskApp, action: Any, namespace: Any = None, *rest: Any) -> bool:
+        if "begin_sequence" in str(action):
+            return await real(self, action, namespace, *rest)
+        done.append((str(action), namespace))
+        return True
+
+    async with running_frame(quiet_link(), size=(200, 60), panes=PANES) as (app, pilot):
+        await until(lambda: app.main.pane is not None, pilot)
+        await app.main.show_screen(screen)
+        await pilot.pause()
+        for widget in focusable(app):
+            widget.focus()
+            await pilot.pause()
+            parts = app.main.query_one(DeskFooter).parts
+            assert len(parts) <= MOST_KEYS, [str(part.text) for part in parts]
+            active = app.main.active_bindings
+            shown = {part.action.removeprefix("press('").removesuffix("')") for part in parts}
+            with monkeypatch.context() as patch:
+                patch.setattr(DeskApp, "run_action", run_action)
+                for key in shown:
+                    done.clear()
+                    await pilot.press(*key.split())
+                    assert done == [(active[key].binding.action, active[key].node)], (widget, key)
+            listed = {choice.value.action.id for choice in action_choices(app.main)}
+            bound = {each.binding.id for each in active.values() if each.enabled and each.binding.id}
+            bound -= {active[NO_KEY].binding.id} if NO_KEY in active else set()
+            assert bound - LEFT_OUT <= listed, widget
