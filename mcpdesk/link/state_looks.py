@@ -80,6 +80,12 @@ UPSTREAMS: Mapping[str, Look] = {
     "failed": Look("✕", "not connected", Tone.BAD),
     "ended": Look("✕", "ended", Tone.BAD),
 }
+HOSTED: Mapping[str, Look] = {
+    "served": Look("●", "served", Tone.GOOD),
+    "faulty": Look("▲", "has problems", Tone.WARN),
+    "withheld": Look("✕", "not served", Tone.BAD),
+}
+"""Looks of a server folder: without problems, with some, and without any item that works."""
 PRESENCES: Mapping[Presence, Look] = {
     Presence.CONNECTED: Look("●", "connected", Tone.GOOD),
     Presence.QUIET: Look("○", "quiet", Tone.WARN),

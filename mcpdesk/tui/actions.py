@@ -45,6 +45,7 @@ _plan = partial(Action, scope="plan", group="Plan")
 _question = partial(Action, scope="question", group="Question")
 _clients = partial(Action, scope="clients", group="Clients")
 _logs = partial(Action, scope="logs", group="Logs")
+_servers = partial(Action, scope="servers", group="Servers")
 _statistics = partial(Action, scope="statistics", group="Statistics")
 _main_desk = partial(Action, scope="main", group="Desk")
 _main_screens = partial(Action, scope="main", group="Screens")
@@ -266,6 +267,23 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _clients("disconnect", "d", "disconnect", "End the session or connection of the client. Asks first."),
     _clients("back", "escape", "back", "Return to the list. Press again to clear the filter.", footer=False),
 
+    _servers("open", "enter", "use this server",
+        "Make the server the current one, and return to the screen before. In a capture, show its messages."),
+    _servers("filter", "slash", "filter", "Show only lines that contain all words."),
+    _servers("restart", "r", "start again",
+        "Connect to the server again, start its program again, or read its folder again."),
+    _servers("give_token", "f6", "log in", "Log in to the server, or give it a token.",
+        footer=False, wide=True),
+    _servers("remove", "x", "remove", "Remove the server. Asks first, and lists what would be lost."),
+    _servers("add", "ctrl+n", "add a server",
+        "Type or paste a server: a folder, a URL, a file, or -- and a command."),
+    _servers("sort", "s", "sort", "Sort by the next column. You can also click a title.",
+        footer=False, wide=True),
+    _servers("copy", "y", "copy", "Copy the name, the location, the reason or the page.",
+        footer=False, wide=True),
+    _servers("back", "escape", "back",
+        "Return to the list. Press again to clear the filter, and again to leave the screen.", footer=False),
+
     _statistics("filter", "slash", "filter", "Show only lines that contain all words."),
     _statistics("sort", "s", "sort", "Sort by the next column. You can also click a title."),
     _statistics("open", "enter", "show the calls", "Show the messages of the row on the traffic screen."),
@@ -328,7 +346,9 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _main_server("dashboard", "W", "dashboard in a browser",
         "Open the dashboard with a sign-in link, copy such a link, or sign out all browsers.",
         footer=False, wide=True),
-    _main_server("pick_server", "S", "pick server", "Switch to another server.", footer=False, wide=True),
+    _main_server("servers", "g s", "servers",
+        "Show all servers: state, reason if one is down, and output. Enter switches to one.",
+        footer=False, wide=True, former="S"),
     _main_server("add_server", "N", "add a server",
         "Type or paste a server: a folder, a URL, a file, or -- and a command.",
         footer=False, wide=True),
@@ -402,6 +422,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "plan": ("activity",),
     "activity": ("main",),
     "clients": ("main",),
+    "servers": ("main",),
     "statistics": ("main",),
     "logs": ("main",),
     "main": ("app",),

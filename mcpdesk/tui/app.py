@@ -512,7 +512,7 @@ def news_line(message: str, others: int, width: int, hint: str = "", errors: int
 
 
 NEEDS_SERVER = frozenset(
-    {"copy_url", "client_config", "dashboard", "pick_server", "give_token", "reload", "open_question"}
+    {"copy_url", "client_config", "dashboard", "give_token", "reload", "open_question"}
     | {"add_server", "remove_server", "log_level", "edit_roots", "show_save", "speak_revision"}
 )
 """Actions of the main screen that need a server. A screen that shows a capture has no server."""
@@ -542,13 +542,15 @@ class CaptureScreen(MainScreen):
 
 
 class CaptureApp(DeskApp):
-    """Application that shows a capture from disk: its traffic and statistics."""
+    """Application that shows a capture from disk: its traffic, statistics and servers."""
 
     main_type = CaptureScreen
 
     def __init__(self, link: Link, theme: str | None = None, **options: Any) -> None:
         """Create the application. `options` are passed to `DeskApp`."""
-        super().__init__(link, theme, {name: PANES[name] for name in ("traffic", "statistics")}, **options)
+        super().__init__(
+            link, theme, {name: PANES[name] for name in ("traffic", "statistics", "servers")}, **options
+        )
 
     def frame_is_painted(self) -> None:
         """Continue at once, because no server will be shown."""

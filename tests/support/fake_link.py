@@ -469,7 +469,7 @@ class FakeLink(Link):
         return self.core
 
     def catalogue(self, server: str) -> Catalogue:
-        return self.catalogues[server]
+        return self.catalogues.get(server) or super().catalogue(server)
 
     def questions(self) -> tuple[Question, ...]:
         return tuple(self.asked)

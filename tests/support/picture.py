@@ -60,7 +60,7 @@ EVERY_SCREEN = (
     ("statistics", ("6",), ("all calls", "p95", "calls a second")),
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
-    ("servers", ("escape", "S"), ("Servers", "add a server")),
+    ("servers", ("escape", "g", "s"), ("Servers", "served", "use this server")),
     ("add", ("escape", "N"), ("Add a server", "enter adds", "a folder")),
     ("trust", (*str(CONFIG), "enter"), ("Trust this file?", str(CONFIG), "weather: starts npx", "t trusts")),
     ("themes", ("n", "escape", "t"), ("Theme", "type to search", "night")),

@@ -73,7 +73,7 @@ STOPS = (
     Stop("statistics", ("6",), ("all calls", "p95")),
     Stop("help", ("question_mark",), ("Keys", "esc close")),
     Stop("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
-    Stop("servers", ("escape", "S"), ("Servers", "add a server")),
+    Stop("servers", ("escape", "g", "s"), ("Servers", "served", "use this server")),
     Stop("question", ("escape", "a"), ("Which database should the service use?", "PostgreSQL")),
     Stop("result", ("escape", "1", "enter", *"123", "ctrl+r"), ("Ada", "author")),
     Stop("form", ("escape", "escape", "down", "enter"), ("place-order", "customer", "quantity")),

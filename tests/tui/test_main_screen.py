@@ -28,9 +28,8 @@ from mcpdesk.tui.screens import refreshing
 from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
 from mcpdesk.tui.screens.main_screen import MainScreen, Panes
 from mcpdesk.tui.screens.refreshing import RESTING_BEATS, ScreenRefresher
-from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import STUBS, StubPane, quiet_link, running_frame, toasts
-from tests.support.patience import within
+from tests.support.patience import until, within
 
 
 @pytest.mark.slow
@@ -79,8 +78,8 @@ async def test_another_server_is_picked_its_url_copied_and_its_folder_read_again
         await pilot.pause()
         assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
         assert toasts(app) == ["copied http://127.0.0.1:3333/mcp/profiles"]
-        await pilot.press("S")
-        assert isinstance(app.screen, Menu)
+        await pilot.press("g", "s")
+        await until(lambda: app.main.shown == "servers", pilot)
         await pilot.press("down", "enter")
         await pilot.pause()
         assert app.server == "hello" and isinstance(app.screen, MainScreen)

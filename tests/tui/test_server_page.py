@@ -86,30 +86,12 @@ async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> 
     ],
     ids=["ready", "failed", "ended", "withheld"],
 )
-def test_the_picker_gives_the_reason_why_a_server_is_down(
+def test_the_palette_gives_the_reason_why_a_server_is_down(
     changes: dict[str, Any], hint: str, reason: str
 ) -> None:
     server = replace(FakeLink().core.servers[0], **changes)
     choice = server_choice(server)
     assert (choice.label, choice.hint, choice.help) == (server.name, hint, reason)
-
-
-async def test_the_picker_shows_a_long_reason_in_full_and_the_end_of_it_on_the_line() -> None:
-    reason = "the program ended before it answered: " + "npm warn deprecated " * 4 + "E404 no such package"
-    async with running_frame(link_to(FAILED, reason), size=(80, 24)) as (app, pilot):
-        await until(lambda: app.server == "profiles", pilot)
-        await pilot.press("S")
-
-        def rows() -> list[str]:
-            return [strip.text for strip in app.screen._compositor.render_strips()]
-
-        await until(lambda: any("profiles" in row and "such package" in row for row in rows()), pilot)
-
-        def words() -> str:
-            return " ".join(" ".join(rows()).replace("│", " ").split())
-
-        await until(lambda: "E404 no such package. Log in with" in words(), pilot)
-        assert "the program ended before it answered: npm warn" in words()
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def open_token_prompt(main: MainScreen) -> None:
 
     If the server ignores tokens, only a warning is shown.
     """
-    server = next((one for one in main.link.view().servers if one.name == main.server), None)
+    server = main.server_view
     if server is None:
         return
     if server.upstream is not None:

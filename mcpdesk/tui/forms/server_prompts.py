@@ -236,8 +236,8 @@ async def _select(main: MainScreen, names: tuple[str, ...]) -> None:
 
 
 async def remove_server(main: MainScreen) -> None:
-    """Remove the selected server from the desk after a confirmation. Must run in a worker."""
-    name = main.server
+    """Remove a server from the desk after a confirmation. Must run in a worker."""
+    name = main.target
     if not name:
         main.notify(f"No servers. {key_or_palette('main.add_server')} adds one.", markup=False)
         return

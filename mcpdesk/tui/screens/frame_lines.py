@@ -54,6 +54,8 @@ TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the 
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
 """Protections with which clients can call a server. Only for these, a required token is shown."""
 SPARK_SECONDS = 8
+_MOST_NAMED = 8
+"""Maximum number of servers that the tooltip about servers that are down names."""
 
 
 class DeskHeader(PartLine):
@@ -74,20 +76,21 @@ class DeskHeader(PartLine):
         rates: Sequence[float],
         waiting: int,
         of_features: Sequence[LinePart] = (),
+        down: Sequence[str] = (),
     ) -> None:
         """Show a new view. `rates` are messages per second, the newest last. `waiting` is the number of
-        questions.
+        questions. `down` are the names of servers that cannot be used.
         """
         now, due = time.time(), view.work.next_callback
         left = "" if due is None else countdown(due - now)
         peers = presences(view.clients, now)
-        seen = (view, server, tuple(rates), waiting, left, peers, of_features)
+        seen = (view, server, tuple(rates), waiting, left, peers, of_features, tuple(down))
         if seen != self._seen:
             self._seen = seen
             shown = next((one for one in view.servers if one.name == server), None)
             state = [*_status_parts(view, shown), *_traffic(peers, rates), *of_features]
             state += _work(view.work, left, waiting)
-            self.show([BRAND, *_server(shown, view), *state])
+            self.show([BRAND, *_server(shown, view), *_down(down, server), *state])
 
 
 BRAND = LinePart(Content.styled(" mcpdesk ", "bold $text-primary"), "app.palette", "All actions", rank=10)
@@ -110,10 +113,20 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         text = Content.styled(f" {one_line(server.name, 30)}{mode}{' ▾' if several else ''} ", "bold")
         short = Content.styled(f" {one_line(server.name, 16)} ", "bold")
         tip = f"{server.title or server.name} {server.version}\n{one_line(server.location, 200)}"
-        yield LinePart(text, "screen.pick_server", tip, short, rank=90)
+        yield LinePart(text, "screen.servers", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
         add = "Click, or press N, to add one"
         yield LinePart(Content.styled(" no server ", "$text-warning"), "screen.add_server", add, rank=90)
+
+
+def _down(names: Sequence[str], current: str) -> Iterator[LinePart]:
+    """Yield the number of servers that are down. The state of the current one is shown anyway."""
+    if any(name != current for name in names):
+        shown = [one_line(name, 60) for name in names[:_MOST_NAMED]]
+        more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+        text = f"✕ {len(names)} down"
+        tip = "\n".join([*shown, *more])
+        yield _part(text, "bold $text-error", "screen.servers('down')", tip, text, 88)
 
 
 def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
@@ -256,13 +269,15 @@ class DeskTabs(PartLine):
         `badge` is a short text such as `?1` next to the title of the activity screen.
         """
         style = NO_COLOUR if self.app.no_color else COLOUR
-        self.show(
-            [
-                _tab(action, badge if name == "activity" else "", style if name == current else "")
-                for name, action in SCREENS.items()
-                if name in self._names
-            ]
-        )
+        tabs = [
+            _tab(action, badge if name == "activity" else "", style if name == current else "")
+            for name, action in SCREENS.items()
+            if name in self._names
+        ]
+        if current == "servers":  # a screen without a digit
+            title = Content.assemble(" ", Content(" Servers ").stylize(style))
+            tabs.append(LinePart(title, "screen.servers", rank=99))
+        self.show(tabs)
 
 
 def _tab(action: Action, badge: str, style: str) -> LinePart:

@@ -1,4 +1,4 @@
-"""Main screen, with header, tabs, the six panes, and footer."""
+"""Main screen, with header, tabs, the panes, and footer."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.inbox.question import Question
 from mcpdesk.link.link import Link
+from mcpdesk.link.server_states import down_servers
 from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
 from mcpdesk.tui.actions import SCREENS, bindings_for
 from mcpdesk.tui.crash import ScreenPlace
@@ -63,6 +64,7 @@ PANES: Panes = {
     "clients": _pane("mcpdesk.tui.screens.clients", "ClientsPane"),
     "logs": _pane("mcpdesk.tui.screens.logs", "LogsPane"),
     "statistics": _pane("mcpdesk.tui.screens.statistics", "StatisticsPane"),
+    "servers": _pane("mcpdesk.tui.screens.servers", "ServersPane"),
 }
 MINIMUM = (40, 10)
 """Minimum number of columns and rows. In a smaller terminal only a message is shown."""
@@ -135,6 +137,8 @@ class MainScreen(Screen[None]):
         self._lead = ("", 0.0)
         """Pair: the section of the activity screen that the last notice was about, and the monotonic time
         until which a visit of that screen shows this section."""
+        self._before_servers = ""
+        """Screen that was shown before the list of servers."""
         self._mounting = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
@@ -222,9 +226,16 @@ class MainScreen(Screen[None]):
         return next((one for one in self.switcher.children if one.id == self.shown), None)
 
     @property
+    def target(self) -> str:
+        """Name of the server for actions: the selected row of the list of servers, or the current server."""
+        pane = self.pane
+        return (pane.selected_server if isinstance(pane, Pane) else "") or self.server
+
+    @property
     def server_view(self) -> ServerView | None:
-        """Current state of the selected server. None if it does not exist."""
-        return next((one for one in self.link.view().servers if one.name == self.server), None)
+        """Current state of the server for actions on a server. None if it does not exist."""
+        target = self.target
+        return next((one for one in self.link.view().servers if one.name == target), None)
 
     @property
     def is_calm(self) -> bool:
@@ -368,7 +379,9 @@ class MainScreen(Screen[None]):
         next_callback = view.work.next_callback
         ages = (waiting, view.stuck, view.silent_s, next_callback is not None, may_fall_quiet, any(rates))
         self.has_clock = any(ages)
-        self.header.show_view(view, self.server, rates, len(waiting), signs_of(self.link).header)
+        down = down_servers(view, self.link)
+        signs = signs_of(self.link).header
+        self.header.show_view(view, self.server, rates, len(waiting), signs, down)
         self._footer.announce(is_asked=bool(waiting))
         jobs = view.work.running_jobs
         marks = [f"{glyph}{count}" for glyph, count in (("?", len(waiting)), ("▸", jobs)) if count]
@@ -382,6 +395,8 @@ class MainScreen(Screen[None]):
                 self.minimize()
             if self.shown and self.focused is not None:
                 self._last_focus[self.shown] = self.focused
+            if name == "servers":
+                self._before_servers = self.shown
             await self._mount_pane(name)
             self.switcher.current = name
             self.tabs.mark(name, self._badge)
@@ -522,24 +537,16 @@ class MainScreen(Screen[None]):
 
         await choose_action(self)
 
-    @work
-    async def action_pick_server(self) -> None:
-        """Switch to another server."""
-        from mcpdesk.tui.screens.server_page import REASON_ROWS, server_choice
-        from mcpdesk.tui.widgets.menu import Choice, Menu
+    async def action_servers(self, part: str = "") -> None:
+        """Show all servers. If `part` is `down`, the first server that is down is selected."""
+        await self.show_screen("servers")
+        if part and isinstance(self.pane, Pane):
+            self.refresh_pane(self.pane)
+            self.pane.show_section(part)
 
-        servers = self.link.view().servers
-        choices = [server_choice(one) for one in servers]
-        choices.append(Choice("add a server", "", "a folder, a URL, a program, a file"))
-        names = [one.name for one in servers]
-        cursor = names.index(self.server) if self.server in names else 0
-        rows = REASON_ROWS if any(one.problems for one in servers) else 1
-        menu = Menu("Servers", choices, filtered=True, cursor=cursor, help_rows=rows)
-        chosen = await self.app.push_screen_wait(menu)
-        if chosen:
-            self.server = chosen
-        elif chosen is not None:
-            self.action_add_server()
+    async def leave_servers(self) -> None:
+        """Return from the list of servers to the screen before."""
+        await self.show_screen(self._before_servers or next(iter(self.panes)))
 
     @work
     async def action_add_server(self) -> None:
@@ -612,10 +619,10 @@ class MainScreen(Screen[None]):
 
     def action_reload(self) -> None:
         """Reload the server folder now, or reconnect to the server."""
-        self.link.reload(self.server)
-        server = self.server_view
+        target, server = self.target, self.server_view
+        self.link.reload(target)
         is_ours = server is None or server.upstream is None
-        self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {self.server} again.", markup=False)
+        self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {target} again.", markup=False)
 
 
 def _takes_letters(widget: Widget) -> bool:

@@ -49,12 +49,8 @@ def server_text(server: ServerView) -> Content:
     return Content("\n").join(parts)
 
 
-REASON_ROWS = 3
-"""Number of rows in the server picker for the reason why a server is down."""
-
-
 def server_choice(server: ServerView) -> Choice:
-    """Return the line of the server picker: the location of a server, or the reason why it is down."""
+    """Return the line of a server in the palette: the location of a server, or the reason why it is down."""
     upstream, reason = server.upstream, " ".join("; ".join(server.problems).split())
     if upstream is None:
         hint = f"✕ {reason}" if reason else server.url or server.location

@@ -55,6 +55,7 @@ class ColumnSection(Section[Row]):
 
     DEFAULT_CSS = """
     ColumnSection .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
+    ColumnSection.-beside > .body > .heads { dock: top; }
     """
     table: ClassVar[Sequence[Column[Any]]]
     giving_way: ClassVar[Sequence[str]]
@@ -67,6 +68,7 @@ class ColumnSection(Section[Row]):
         self.cells: dict[Hashable, tuple[str, ...]] = {}
         """Row key -> cell texts, one for each column."""
         self.widths = [len(column.name) + 1 for column in self.table]
+        self._heads = ""
 
     def parts(self) -> Iterable[Widget]:
         yield Static(classes="heads", markup=False)
@@ -79,6 +81,10 @@ class ColumnSection(Section[Row]):
     def style_of(self, column: Column[Row], cell: str) -> str:
         """Return the component class of a cell."""
         return column.style
+
+    def fitted(self, column: Column[Row], cell: str, room: int) -> str:
+        """Return a cell cut to `room` cells."""
+        return one_line(cell, room)
 
     def lacks(self, column: Column[Row]) -> bool:
         """Return True if a column is empty in every row."""
@@ -119,14 +125,22 @@ class ColumnSection(Section[Row]):
         yield " ", ""
         cells = self.cells[self.keys_of(row)[0]]
         for at, column, room in self._laid_out(width):
-            yield column.aligned(one_line(cells[at], room), room), self.style_of(column, cells[at])
+            yield column.aligned(self.fitted(column, cells[at], room), room), self.style_of(column, cells[at])
 
     def texts_of(self, row: Row) -> Iterable[str]:
         return self.cells[self.keys_of(row)[0]]
 
     def show_heads(self) -> None:
         """Draw the headers above the columns that fit."""
-        self.query_one(".heads", Static).update(Content(" " + "".join(title for _, title in self._titles())))
+        text = " " + "".join(title for _, title in self._titles())
+        if text != self._heads:
+            self._heads = text
+            self.query_one(".heads", Static).update(Content(text))
+
+    def show_detail(self) -> None:
+        """Show the details of the selected row, and the headers, because the width of the list may differ."""
+        super().show_detail()
+        self.show_heads()
 
     def _titles(self) -> Iterator[tuple[int, str]]:
         for at, column, room in self._laid_out(self._list_cells):

@@ -23,6 +23,11 @@ class Pane(Widget):
         """
         return None
 
+    @property
+    def selected_server(self) -> str:
+        """Name of the server that is selected in the pane. Empty if the pane has no such choice."""
+        return ""
+
     def position(self) -> Any:
         """Return the state that `return_to` needs to restore the position after a restart. None if there is
         none.

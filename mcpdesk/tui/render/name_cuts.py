@@ -1,0 +1,40 @@
+"""Shortening of long names in a list, so that different names stay different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+from rich.cells import cell_len, set_cell_size
+
+from mcpdesk.tui.render.safe_text import ROOM_FOR_ENDS, one_line, shortened
+
+
+def cut_apart(names: Iterable[str], width: int) -> dict[str, str]:
+    """Return each name cleaned, on one line, and cut in the middle to `width` cells.
+
+    For names that would then look equal, the part in which they differ is shown instead of their ends.
+    """
+    cut = {name: shortened(name, width) for name in names}
+    alike: dict[str, list[str]] = {}
+    for name, text in cut.items():
+        alike.setdefault(text, []).append(name)
+    if width >= ROOM_FOR_ENDS:
+        for group in alike.values():
+            if len(group) > 1:
+                texts = [one_line(name) for name in group]
+                start = _common_length(texts)
+                cut |= {name: _from(text, start, width) for name, text in zip(group, texts, strict=True)}
+    return cut
+
+
+def _common_length(texts: Sequence[str]) -> int:
+    """Return the number of characters at the beginning that all texts have in common."""
+    return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False)))
+
+
+def _from(text: str, start: int, width: int) -> str:
+    """Return the beginning of a text, and its characters from `start`, in `width` cells."""
+    rest = text[start:]
+    head_cells = max(width // 3, width - cell_len(rest))
+    return f"{set_cell_size(text, head_cells - 1).rstrip()}…{one_line(rest, width - head_cells)}"

@@ -1,0 +1,135 @@
+"""One line of values for each server: state, reason, transport, revision, and counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.server_states import look_of
+from mcpdesk.link.state_looks import Look, Tone
+from mcpdesk.link.values import ClientView, CoreView, ItemKind, ServerView, connected
+from mcpdesk.recorder.index.statistics import CallStatistics, Subject
+from mcpdesk.recorder.record import ConnectionInfo
+
+RECORDED = Look("○", "recorded", Tone.MUTED)
+"""Look of a server of a capture, whose present state is unknown."""
+_SCHEMES = {"ws": "websocket", "wss": "websocket", "https": "http"}
+"""Transport by scheme of the location, if they differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Calls of one server in the recorded traffic."""
+
+    calls: int = 0
+    errors: int = 0
+    peers: int = 0
+
+
+NO_COUNTS = Counts()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLine:
+    """Values in the row of one server."""
+
+    name: str
+    look: Look
+    transport: str
+    revision: str = ""
+    """Revision that the desk uses with the server. Empty if it is unknown."""
+    tools: int | None = None
+    """Number of tools that can be called. None if it is unknown."""
+    clients: int = 0
+    counts: Counts = NO_COUNTS
+    reason: str = ""
+    """Reason why the server is down or has problems. May have several lines."""
+    stderr: str = ""
+    """Last line that the server wrote to stderr, or that its code printed."""
+    is_current: bool = False
+    position: int = 0
+    view: ServerView | None = None
+    """View of the server. None for a server of a capture."""
+
+    @property
+    def is_down(self) -> bool:
+        """True if the server cannot be used."""
+        return self.look.tone is Tone.BAD
+
+
+def transport_of(server: ServerView) -> str:
+    """Return `folder`, `stdio`, `http`, `websocket` or another scheme."""
+    if server.upstream is None:
+        return "folder"
+    scheme, separator, _ = server.location.partition("://")
+    return _SCHEMES.get(scheme, scheme) if separator else "stdio"
+
+
+def reason_of(server: ServerView) -> str:
+    """Return the reason why a server is down or has problems, or advice. Empty without a problem."""
+    if server.problems:
+        return "\n".join(one.strip() for one in server.problems)
+    upstream = server.upstream
+    return "" if upstream is None or upstream.state == "ready" else upstream.hint
+
+
+def counts_of(statistics: CallStatistics) -> dict[str, Counts]:
+    """Return the calls in the recorded traffic by server."""
+    counts: dict[str, Counts] = {}
+    for (server, _), tally in statistics.sums(Subject.CLIENT).items():
+        before = counts.get(server, NO_COUNTS)
+        counts[server] = Counts(before.calls + tally.calls, before.errors + tally.errors, before.peers + 1)
+    return counts
+
+
+def server_lines(
+    link: Link, view: CoreView, current: str, counts: Mapping[str, Counts], last: Mapping[str, str]
+) -> Iterator[ServerLine]:
+    """Yield the lines of the servers on the desk. `last` has the last stderr line by server."""
+    now = time.time()
+    clients: dict[str, list[ClientView]] = {}
+    for client in view.clients:
+        clients.setdefault(client.server, []).append(client)
+    for position, server in enumerate(view.servers):
+        name, own = server.name, clients.get(server.name, [])
+        look, items = look_of(server, link), link.catalogue(name).items
+        yield ServerLine(
+            name,
+            look,
+            transport_of(server),
+            _revision(server, own),
+            sum(one.kind is ItemKind.TOOL and (not one.problem or one.stale) for one in items),
+            connected(own, now),
+            counts.get(name, NO_COUNTS),
+            reason_of(server),
+            last.get(name, ""),
+            name == current,
+            position,
+            server,
+        )
+
+
+def recorded_lines(
+    connections: Iterable[ConnectionInfo], counts: Mapping[str, Counts], last: Mapping[str, str]
+) -> Iterator[ServerLine]:
+    """Yield the lines of the servers of a capture, by name."""
+    newest: dict[str, ConnectionInfo] = {}
+    for info in connections:
+        before = newest.get(info.server)
+        if before is None or info.opened >= before.opened:
+            newest[info.server] = info
+    for position, name in enumerate(sorted(newest)):
+        info, each = newest[name], counts.get(name, NO_COUNTS)
+        yield ServerLine(
+            name, RECORDED, info.transport, info.revision, clients=each.peers, counts=each,
+            stderr=last.get(name, ""), position=position,
+        )  # fmt: skip
+
+
+def _revision(server: ServerView, clients: Sequence[ClientView]) -> str:
+    """Return the revision that the desk uses with a server."""
+    if server.upstream is not None:
+        return server.upstream.revision
+    return next((one.revision for one in clients if one.transport == "memory"), "")

@@ -1,0 +1,292 @@
+"""Servers: one line for each server of the desk, and the page of the selected one."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.binding import BindingType
+from textual.content import Content
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView, LogLine
+from mcpdesk.recorder.index.query import quoted
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.amounts import clock, counted
+from mcpdesk.tui.render.name_cuts import cut_apart
+from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, one_line, shortened
+from mcpdesk.tui.render.tones import LINE_STYLES
+from mcpdesk.tui.screens.server_lines import (
+    Counts,
+    ServerLine,
+    counts_of,
+    recorded_lines,
+    server_lines,
+)
+from mcpdesk.tui.screens.server_page import server_text
+from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
+from mcpdesk.tui.widgets.line_list import Span
+from mcpdesk.tui.widgets.menu import Choice
+from mcpdesk.tui.widgets.pane import Pane
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.traffic.traffic_pane import TrafficPane
+
+COUNT_S = 0.004
+"""Seconds of counting calls per refresh. The rest of a large recording is counted in later refreshes."""
+LOOK_S = 1.0
+"""Seconds between two updates of the numbers of calls."""
+STDERR_LINES = 8
+"""Number of stderr lines of a server that the details show."""
+_STDERR = ("stderr", "print")
+"""Sources of log lines that are a server's own output."""
+NOTE = "reason · last stderr line"
+CURRENT = "▸"
+"""Mark of the current server."""
+
+
+def _note(line: ServerLine) -> str:
+    """Return the reason why a server is down, or its last stderr line."""
+    return one_line(line.reason or line.stderr)
+
+
+COLUMNS: tuple[Column[ServerLine], ...] = (
+    Column("server", lambda one, _: one_line(one.name), lambda one: one.position, "lines--key", least=24),
+    Column("state", lambda one, _: one.look.text, lambda one: (not one.is_down, one.look.text)),
+    Column("transport", lambda one, _: one.transport, lambda one: one.transport, MUTED),
+    Column("revision", lambda one, _: one_line(one.revision, 12) or "–", lambda one: one.revision),
+    Column(
+        "tools",
+        lambda one, _: "–" if one.tools is None else f"{one.tools:,}",
+        lambda one: -(one.tools or 0),
+        "",
+        True,
+    ),
+    Column("clients", lambda one, _: f"{one.clients:,}", lambda one: -one.clients, "", True),
+    Column("calls", lambda one, _: f"{one.counts.calls:,}", lambda one: -one.counts.calls, "", True),
+    Column("errors", lambda one, _: f"{one.counts.errors:,}", lambda one: -one.counts.errors, "", True),
+    Column(NOTE, lambda one, _: _note(one), _note, MUTED, least=20),
+)
+GIVING_WAY = ("calls", "transport", "revision", "clients", "tools")
+"""Columns that are hidden if space is short, the first one first."""
+
+
+class ServersPane(ColumnSection[ServerLine], Pane):
+    """Servers of the desk or of a capture."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("servers")
+    DEFAULT_CSS = """
+    ServersPane { padding: 1 1 0 1; }
+    ServersPane > .body > LineList { max-height: 60%; }
+    ServersPane.-beside > .body > LineList { width: 3fr; }
+    ServersPane.-beside > .body > .detail { width: 2fr; }
+    """
+    lesson = (
+        "No server yet",
+        "A server is a folder, a URL, a program, or a file with the configuration of a client.\n\n"
+        "Press ctrl+n to add one.",
+    )
+    beside_from = 158
+    table = COLUMNS
+    giving_way = GIVING_WAY
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(link)
+        self._lines: list[ServerLine] = []
+        self._counts: dict[str, Counts] = {}
+        self._counts_version: object = None
+        self._looked = -math.inf
+        self._more = False
+        """True if some calls are not counted yet."""
+        self._log_number = -1
+        """Number of the last log line that was read."""
+        self._stderr: dict[str, deque[LogLine]] = {}
+        """Latest stderr lines by server."""
+        self._names: tuple[int, dict[str, str]] = (-1, {})
+        """Width of the first column, and the names cut to it."""
+        self._is_placed = False
+        """True if the cursor was moved to the current server."""
+
+    @property
+    def selected_server(self) -> str:
+        line = self.listing.selected
+        return "" if line is None or line.view is None else line.name
+
+    def show_view(self, view: CoreView) -> None:
+        """Show the current states."""
+        statistics = self.link.traffic.statistics
+        self._more = statistics.update(COUNT_S)
+        if statistics.version != self._counts_version and time.monotonic() >= self._looked + LOOK_S:
+            self._looked, self._counts_version = time.monotonic(), statistics.version
+            self._counts = counts_of(statistics)
+        self._read_log(view)
+        self.update_data(view)
+        if not self._is_placed and self._lines:
+            self._is_placed = True
+            self.select(self.app.server)
+
+    def tick_s(self) -> float | None:
+        """Return a short time while some calls are not counted or not shown."""
+        if self._more:
+            return COUNT_S
+        return LOOK_S if self.link.traffic.statistics.version != self._counts_version else None
+
+    def select(self, name: str) -> None:
+        """Move the cursor to a server."""
+        at = next((at for at, row in enumerate(self.listing.rows) if row.name == name), None)
+        if at is not None:
+            self.listing.cursor = at
+
+    def show_section(self, name: str) -> None:
+        """Select the first server that is down, if `name` is `down`."""
+        down = next((row for row in self.listing.rows if row.is_down), None)
+        if name == "down" and down is not None:
+            self._is_placed = True
+            self.select(down.name)
+
+    def _read_log(self, view: CoreView) -> None:
+        """Keep the latest stderr lines of each server on the desk."""
+        lines = self.link.logs(self._log_number)
+        if lines:
+            self._log_number = lines[-1].number
+        names = {one.name for one in view.servers}
+        for line in lines:
+            if line.source in _STDERR and line.server and line.text.strip():
+                self._stderr.setdefault(line.server, deque(maxlen=STDERR_LINES)).append(line)
+        if view.servers:
+            for name in self._stderr.keys() - names:
+                del self._stderr[name]
+
+    def version_of(self, view: CoreView) -> object:
+        last = {name: lines[-1].text for name, lines in self._stderr.items()}
+        if view.servers or not view.capture_path:
+            self._lines = list(server_lines(self.link, view, self.app.server, self._counts, last))
+        else:
+            connections = list(dict(self.link.traffic.connections).values())
+            self._lines = list(recorded_lines(connections, self._counts, last))
+        return self.order, self._lines
+
+    def fetch(self) -> Sequence[ServerLine]:
+        """Return the lines in the chosen order."""
+        column = self.table[self.order]
+        lines = sorted(self._lines, key=column.order)
+        self.cells = {line.name: tuple(each.text(line, 0.0) for each in self.table) for line in lines}
+        self._names = (-1, {})
+        return lines
+
+    def keys_of(self, row: ServerLine) -> tuple[str]:
+        return (row.name,)
+
+    def lacks(self, column: Column[ServerLine]) -> bool:
+        if column.name == "tools":
+            return all(row.tools is None for row in self.rows)
+        return column.name == NOTE and not any(self.cells[row.name][-1] for row in self.rows)
+
+    def fitted(self, column: Column[ServerLine], cell: str, room: int) -> str:
+        if column.name == NOTE:
+            return shortened(cell, room, REASON_TAIL)
+        if column.name != "server":
+            return super().fitted(column, cell, room)
+        if self._names[0] != room:
+            self._names = room, cut_apart([row.name for row in self.rows], room)
+        return self._names[1].get(cell) or shortened(cell, room)
+
+    def spans(self, row: ServerLine, width: int) -> Iterable[Span]:
+        yield CURRENT if row.is_current else " ", "lines--key"
+        cells = self.cells[row.name]
+        for at, column, room in self._laid_out(width):
+            cell, style = cells[at], column.style
+            if column.name == "state" or (column.name == NOTE and row.reason):
+                style = LINE_STYLES[row.look.tone]
+            elif column.name == "errors" and row.counts.errors:
+                style = "lines--bad"
+            yield column.aligned(self.fitted(column, cell, room), room), style
+
+    def detail_of(self, row: ServerLine) -> tuple[str, Content]:
+        parts = [_recorded_text(row) if row.view is None else server_text(row.view)]
+        if lines := self._stderr.get(row.name):
+            parts += [Content(""), Content.styled("Latest output", "bold $text-primary")]
+            parts += [
+                Content.assemble((f"  {clock(line.time)[:8]}  ", "$text-muted"), clean(line.text.rstrip()))
+                for line in lines
+            ]
+        return one_line(row.name), Content("\n").join(parts)
+
+    def copies_of(self, row: ServerLine) -> list[Choice]:
+        _, text = self.detail_of(row)
+        location = "" if row.view is None else row.view.location
+        choices = [
+            Choice("name", row.name, row.name, "n"),
+            Choice("location", location, location, "l"),
+            Choice("reason", row.reason, one_line(row.reason), "r"),
+            Choice("page", text.plain, "everything below", "p"),
+        ]
+        return [choice for choice in choices if choice.value]
+
+    def show_order(self) -> None:
+        self.update_data(self.link.view())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable what a capture or the selected server does not have."""
+        line = self.listing.selected if self.is_mounted else None
+        if action in ("restart", "remove"):
+            return line is not None and line.view is not None
+        if action == "give_token":
+            return line is not None and line.view is not None and line.transport != "stdio"
+        if action == "add":
+            return bool(self.screen.check_action("add_server", ()))
+        return super().check_action(action, parameters)
+
+    async def action_open(self) -> None:
+        """Make the selected server the current one, and return to the screen before. In a capture, show the
+        messages of the server.
+        """
+        line, main = self.listing.selected, self.app.main
+        if line is None:
+            return
+        if line.view is None:
+            await main.show_screen("traffic")
+            cast("TrafficPane", main.pane).show_only(f"server:{quoted(line.name)}")
+        else:
+            main.server = line.name
+            await main.leave_servers()
+            main.refresher.refresh()
+
+    async def action_back(self) -> None:  # type: ignore[override]
+        """Move the focus from the details to the list. In the list, clear the filter, or return to the screen
+        before.
+        """
+        is_outside = self.listing.has_focus and not self.words
+        super().action_back()
+        if is_outside or self.has_class("-empty"):
+            await self.app.main.leave_servers()
+
+    async def action_restart(self) -> None:
+        """Connect again, start the program again, or read the folder again."""
+        self.app.main.action_reload()
+
+    async def action_give_token(self) -> None:
+        """Log in to the selected server, or give it a token."""
+        self.app.main.action_give_token()
+
+    async def action_remove(self) -> None:
+        """Remove the selected server from the desk after a confirmation."""
+        self.app.main.action_remove_server()
+
+    async def action_add(self) -> None:
+        """Add a server."""
+        self.app.main.action_add_server()
+
+
+def _recorded_text(line: ServerLine) -> Content:
+    """Return the details of a server of a capture."""
+    counts = line.counts
+    facts = (
+        f"{counted(counts.calls, 'call')} · {counted(counts.errors, 'error')}",
+        f"{counted(line.clients, 'client')} · {line.transport} · {line.revision or 'revision unknown'}",
+        "Press enter to see its messages.",
+    )
+    return Content("\n").join([*(Content(clean(fact)) for fact in facts)])
