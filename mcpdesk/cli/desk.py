@@ -75,7 +75,6 @@ THEME = click.option("--theme", metavar="NAME", help="Colour theme. Default: the
     short_help="Open the desk (the default command).",
     common=(
         "is_empty", "http", "web", "theme", "mode", "token_env", "headers", "revision", "packages", "trust",
-        "state_dir",
     ),
 )  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.target)
@@ -91,7 +90,8 @@ def desk_command(
 ) -> int:
     """Open the desk on the TARGETs: server folders, programs, URLs and configuration files. Clients can
     connect to the server folders while the desk runs. Without a TARGET, the desk shows the bundled
-    sample; with --empty, it offers the servers in this folder and in the configurations of your clients."""
+    sample. The option --empty offers the servers in this folder and in the configurations of your clients
+    instead."""
     from mcpdesk import paths
 
     if targets and is_empty:

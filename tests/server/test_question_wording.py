@@ -61,7 +61,7 @@ def test_early_revisions_get_a_message_a_block() -> None:
 @pytest.mark.requirement("6.13")
 def test_tool_results_are_checked_before_anything_is_sent() -> None:
     result = {"role": "user", "content": {"type": "tool_result", "toolUseId": "a", "content": []}}
-    with pytest.raises(ValueError, match="message 2: no tool use"):
+    with pytest.raises(ValueError, match="message 2: no earlier tool use"):
         question_wording.sampling(["hello", result], {}, TERMS[V2026_07_28])
 
 
