@@ -90,8 +90,7 @@ def desk_command(
 ) -> int:
     """Open the desk on the TARGETs: server folders, programs, URLs and configuration files. Clients can
     connect to the server folders while the desk runs. Without a TARGET, the desk shows the bundled
-    sample. The option --empty offers the servers in this folder and in the configurations of your clients
-    instead."""
+    sample. Use --empty to choose among the servers in this folder and those that your clients use."""
     from mcpdesk import paths
 
     if targets and is_empty:
