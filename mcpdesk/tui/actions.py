@@ -54,39 +54,41 @@ _app = partial(Action, scope="app", group="Desk")
 OWN_ACTIONS: tuple[Action, ...] = (
     _workbench("call", "ctrl+r", "call",
         "Call the tool, read the resource or get the prompt. For a destructive tool, the desk asks first."),
-    _workbench("again", "full_stop", "repeat",
-        "Call again with the arguments of the last call.", footer=False, wide=True),
-    _workbench("replay_recording", "R", "what the save changed",
+    _workbench("again", "r", "repeat",
+        "Call again with the arguments of the last call.", footer=False, wide=True, former="full_stop"),
+    _workbench("replay_recording", "v d", "what the save changed",
         "Show what the last saved file changes for clients. Repeat this session's calls of read-only tools.",
-        footer=False, wide=True),
-    _workbench("cancel", "ctrl+x", "cancel", "Cancel the running call.", priority=True),
+        footer=False, wide=True, former="R"),
+    _workbench("cancel", "x,ctrl+x", "cancel", "Cancel the running call.", priority=True, weight=50),
     _workbench("toggle_json", "ctrl+e", "form or JSON",
         "Edit the arguments as a form or as JSON.", priority=True),
-    _workbench("history", "f3,H,ctrl+h", "history",
-        "List the item's earlier calls. Enter uses the arguments of the chosen one. F3 works while typing."),
-    _workbench("saved", "ctrl+s,b", "saved calls",
-        "Use saved arguments, or save the current ones under a name.", footer=False, wide=True),
-    _workbench("edit_source", "E", "edit the code",
+    _workbench("history", "g h,f3,ctrl+h", "history",
+        "List the item's earlier calls. Enter uses the arguments of the chosen one. F3 works while typing.",
+        former="H"),
+    _workbench("saved", "ctrl+s", "saved calls",
+        "Use saved arguments, or save the current ones under a name.", footer=False, wide=True, former="b"),
+    _workbench("edit_source", "g c", "edit the code",
         "Open the item, the line where the call failed, or the focused result in $EDITOR.",
-        footer=False, wide=True),
-    _workbench("to_result", "o,f8", "to the result",
-        "Move to the result. F8 works while typing.", footer=False),
-    _workbench("edit_arguments", "f7", "arguments in the editor",
+        footer=False, wide=True, former="E"),
+    _workbench("to_result", "g r,f8", "to the result",
+        "Move to the result. F8 works while typing.", footer=False, former="o"),
+    _workbench("edit_arguments", "e,f7", "arguments in the editor",
         "Edit the arguments as JSON in $EDITOR.", footer=False),
-    _workbench("page_result", "v", "result in the pager",
-        "Show the text of the open tab in $PAGER.", footer=False),
+    _workbench("page_result", "o", "result in the pager",
+        "Show the text of the open tab in $PAGER.", footer=False, former="v"),
     _workbench("clear_form", "ctrl+l", "reset", "Fill the form with the defaults again.", footer=False),
     _workbench("filter", "slash", "filter", "Show only items of the catalogue that contain all words."),
     _workbench("copy", "y", "copy result",
         "Copy the result, its arguments, or the call as a curl command.", footer=False, wide=True),
-    _workbench("save", "x", "save result",
+    _workbench("save", "w", "save result",
         "Write the result, or a part of it, to a file in the working folder.",
-        footer=False, wide=True),
+        footer=False, wide=True, former="x"),
     _workbench("compare", "d", "compare results",
         "Compare the last result with the result of another call of the item.",
         footer=False, wide=True),
-    _workbench("watch", "w", "watch resource",
-        "Read the resource again whenever the server reports a change. Press again to stop.", footer=False),
+    _workbench("watch", "f", "watch resource",
+        "Read the resource again whenever the server reports a change. Press again to stop.", footer=False,
+        former="w"),
     _workbench("widen_result(1)", "less_than_sign", "widen the result",
         "Make the result wider and the arguments narrower. The width is saved.", footer=False),
     _workbench("widen_result(-1)", "greater_than_sign", "widen the arguments",
@@ -94,12 +96,12 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _workbench("back", "escape", "to the catalogue",
         "Go back to the catalogue, where letters and digits are keys again.", weight=10),
 
-    _catalogue("choose_policy", "p", "policy",
+    _catalogue("choose_policy", "", "policy",
         "Choose whether clients may call the tool: allow, ask (you approve each call) or deny.",
-        footer=False, wide=True),
-    _catalogue("pick_mode", "m", "mode",
+        footer=False, wide=True, former="p"),
+    _catalogue("pick_mode", "", "mode",
         "Show only the tools of one mode. Clients choose a mode with ?mode=NAME in the URL.",
-        footer=False, wide=True),
+        footer=False, wide=True, former="m"),
     _catalogue("fold", "left,h", "fold group", footer=False),
     _catalogue("unfold", "right,l", "unfold group", footer=False),
 
@@ -114,15 +116,16 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _form_fields("find_field", "slash", "find a field",
         "Choose a field of the form by its name. A text field types the character instead.", footer=False),
 
-    _result("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
-    _result("show_tab(1)", "right_square_bracket", "next tab",
-        "The tabs are Content, Structured, Raw and Table."),
+    _result("show_tab(-1)", "shift+left,ctrl+pageup", "previous tab", footer=False,
+        former="left_square_bracket"),
+    _result("show_tab(1)", "shift+right,ctrl+pagedown", "next tab",
+        "The tabs are Content, Structured, Raw and Table.", former="right_square_bracket"),
 
     _result_text("search", "slash", "search",
         "Find words in the text. n and N go to the next and previous hit."),
     _result_text("next_hit", "n", "next hit", footer=False),
     _result_text("next_hit(-1)", "N", "previous hit", footer=False),
-    _result_text("go_to", "colon", "go to",
+    _result_text("go_to", "g n", "go to",
         "Go to a line number, or to a percentage such as 50%.", footer=False),
 
     _table("choose", "enter", "the object", "Show the row as JSON."),
@@ -136,14 +139,14 @@ OWN_ACTIONS: tuple[Action, ...] = (
 
     _json("unfold", "right,l", "unfold", footer=False),
     _json("fold", "left,h", "fold", "Fold the value, or go to the value around it.", footer=False),
-    _json("unfold_all", "asterisk", "unfold all", "Unfold everything in the value at the cursor.",
+    _json("unfold_all", "v a,asterisk", "unfold all", "Unfold everything in the value at the cursor.",
         footer=False, wide=True),
-    _json("fold_all", "minus", "fold all", footer=False),
+    _json("fold_all", "v o", "fold all", footer=False, former="minus"),
     _json("search", "slash", "search", "Find keys and values. n and N go to the next and previous hit."),
     _json("next_hit", "n", "next hit", footer=False),
     _json("next_hit(-1)", "N", "previous hit", footer=False),
     _json("copy_value", "y", "copy value"),
-    _json("copy_path", "Y", "copy path", footer=False, wide=True),
+    _json("copy_path", "", "copy path", footer=False, wide=True, former="Y"),
 
     _traffic_list("open", "enter", "details",
         "Show the messages of the exchange. Esc closes them.", weight=18),
@@ -245,14 +248,14 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _question("next_page", "enter", "next",
         "Choose the option. Press again to go to the next page. On the last page, it sends the answers."),
     _question("previous_page", "backspace", "back"),
-    _question("decline", "d", "decline", "Decline the question. You can give a reason."),
+    _question("decline", "x", "decline", "Decline the question. You can give a reason.", former="d"),
     _question("cancel", "c", "cancel",
         "Close a form or a link without an answer.", footer=False),
     _question("open_link", "o", "open link",
         "Open the link in the browser.", footer=False),
     _question("copy_link", "y", "copy link", footer=False),
-    _question("next_question", "n", "next question",
-        "Postpone this question, and show the next one.", footer=False),
+    _question("next_question", "g q", "next question",
+        "Postpone this question, and show the next one.", footer=False, former="n"),
     _question("later", "escape", "later", "Postpone the question. Your choices are kept."),
     _question("move(-1)", "up,k", "up", footer=False),
     _question("move(1)", "down,j,tab", "down", footer=False),
@@ -436,17 +439,31 @@ def bindings_for(scope: str) -> list[BindingType]:
     """Return the bindings of one scope, in table order. Each binding has the id of its action."""
     return [
         Binding(
-            action.keys or NO_KEY,
+            keys,
             action.name,
             action.title,
             show=action.footer,
-            priority=action.priority,
+            priority=action.priority and not _types_text(keys),
             tooltip=action.help,
             id=action.id,
         )
         for action in ACTIONS
         if action.scope == scope
+        for keys in _keys_with_one_priority(action)
     ]
+
+
+def _keys_with_one_priority(action: Action) -> list[str]:
+    """Return the keys of an action. Letters are separate if only the other keys have priority."""
+    keys = action.keys.split(",")
+    letters = [key for key in keys if _types_text(key)]
+    if not action.priority or len(letters) in (0, len(keys)):
+        return [action.keys or NO_KEY]
+    return [",".join(letters), ",".join(key for key in keys if key not in letters)]
+
+
+def _types_text(keys: str) -> bool:
+    return len(keys.partition(",")[0]) == 1
 
 
 def rebind(keys: Mapping[str, str]) -> None:

@@ -65,11 +65,11 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         desk.see("The price of an item")
         desk.press("\x12")
         shown = desk.see("log of this call")
-        assert f"tools/shop.py:{number} · E opens it" in shown
+        assert f"tools/shop.py:{number} · g c opens it" in shown
         desk.see("return str\\(PRICES")
         for said in ("info looking for tea", "info the prices are ['coffee']", "warning not counted"):
             assert said in desk.text
-        desk.press("E")
+        desk.press("gc")
         desk.wait(opened.exists, "the editor")
         assert opened.read_text().split() == [f"+{number}", str(tools)]
         # A Ctrl+S while the screen leaves would stop what it still writes, and with it the desk.
@@ -85,10 +85,10 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         desk.press("1")
         tools.write_text(tools.read_text().replace('{"coffee": 3}', '{"coffee": 3, "tea": 2}'))
         desk.see("1 changed: price")
-        desk.press(".")
+        desk.press("r")
         desk.see("changed since the call before")
         desk.see(r"\+2\b")
-        desk.press(".")
+        desk.press("r")
         desk.see("= the same as before")
 
 
@@ -105,11 +105,11 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
         desk.see("The price of an item")
         desk.press("\x12")
         desk.see("tea is 2")
-        desk.press("R")
+        desk.press("vd")
         desk.see("1 same")
         desk.see("✓ same +price")
         assert not re.search("✓ same +order", desk.text)
-        desk.press("s")
+        desk.press("f")
         desk.see("at every save: on")
         price.write_text(price.read_text().replace("is 2", "is 3"))
         desk.see("≠ different +price")
@@ -119,11 +119,11 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
             lambda: "at every save" not in desk.text, "the workbench"
         )  # the notice appears only while that pane is hidden
         price.write_text(price.read_text().replace('item: str = "tea"', "item: str, shop: str"))
-        desk.see("recording of shop: 1 fails now, breaking change · R shows it")
+        desk.see("recording of shop: 1 fails now, breaking change · v d shows it")
         desk.press("5")
         desk.see("shop breaks clients: price")
         desk.press("1")
-        desk.press("R")
+        desk.press("vd")
         desk.see(r'breaking +price: "shop" is new and required +tools/\w+.py:\d')
         desk.see("✗ fails now +price")
         desk.press("\x1b")

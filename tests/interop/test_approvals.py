@@ -267,7 +267,7 @@ async def test_keys_on_the_screen_allow_and_deny(desk: RunningDesk, folder: Path
         await shown.answers("1", "enter")
         assert text_of(await calling) == "first"
         calling = call(client, "second")
-        await shown.answers("d", *"no", "enter")
+        await shown.answers("x", *"no", "enter")
         assert text_of(await calling) == "The person at the desk denied this call of say: no."
         calling = call(client, "third")
         await shown.answers("3", "enter", "enter")
@@ -310,7 +310,9 @@ async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_ne
             assert text_of(await calling) == text
         weigh = {item.name: item for item in desk.catalogue("workshop").items}["weigh"]
         shown.app.main.query_one(CatalogueList).select(weigh.kind, weigh.name)
-        await shown.pilot.press("p", "3")
+        await shown.pilot.press("space", *"policy", "enter")
+        await shown.until(lambda: "deny" in shown.shown())
+        await shown.pilot.press("3")
         await shown.until(lambda: "deny (chosen at the desk)" in shown.shown())
         refused = await client.call_tool("weigh", {"weight": 1})
         assert text_of(refused) == "weigh must not be called: its policy is deny (chosen at the desk)."

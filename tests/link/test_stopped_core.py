@@ -224,7 +224,7 @@ async def test_pager_resend_and_edit_wait_for_the_core_while_keys_go_on(
 async def test_recorded_calls_are_made_again_once_the_core_answers(tmp_path: Path) -> None:
     async with attached(tmp_path / "far", "a", "b") as core:
         core.stop()
-        await core.press("R")
+        await core.press("v", "d")
         await core.it.until(lambda: isinstance(core.it.app.screen, SavePage))
         await core.press("down", "escape")
         await core.it.until(lambda: core.it.app.screen is core.it.app.main)

@@ -215,7 +215,7 @@ class Actions:
 
     def _answer(self) -> tuple[str, str]:
         keys = "".join(
-            self.random.choice(["1", "2", " ", "\r", "j", "k", "d", "c", "\t", "\x7f", "3x"])
+            self.random.choice(["1", "2", " ", "\r", "j", "k", "x", "c", "\t", "\x7f", "3x"])
             for _ in range(6)
         )
         return f"answer {keys!r}", "\x1ba" + keys

@@ -315,10 +315,10 @@ async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_com
         def row() -> str:
             return app.screen._compositor.render_strips()[-2].text
 
-        app.show_news("long " * 18, "warning", " · R compares")
-        await until(lambda: "…" in row() and " · R compares · ! shows all" in row(), pilot)
+        app.show_news("long " * 18, "warning", " · v d compares")
+        await until(lambda: "…" in row() and " · v d compares · ! shows all" in row(), pilot)
         await pilot.resize_terminal(130, 30)
-        await until(lambda: row().count("long") == 18 and "R compares" in row(), pilot)
+        await until(lambda: row().count("long") == 18 and "v d compares" in row(), pilot)
         app.notify("newer", timeout=0.01, markup=False)
         await until(lambda: not app.screen.query("Toast"), pilot)
         assert "newer" in row() and "long" not in row()

@@ -77,7 +77,7 @@ async def test_a_blob_is_saved_by_key(tmp_path: Path, monkeypatch: pytest.Monkey
     async with bench() as it:
         await it.open("file:///logo.png")
         await it.until(lambda: "ok" in it.title)
-        await it.pilot.press("x", "enter")
+        await it.pilot.press("w", "enter")
         await it.until(lambda: bool(toasts(it.app)))
         assert toasts(it.app) == [f"saved as {tmp_path / 'logo.png'}"]
         assert (tmp_path / "logo.png").read_bytes().startswith(b"\x89PNG")
@@ -93,5 +93,5 @@ async def test_what_cannot_be_saved_is_said(tmp_path: Path, monkeypatch: pytest.
         await it.until(lambda: "ok" in it.title)
         gone = tmp_path / "gone"
         monkeypatch.setattr(Path, "cwd", lambda: gone)
-        await it.pilot.press("x", "enter")
+        await it.pilot.press("w", "enter")
         await it.until(lambda: toasts(it.app)[-1] == "not saved: No such file or directory")

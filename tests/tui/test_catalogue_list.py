@@ -141,20 +141,17 @@ async def test_a_hidden_item_is_revealed() -> None:
         assert name(pane) == "greet"
 
 
-async def test_a_key_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() -> None:
+async def test_an_action_asks_for_the_next_policy_of_a_tool_and_of_nothing_else() -> None:
     async with catalogue() as (pane, stage, pilot):
         pane.rows.select(ItemKind.TOOL, "place-order")
-        await pilot.press("p")
+        pane.rows.action_choose_policy()
+        await pilot.pause()
         pane.rows.select(ItemKind.PROMPT, "greet")
-        await pilot.press("p")
+        pane.rows.action_choose_policy()
+        await pilot.pause()
         asked = [one.item.name for one in stage.heard if isinstance(one, CatalogueList.PolicyAsked)]
         assert asked == ["place-order"]
         assert [one.message for one in stage._notifications] == ["Only tools have a policy."]
-
-
-def offered(stage: Stage) -> list[str | None]:
-    """Ids of the actions that a footer may show."""
-    return [each.binding.id for each in stage.screen.active_bindings.values()]
 
 
 @pytest.mark.slow
@@ -162,32 +159,28 @@ async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
     missing = (("lok", "no tool 'lok'"),)
     review = ModeView("review", "Look, change nothing.", ("user-profile",), missing)
     async with catalogue(review) as (pane, stage, pilot):
-        assert "catalogue.pick_mode" in offered(stage)
-        await pilot.press("m")
+        pane.rows.action_pick_mode()
         await until(lambda: "1 tool, 1 missing" in stage.shown(), pilot)
         await pilot.press("1")
         await until(lambda: "▾ Tools of review" in stage.shown(), pilot)
         assert "✕ lok" in stage.shown() and "place-order" not in stage.shown()
         assert name(pane) == "user-profile"
         pane.rows.load(sample_catalogue()[:1], (review,))
-        await pilot.press("m")
+        pane.rows.action_pick_mode()
         await until(lambda: "all tools  1 tool " in stage.shown(), pilot)
         await pilot.press("1")
         pane.rows.load(sample_catalogue()[1:], (ModeView("review", "", ("place-order",)),))
         await until(lambda: "place-order" in stage.shown() and "lok" not in stage.shown(), pilot)
-        await pilot.press("m")
+        pane.rows.action_pick_mode()
         await until(lambda: "all tools" in stage.shown(), pilot)
         await pilot.press("0")
         await until(lambda: "slow-report" in stage.shown(), pilot)
 
 
 async def test_a_server_without_modes_says_how_to_have_some() -> None:
-    async with catalogue() as (_, stage, pilot):
-        await pilot.press("m")
-        assert any("mcp.json names them" in one.message for one in stage._notifications)
-        assert "catalogue.pick_mode" not in [
-            each.binding.id for each in stage.screen.active_bindings.values()
-        ]
+    async with catalogue() as (pane, stage, pilot):
+        pane.rows.action_pick_mode()
+        await until(lambda: any("mcp.json names" in one.message for one in stage._notifications), pilot)
 
 
 async def test_keys_in_an_empty_catalogue_do_nothing() -> None:

@@ -121,7 +121,7 @@ async def test_a_watched_resource_is_read_again_and_says_so() -> None:
     async with bench(link) as it:
         await it.open(CONFIG)
         await it.until(lambda: "ok" in it.title)
-        await it.pilot.press("w")
+        await it.pilot.press("f")
         await it.until(lambda: "◉ watched" in it.title)
         link.watching[CONFIG] = 1
         await it.until(lambda: "◉ watched, 1 change" in it.title)
@@ -130,7 +130,7 @@ async def test_a_watched_resource_is_read_again_and_says_so() -> None:
         await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
         assert it.pane.draft is not None
         assert len(it.pane._drafts.history.of(*it.pane.draft.key)) == 1
-        await it.pilot.press("w")
+        await it.pilot.press("f")
         await it.until(lambda: "watched" not in it.title)
 
 

@@ -198,7 +198,8 @@ async def test_the_line_of_a_search_that_was_left_takes_no_room() -> None:
 async def test_copies_value_and_path() -> None:
     app = Bench()
     async with driven(app, size=(60, 12)) as pilot:
-        await pilot.press("j", "j", "y", "Y")
+        await pilot.press("j", "j", "y")
+        app.query_one(JsonTree).action_copy_path()
         await pilot.pause()
         assert app.copied == [("admin", "value of roles[0]"), ("roles[0]", "path")]
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from mcpdesk.tui.results.long_text import SOFT, TextLayout, line_start
-from mcpdesk.tui.results.result_view import ResultView
+from mcpdesk.tui.results.result_view import ResultContent, ResultView
 from tests.support.patience import until
 from tests.support.widgets import staged
 from tests.tui.test_result_view import outcome
@@ -77,9 +77,11 @@ async def test_hits_in_all_texts_of_a_result_are_gone_through_in_both_directions
         await until(lambda: "Needle one" in stage.shown() and "1 of 2" in stage.shown(), pilot)
         await pilot.press("escape")
         await until(lambda: "/needle" not in stage.shown(), pilot)
-        await pilot.press("colon", *"100", "enter")
+        stage.query_one(ResultContent).action_go_to()
+        await pilot.press(*"100", "enter")
         await until(lambda: "line 99" in stage.shown(), pilot)
-        await pilot.press("colon", *"0%", "enter")
+        stage.query_one(ResultContent).action_go_to()
+        await pilot.press(*"0%", "enter")
         await until(lambda: "line 0" in stage.shown(), pilot)
         await pilot.press("G")
         await until(lambda: "needle two" in stage.shown(), pilot)

@@ -189,12 +189,12 @@ async def test_enter_without_a_choice_says_what_is_missing() -> None:
 @pytest.mark.slow
 async def test_declining_asks_for_a_reason_first() -> None:
     async with asked(DATABASE) as desk:
-        await desk.press("d")
+        await desk.press("x")
         assert desk.link.declined == []
         assert "enter declines   esc goes back" in desk.shown() and "digits choose" not in desk.shown()
         await desk.press("escape")
         assert desk.is_open and desk.link.declined == []
-        await desk.press("d", "n", "o", "enter")
+        await desk.press("x", "n", "o", "enter")
         assert desk.link.declined == [(desk.question.id, "no")]
         await desk.until(lambda: not desk.is_open)
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Declined. claude-code 2.1 continues."])
@@ -204,7 +204,7 @@ async def test_declining_asks_for_a_reason_first() -> None:
 @pytest.mark.parametrize("peer", ["claude-code 2.1", "desk"])
 async def test_keys_that_come_with_a_question_do_nothing(peer: str) -> None:
     async with asked(DATABASE, hands_off_s=60.0, peer=peer) as desk:
-        await desk.press("d", "2", "down", "enter", "escape", "ctrl+p")
+        await desk.press("x", "2", "down", "enter", "escape", "ctrl+p")
         assert desk.is_open and desk.marks == "( )( )( )" and not desk.dialog.query(".-cursor")
         assert not desk.link.answers and not desk.link.declined and not desk.dialog.has_class("-declining")
         assert "Keys typed before you saw this question were ignored." in desk.shown()
@@ -228,7 +228,7 @@ def test_who_types_on_and_on_is_heard_after_a_while(monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 async def test_what_is_typed_on_does_nothing_on_the_screen_below() -> None:
     async with asked(DATABASE, after_s=60.0) as desk:
-        await desk.press("d", "n", "o", "enter")
+        await desk.press("x", "n", "o", "enter")
         await desk.until(lambda: not desk.is_open)
         await desk.press("t", "2", "enter", "q")
         assert desk.app.screen is desk.app.main and desk.app.main.shown == "workbench"
@@ -242,7 +242,7 @@ async def test_what_is_typed_on_does_nothing_on_the_screen_below() -> None:
 async def test_nothing_that_is_typed_behind_an_answer_counts() -> None:
     async with asked(DATABASE) as desk:
         desk.link.answer = lambda *_: Future()  # type: ignore[method-assign]
-        await desk.press("2", "enter", "1", "d", "enter")
+        await desk.press("2", "enter", "1", "x", "enter")
         assert "Sending" in desk.shown() and desk.marks == "( )(•)( )" and not desk.link.declined
 
 
@@ -378,7 +378,7 @@ async def test_letters_are_keys_again_after_escape() -> None:
 @pytest.mark.slow
 async def test_an_approval_is_allowed_by_a_digit_and_enter() -> None:
     async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
-        assert "command: rm -rf build" in desk.shown() and "d deny" in desk.shown()
+        assert "command: rm -rf build" in desk.shown() and "x deny" in desk.shown()
         await desk.press("enter")
         assert desk.link.answers == [] and "Choose at least one option." in desk.shown()
         await desk.press("1", "enter")
@@ -387,7 +387,7 @@ async def test_an_approval_is_allowed_by_a_digit_and_enter() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", [("d",), ("3", "enter")])
+@pytest.mark.parametrize("keys", [("x",), ("3", "enter")])
 async def test_denying_asks_for_the_reason(keys: tuple[str, ...]) -> None:
     async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
         await desk.press(*keys)
@@ -422,10 +422,10 @@ async def test_an_approval_that_ends_elsewhere_says_how() -> None:
 async def test_a_key_goes_to_the_next_question_and_what_was_chosen_stays() -> None:
     async with asked(DATABASE) as desk:
         second = desk.link.ask(CHECKS)
-        await desk.until(lambda: "n: 1 more" in desk.shown())
-        await desk.press("2", "n")
+        await desk.until(lambda: "g q: 1 more" in desk.shown())
+        await desk.press("2", "g", "q")
         await desk.until(lambda: desk.is_open and desk.dialog.question == second)
-        await desk.press("n")
+        await desk.press("g", "q")
         await desk.until(lambda: desk.is_open and desk.dialog.question == desk.question)
         assert "(•)" in desk.marks
 
@@ -494,7 +494,7 @@ async def test_letters_are_keys_outside_the_texts_of_a_form_and_a_postponed_one_
         assert not desk.is_open
         await desk.press("a")
         await desk.until(lambda: desk.is_open and "Adad" in desk.shown() and "● small" in desk.shown())
-        await desk.press("escape", "d", *"no", "enter")
+        await desk.press("escape", "x", *"no", "enter")
         assert desk.link.declined == [(desk.question.id, "no")]
     async with asked(*FORM, is_form=True, may_cancel=True) as desk:
         await desk.press("tab", "c")
@@ -538,26 +538,26 @@ def keys(
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        (keys(CHOICE), "digits choose, space toggles, enter answers, d decline, esc later"),
+        (keys(CHOICE), "digits choose, space toggles, enter answers, x decline, esc later"),
         (
             keys(CHOICE, would_choose=True),
-            "digits choose, space toggles, enter chooses, d decline, esc later",
+            "digits choose, space toggles, enter chooses, x decline, esc later",
         ),
         (keys(CHOICE, is_declining=True), "enter declines, esc goes back"),
         (keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL, is_declining=True), "enter denies, esc goes back"),
-        (keys(CHOICE, WORDS), "digits choose, space toggles, enter next, d decline, esc later"),
-        (keys(CHOICE, WORDS, at=1), "enter answers, ⌫ back, d decline, esc later"),
-        (keys(WORDS, is_writing=True), "enter answers, esc d decline, esc leaves the text"),
-        (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc d decline, esc leaves the text"),
+        (keys(CHOICE, WORDS), "digits choose, space toggles, enter next, x decline, esc later"),
+        (keys(CHOICE, WORDS, at=1), "enter answers, ⌫ back, x decline, esc later"),
+        (keys(WORDS, is_writing=True), "enter answers, esc x decline, esc leaves the text"),
+        (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc x decline, esc leaves the text"),
         (
             keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL),
-            "digits choose, space toggles, enter answers, d deny, esc later",
+            "digits choose, space toggles, enter answers, x deny, esc later",
         ),
         (
             keys(DETAILED, kind=QuestionKind.APPROVAL),
-            "digits choose, space toggles, enter answers, d deny, pgdn scrolls, esc later",
+            "digits choose, space toggles, enter answers, x deny, pgdn scrolls, esc later",
         ),
-        (keys(LINK_PAGE, may_cancel=True), "o open, y copy, enter agrees, d decline, c cancel, esc later"),
+        (keys(LINK_PAGE, may_cancel=True), "o open, y copy, enter agrees, x decline, c cancel, esc later"),
     ],
 )
 def test_keys_of_a_page(told: str, expected: str) -> None:

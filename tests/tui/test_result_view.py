@@ -83,9 +83,9 @@ async def test_tabs_show_structured_content_and_the_raw_message() -> None:
     async with staged(view) as (stage, pilot):
         await view.show(outcome({"content": [], "structuredContent": {"n": 5}}), {("n",): "5 is too much"})
         view.content.focus()
-        await pilot.press("right_square_bracket")
+        await pilot.press("shift+right")
         await until(lambda: "n: 5  ✗ 5 is too much" in stage.shown(), pilot)
-        await pilot.press("right_square_bracket")
+        await pilot.press("shift+right")
         await until(lambda: 'jsonrpc: "2.0"' in stage.shown(), pilot)
 
 

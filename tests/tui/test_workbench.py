@@ -134,7 +134,7 @@ async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_
         await it.pilot.press("ctrl+r")
         await it.until(lambda: len(it.sent) == 3)
         await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
-        await it.pilot.press("full_stop")
+        await it.pilot.press("r")
         await it.until(lambda: len(it.sent) == 4)
 
 
@@ -153,7 +153,7 @@ async def test_a_call_right_after_the_cursor_moved_is_of_the_tool_under_the_curs
 @pytest.mark.slow
 async def test_one_key_leads_to_the_result_from_the_catalogue_and_while_typing() -> None:
     async with bench() as it:
-        await it.pilot.press("o")
+        await it.pilot.press("g", "r")
         assert it.app.focused is it.pane.item_pane.result.content
         await it.pilot.press("escape", "enter", "f8")
         await it.until(lambda: it.app.focused is it.pane.item_pane.result.content)
@@ -329,7 +329,7 @@ async def test_history_survives_a_restart_without_secrets(tmp_path: Path) -> Non
         assert it.sent[0][1]["arguments"] == {"name": "ada", "key": "s3"}
     assert "s3" not in path.read_text()
     async with bench(link_with(tool("log-in", schema)), history=path) as it:
-        await it.pilot.press("H")
+        await it.pilot.press("g", "h")
         await it.until(lambda: isinstance(it.app.screen, Menu))
         await it.pilot.press("enter")
         await it.until(lambda: isinstance(it.app.focused, Input) and it.app.focused.value == "ada")
@@ -342,7 +342,7 @@ async def test_the_same_call_again_is_one_key() -> None:
         await it.until(lambda: "✓ ok" in it.title)
         await it.pilot.press("8", "escape")
         it.pane.catalogue.rows.focus()
-        await it.pilot.press("full_stop")
+        await it.pilot.press("r")
         await it.until(lambda: len(it.sent) == 2)
         assert it.sent[1][1]["arguments"]["userId"] == "7"
 
@@ -395,7 +395,7 @@ async def test_violations_of_the_output_schema_are_marked() -> None:
         await it.until(lambda: "Structured ✗1" in it.shown())
         assert "⚠ structuredContent breaks the output schema: name: " in it.shown()
         it.pane.query_one(ResultView).content.focus()
-        await it.pilot.press("right_square_bracket")
+        await it.pilot.press("shift+right")
         await it.until(lambda: "✗ name: must be an integer, not a string" in it.shown())
 
 

@@ -438,7 +438,7 @@ class PictureView(Widget):
             return _text_line(self._facts_line(), width, style + self._partial("picture--note"))
         if self._trouble:
             return _text_line(
-                f"✗ {self._trouble} · x saves it", width, style + self._partial("picture--trouble")
+                f"✗ {self._trouble} · w saves it", width, style + self._partial("picture--trouble")
             )
         drawing = self._current()
         if drawing is None or y > len(drawing.strips):

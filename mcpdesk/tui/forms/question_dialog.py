@@ -404,7 +404,7 @@ class QuestionScreen(Dialog[None]):
             text += f" · {since(left)} left"
         more = sum(one.id != self.question.id for one in self._waiting)
         if more:
-            text += f" · n: {more} more"
+            text += f" · g q: {more} more"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
         if self.question.is_form:
             count = self._position or counted(len(self._drafts), "field")
@@ -457,7 +457,7 @@ def question_keys(
         if not is_at_end:
             yield KeyHint("ctrl+s", "answers", "screen.answer_form", 8)
         yield KeyHint("space", "chooses", "", 1)
-        yield KeyHint(f"{lead}d", _decline_verb(question), "screen.decline", 6)
+        yield KeyHint(f"{lead}x", _decline_verb(question), "screen.decline", 6)
         if question.may_cancel:
             yield KeyHint(f"{lead}c", "cancel", "screen.cancel", 5)
         yield _last_key(is_writing)
@@ -474,7 +474,7 @@ def question_keys(
         yield KeyHint("ctrl+j", "new line", "", 3)
     if at and not is_writing:
         yield KeyHint("⌫", "back", "screen.previous_page", 4)
-    yield KeyHint(f"{lead}d", _decline_verb(question), "screen.decline", 6)
+    yield KeyHint(f"{lead}x", _decline_verb(question), "screen.decline", 6)
     if page.detail.count("\n") >= LONG and not page.is_long:
         yield KeyHint("pgdn", "scrolls", "screen.scroll(1)", 2)
     if question.may_cancel:

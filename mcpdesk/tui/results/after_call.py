@@ -92,7 +92,7 @@ def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
     """Yield the log of a call below a heading with the location of the failure."""
     if logged:
         failed = failed_line(logged)
-        hint = f" · {failed.where} · E opens it" if failed is not None else ""
+        hint = f" · {failed.where} · g c opens it" if failed is not None else ""
         yield Static(Content(f"log of this call{hint}"), classes="role")
         yield from log_blocks(logged)
 

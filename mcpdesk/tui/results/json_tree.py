@@ -340,7 +340,7 @@ _INDENT = 6
 
 
 class JsonTree(TypedQuery, LineList):
-    """Tree of one value. Enter folds, `/` searches, `y` copies the value and `Y` its path."""
+    """Tree of one value. Enter folds, `/` searches, and `y` copies the value."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("json")
     DEFAULT_CSS = "JsonTree { height: 1fr; }"

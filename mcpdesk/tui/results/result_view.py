@@ -501,7 +501,7 @@ def _markdown(text: str) -> Widget:
 
 def _picture(block: Block) -> Widget:
     views = (feature.picture_view(block.encoded, block.note) for feature in offering("picture_view"))
-    return next(filter(None, views), None) or Static(Content(one_line(f"{block.note} · x saves it")))
+    return next(filter(None, views), None) or Static(Content(one_line(f"{block.note} · w saves it")))
 
 
 def _widget(block: Block) -> Widget:
@@ -562,7 +562,7 @@ class RunningView(Static):
             return
         self._shown = (progress, count, self._where, age)
         lines = [one_line(line) for line in list(self._call.logs)[-_LOG_LINES:]]
-        hint = Content.styled("ctrl+x cancels", "$text-muted")
+        hint = Content.styled("x, ctrl+x cancels", "$text-muted")
         at = [Content.assemble((f"{age} at ", "$text-muted"), one_line(self._where))] if age else []
         self.update(Content("\n").join([_progress(progress), *at, hint, *map(Content, lines)]))
 

@@ -99,7 +99,10 @@ class MainScreen(Screen[None]):
 
     # The workbench defines the action of the key R. The key also works here while the news of a save is
     # shown.
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("main"), Binding("R", "show_save", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for("main"),
+        Binding("v d", "show_save", "what the save changed", show=False),
+    ]
     AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
@@ -359,7 +362,7 @@ class MainScreen(Screen[None]):
         """
         screen, _, part = notice.screen.partition("/")
         if part and part == f"save/{self.server}":
-            hint = " · R compares"
+            hint = " · v d compares"
         else:
             hint = _screen_hint(screen) if screen != self.shown else ""
         if screen == "activity":

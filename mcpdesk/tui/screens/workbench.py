@@ -52,7 +52,7 @@ _SLIM_BELOW = 110
 """Width in cells below which the catalogue is narrow."""
 _STRIP_FROM = 29
 """Minimum height in rows for showing the traffic strip."""
-_NO_TRAFFIC = "  No messages yet. ctrl+r calls; U copies what a client needs to connect."
+_NO_TRAFFIC = "  No messages yet. ctrl+r calls; space lists all actions."
 _ALONE_S = 0.5
 """Maximum seconds for which only the catalogue is shown, if it is empty."""
 _REST_S = 0.2
@@ -380,7 +380,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             title = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
             self.app.main.refresher.refresh()  # show the news of the save itself first
-            self.app.notify(one_line(f"{title} · R shows it"), severity=severity, markup=False)
+            self.app.notify(one_line(f"{title} · v d shows it"), severity=severity, markup=False)
 
     def action_edit_source(self) -> None:
         """Open the user's editor where the last call failed, or else at the item.
@@ -629,7 +629,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             self.app.notify(f"unavailable: {one_line(draft.item.problem)}", severity="error", markup=False)
             return False
         if draft.call is not None:
-            self.app.notify("still running; ctrl+x cancels it", severity="warning", markup=False)
+            self.app.notify("still running; x or ctrl+x cancels it", severity="warning", markup=False)
             return False
         return True
 

@@ -161,10 +161,7 @@ def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
 class CatalogueList(LineList):
     """Rows of the catalogue. Posts `Highlighted` when the cursor moves, and `Chosen` on enter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings_for("catalogue"),
-        Binding("m", "explain_modes", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("catalogue")
     DEFAULT_CSS = "CatalogueList { height: 1fr; }"
 
     @dataclass
@@ -303,22 +300,14 @@ class CatalogueList(LineList):
         else:
             self.notify("Only tools have a policy.", markup=False)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable `pick_mode` only for a server with modes, and `explain_modes` only for one without."""
-        return {"pick_mode": bool(self._modes), "explain_modes": not self._modes}.get(action, True)
-
-    def action_explain_modes(self) -> None:
-        """Explain the key of modes on a server without modes.
-
-        Neither footer nor palette offers this action.
-        """
-        self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
-
     @work(exclusive=True, group="menu")
     async def action_pick_mode(self) -> None:
         """Choose the mode whose tools are shown."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
+        if not self._modes:
+            self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
+            return
         every = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
         modes = (None, *self._modes)
         choices = [Choice("all tools", 0, _tools(every), "0", help="Tools that clients see without ?mode=.")]

@@ -65,11 +65,11 @@ class SavePage(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", show=False),
-        Binding("r,R", "start", "Again", show=False),
+        Binding("r", "start", "Again", show=False),
         Binding("x,ctrl+x", "stop", "Stop", show=False),
-        Binding("s", "toggle_always", "At every save", show=False),
-        Binding("left_square_bracket,left", "step(-1)", "Earlier save", show=False),
-        Binding("right_square_bracket,right", "step(1)", "Later save", show=False),
+        Binding("f", "toggle_always", "At every save", show=False),
+        Binding("left", "step(-1)", "Earlier save", show=False),
+        Binding("right", "step(1)", "Later save", show=False),
     ]
     DEFAULT_CSS = """
     SavePage { align: center middle; }
@@ -133,8 +133,8 @@ class SavePage(Dialog[None]):
         problem = f" · {one_line(replay.problem)}" if replay is not None and replay.problem else ""
         self.query_one(".replay-status", Static).update(f"Calls of read-only tools: {status}{problem}")
         every = "on" if saves.at_every_save else "off"
-        steps = "[ ] earlier, later · " if len(saves_of_server) > 1 else ""
-        hints = f"{steps}r again · x stop · s at every save: {every} · esc close"
+        steps = "← → earlier, later · " if len(saves_of_server) > 1 else ""
+        hints = f"{steps}r again · x stop · f at every save: {every} · esc close"
         self.query_one(".box").border_subtitle = hints
         self.rows.show(() if replay is None else replay.rows)
 
