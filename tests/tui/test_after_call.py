@@ -64,7 +64,7 @@ def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
         LogLine(2, 0.0, "error", "t", "Traceback\nKeyError: 'tea'", "tools/t.py:9"),
     ]
     assert shown(logged_lines(lines)) == [
-        "log of this call · tools/t.py:9 · E opens it",
+        "log of this call · tools/t.py:9 · g c opens it",
         "info looking␛[2J",
         "error\nTraceback\nKeyError: 'tea'",
     ]

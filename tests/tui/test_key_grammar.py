@@ -51,7 +51,7 @@ GRAMMAR = {
     "r": "again replay fire restart",
     "x": "cancel kill end decline disconnect remove",
     "s": "sort",
-    "slash": "filter search",
+    "slash": "filter search find_field",
     "n": "next_hit",
     "N": "next_hit",
     "f": "follow watch",

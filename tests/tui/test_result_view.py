@@ -65,7 +65,7 @@ async def test_an_image_is_described_if_nothing_draws_it(monkeypatch: pytest.Mon
     image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
     async with staged(view) as (stage, pilot):
         await view.show(outcome({"content": [image]}), {})
-        await until(lambda: "image/png, 3 B · x saves it" in stage.shown(), pilot)
+        await until(lambda: "image/png, 3 B · w saves it" in stage.shown(), pilot)
 
 
 async def test_a_result_can_be_maximised_from_each_of_its_tabs() -> None:

@@ -61,7 +61,7 @@ async def test_a_pause_shows_what_can_follow_and_the_next_key_still_counts() -> 
         await pilot.press("g")
         await until(lambda: isinstance(app.screen, SequenceBox), pilot)
         await pilot.pause()
-        assert shown(app) == ["u  copy URL", "?  help"]
+        assert shown(app) == ["s  servers", "u  copy URL", "?  help"]
         assert str(app.screen.query_one(".box").border_title) == "g"
         await pilot.press("question_mark")
         await until(lambda: isinstance(app.screen, HelpScreen), pilot)
@@ -76,7 +76,7 @@ async def test_a_click_on_a_line_runs_it_and_a_click_beside_the_box_ends_it() ->
         await pilot.press("g")
         await until(lambda: isinstance(app.screen, SequenceBox), pilot)
         await pilot.pause()
-        await pilot.click(ChoiceLine)
+        await pilot.click(app.screen.query(ChoiceLine)[1])
         await until(lambda: app.clipboard, pilot)
         assert app.screen is app.main
         await pilot.press("g")
@@ -105,7 +105,7 @@ async def test_escape_ends_it_and_an_unknown_key_says_so(
         before = len(toasts(app))
         await begin()
         await pilot.press("k")
-        assert toasts(app)[before:] == ["g k has no action here: g takes u ?"]
+        assert toasts(app)[before:] == ["g k has no action here: g takes s u ?"]
         assert app.screen is app.main and not app.clipboard
 
 

@@ -81,8 +81,8 @@ async def test_what_shines_through_is_the_theme() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ("***", "✗ not valid base64 · x saves it"),
-        (encoded(b"nothing"), "✗ not one of PNG, JPEG, GIF, WEBP, BMP, ICO · x saves it"),
+        ("***", "✗ not valid base64 · w saves it"),
+        (encoded(b"nothing"), "✗ not one of PNG, JPEG, GIF, WEBP, BMP, ICO · w saves it"),
         (encoded(packed(two_halves())[:60]), "✗ broken: "),
         (encoded(NOISE[: len(NOISE) // 2]), "✗ broken: "),
         (encoded(plain(8000, 6000, 1, "L")), "✗ 8000 x 6000 pixels; at most 40,000,000 are drawn"),
@@ -99,7 +99,7 @@ async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
 async def test_without_the_library_a_picture_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     async with staged(PictureView(HALVES, "image/png"), (90, 10)) as (stage, pilot):
-        await until(lambda: "pip install 'mcpdesk[tools]' · x saves it" in stage.shown(), pilot)
+        await until(lambda: "pip install 'mcpdesk[tools]' · w saves it" in stage.shown(), pilot)
         assert "✗ drawing needs pillow, which is not installed" in stage.shown()
 
 
