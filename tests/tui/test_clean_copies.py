@@ -24,8 +24,8 @@ EVIL = "a\x1b]52;c;UFdORQ==\x07\x9b31m\u202eb\r\n\tc"
 COPY_ACTIONS = (
     "app.interrupt", "app.show_news", "callbacks.copy", "clients.copy", "inbox.copy", "jobs.copy",
     "json.copy_path", "json.copy_value", "logs.copy", "main.client_config", "main.copy_url", "main.dashboard",
-    "plan.copy", "question.copy_link", "servers.copy", "statistics.copy", "table.copy", "todo.copy", "traffic.copy",
-    "workbench.copy",
+    "plan.copy", "question.copy_link", "servers.copy", "statistics.copy", "table.copy", "todo.copy",
+    "traffic.copy", "workbench.copy",
 )  # fmt: skip
 """Every action that copies, or shows the copied text, according to its words."""
 
