@@ -15,7 +15,8 @@ import pexpect
 import pyte
 
 ROOT = Path(__file__).parents[2]
-_UNREAD = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b\\|\[[<>=?]\d*u|\[[\d;:]*m)")
+_UNKNOWN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b\\|\[[<>=?]\d*u)")
+_UNREAD = re.compile(rb"%b|\x1b\[[\d;:]*m" % _UNKNOWN.pattern)
 _BEGUN = re.compile(rb"\x1b(?:[P_][^\x1b]*\x1b?|\[[\d;:]*)?\Z")
 WAIT_S = 40.0
 """Starting Python, Textual and a core on a busy machine takes a while; everything after it far less."""
@@ -34,7 +35,10 @@ class Desk:
         answers: Mapping[bytes, bytes] | None = None,
         program: Sequence[str] = (sys.executable, "-m", "mcpdesk"),
         cwd: Path = ROOT,
+        has_colours: bool = False,
     ) -> None:
+        """`has_colours` keeps the colours on the screen. Without them, pyte needs much less time."""
+        self._left_out = _UNKNOWN if has_colours else _UNREAD
         self.screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
@@ -117,11 +121,8 @@ class Desk:
         return True
 
     def _readable(self, data: bytes) -> bytes:
-        """Data without colours, which take pyte much time, and without commands that it would draw as text.
-
-        It does not know pictures and the kitty keyboard protocol.
-        """
-        data = _UNREAD.sub(b"", self._strings + data)
+        """Data without commands that pyte would draw as text: pictures and the kitty keyboard protocol."""
+        data = self._left_out.sub(b"", self._strings + data)
         begun = _BEGUN.search(data)
         self._strings = begun.group() if begun else b""
         return data[: len(data) - len(self._strings)]

@@ -85,7 +85,7 @@ def frames() -> Iterator[tuple[pyte.Screen, float]]:
     with tempfile.TemporaryDirectory() as home:
         environ = {"MCPDESK_STATE_DIR": f"{home}/state", "MCPDESK_CONFIG_DIR": f"{home}/config", "HOME": home}
         arguments = ["sample_servers/hello", "--http", "0"]
-        with Desk(arguments, columns=COLUMNS, rows=ROWS, environ=environ) as desk:
+        with Desk(arguments, columns=COLUMNS, rows=ROWS, environ=environ, has_colours=True) as desk:
             for step in TOUR:
                 *typed, last = strokes(step.keys) or [""]
                 for key in typed:
