@@ -257,7 +257,7 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
     async with driven(app) as pilot:
         await until(lambda: app.main.pane is not None, pilot)
         app.main.pane.show_view(app.link.view())  # type: ignore[union-attr]
-        await pilot.press("g", "y", "t")
+        await pilot.press("home", "y", "t")
         await app.workers.wait_for_complete()
         assert "••••" in app.clipboard and "hunter2" not in app.clipboard
         await pilot.press("question_mark")
