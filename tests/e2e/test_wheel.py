@@ -88,7 +88,7 @@ def test_installed_desk_opens_on_the_sample_in_its_own_themes(installed: Path) -
     with Desk(
         ["--port", "0", "--theme", "contrast"], columns=120, rows=40, environ=environ, cwd=installed
     ) as desk:
-        shown = desk.see("AskUserQuestion")
+        shown = desk.see("Built-in tools")
         assert "does not exist" not in shown
         desk.press("\x11")
         assert desk.end() == 0

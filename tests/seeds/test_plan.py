@@ -127,4 +127,4 @@ async def test_what_was_there_before_is_added_to_and_never_replaced(tmp_path: Pa
             description = next(
                 tool.description for tool in (await client.list_tools()).tools if tool.name == "PlanMode"
             )
-            assert "enter again writes the plan" in " ".join((description or "").split())
+            assert "enter adds the Markdown text" in " ".join((description or "").split())

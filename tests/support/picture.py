@@ -66,7 +66,7 @@ EVERY_SCREEN = (
     ("themes", ("n", "escape", "t"), ("Theme", "type to search", "night")),
     ("news", ("escape", "exclamation_mark"), ("Messages",)),
     ("asking", ("escape", "1", "slash", *"AskUser", "enter"), ("AskUserQuestion", "questions_json")),
-    ("question", ("slash", "escape", "enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
+    ("question", ("enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
 )
 """Screens and dialogs: name, keys that lead to it from the one before, words it shows at every size."""
 JOB = "echo watching the sea; exec sleep 600"
