@@ -109,6 +109,8 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         """Width of the first column, and the names cut to it."""
         self._is_placed = False
         """True if the cursor was moved to the current server."""
+        self._actions_of: tuple[bool, str] | None = None
+        """Properties of the selected row that decide which actions are enabled. None without a row."""
 
     @property
     def selected_server(self) -> str:
@@ -127,6 +129,15 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         if not self._is_placed and self._lines:
             self._is_placed = True
             self.select(self.app.server)
+
+    def show_detail(self) -> None:
+        """Show the details of the selected row, and let the footer name its actions."""
+        super().show_detail()
+        line = self.listing.selected
+        actions_of = None if line is None else (line.view is not None, line.transport)
+        if actions_of != self._actions_of:
+            self._actions_of = actions_of
+            self.refresh_bindings()
 
     def tick_s(self) -> float | None:
         """Return a short time while some calls are not counted or not shown."""
