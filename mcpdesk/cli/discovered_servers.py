@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mcpdesk.cli.printing import aligned, print_json, print_message, print_text
-from mcpdesk.client.discovery import Discovery, FoundServer, discover
+from mcpdesk.client.discovery import FoundServer, FoundServers, discover
 from mcpdesk.client.trust import TrustStore
 from mcpdesk.plain_text import clean
 
@@ -46,7 +46,7 @@ def print_discovered(as_json: bool) -> None:
         print_message(f"Use a server: mcpdesk list {clean(found.servers[0].target, newlines=False)}")
 
 
-def _trusted(found: Discovery, store: TrustStore, trusts_all: bool) -> set[Path]:
+def _trusted(found: FoundServers, store: TrustStore, trusts_all: bool) -> set[Path]:
     """Return the files whose content the person agreed to."""
     contents = {(each.path, each.sha256) for each in found.servers}
     return {path for path, sha256 in contents if trusts_all or store.is_trusted(path, sha256)}

@@ -75,7 +75,7 @@ class FileProblem(Struct, frozen=True):
     reason: str
 
 
-class Discovery(Struct, frozen=True):
+class FoundServers(Struct, frozen=True):
     """Result of a search. Files of the working folder come first, then those of its parents."""
 
     servers: tuple[FoundServer, ...]
@@ -91,7 +91,7 @@ def discover(
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
     clients: tuple[str, ...] = CLIENTS,
-) -> Discovery:
+) -> FoundServers:
     """Read the configuration files of the clients. Without arguments: those of this machine and the working
     folder. A file that cannot be read becomes a problem and does not stop the search.
     """
@@ -114,7 +114,7 @@ def discover(
         found = list(_servers(row, path, config, names))
         is_cut = is_cut or len(servers) + len(found) > MOST_SERVERS
         servers += found[: MOST_SERVERS - len(servers)]
-    return Discovery(tuple(servers), tuple(problems), files, is_cut)
+    return FoundServers(tuple(servers), tuple(problems), files, is_cut)
 
 
 def is_discovered(text: str) -> bool:

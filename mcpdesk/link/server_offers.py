@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mcpdesk.client.config_files import read_config
-from mcpdesk.client.discovery import Discovery, FoundServer, discover
+from mcpdesk.client.discovery import FoundServer, FoundServers, discover
 from mcpdesk.errors import DeskUserError
 from mcpdesk.link.values import ServerOffer
 
@@ -51,7 +51,7 @@ def _offer(found: FoundServer) -> ServerOffer:
     return ServerOffer(shlex.quote(found.target), found.target, note, found.server.problem)
 
 
-def _problems(found: Discovery) -> Iterator[ServerOffer]:
+def _problems(found: FoundServers) -> Iterator[ServerOffer]:
     for problem in found.problems:
         home = Path.home()
         is_inside = problem.path.is_relative_to(home)

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.client import config_files, discovery
 from mcpdesk.client.configs.client_places import CLIENTS, client_files, config_places, paths, rows_of
-from mcpdesk.client.discovery import Discovery, discover, discovered, is_discovered
+from mcpdesk.client.discovery import FoundServers, discover, discovered, is_discovered
 from mcpdesk.client.targets import CommandTarget, find_target
 from mcpdesk.errors import DeskUserError
 from tests.support.made_up_home import SECRET, make_home
@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return made
 
 
-def targets(found: Discovery) -> list[str]:
+def targets(found: FoundServers) -> list[str]:
     return [each.target for each in found.servers]
 
 

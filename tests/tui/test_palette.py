@@ -26,7 +26,7 @@ from mcpdesk.tui.screens.palette import (
     theme_choices,
 )
 from mcpdesk.tui.screens.palette_dialog import Palette, SettingScreen
-from mcpdesk.tui.screens.palette_index import Entry, Heading, PaletteIndex
+from mcpdesk.tui.screens.palette_index import Heading, PaletteEntry, PaletteIndex
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.fake_link import FakeLink, sample_catalogue
 from tests.support.frame import StubPane, quiet_link, running_frame
@@ -41,7 +41,7 @@ def entries(lines: Sequence[Choice]) -> list[str]:
     return [line.label for line in lines if not isinstance(line, Heading)]
 
 
-def all_entries(app: DeskApp) -> list[Entry]:
+def all_entries(app: DeskApp) -> list[PaletteEntry]:
     """Everything that the palette offers."""
     settings = app.link.settings().result(0)
     return [
@@ -158,12 +158,17 @@ async def test_a_search_does_not_match_letters_that_are_scattered_over_a_name() 
 
 
 def index_of(*names: str) -> PaletteIndex:
-    return PaletteIndex(Entry(name, None, group="Tools") for name in names)
+    return PaletteIndex(PaletteEntry(name, None, group="Tools") for name in names)
 
 
 def test_an_exact_name_is_first_then_its_beginning_then_its_words() -> None:
-    actions = [Entry("Show the report", None, group="Desk", words="fetch"), Entry("Quit", None, group="Desk")]
-    tools = [Entry(name, None, group="Tools") for name in ("web-fetch", "fetch-all", "fetch", "prefetch")]
+    actions = [
+        PaletteEntry("Show the report", None, group="Desk", words="fetch"),
+        PaletteEntry("Quit", None, group="Desk"),
+    ]
+    tools = [
+        PaletteEntry(name, None, group="Tools") for name in ("web-fetch", "fetch-all", "fetch", "prefetch")
+    ]
     lines = PaletteIndex([*actions, *tools]).lines("Fetch")
     assert [line.label for line in lines] == [
         "Tools", "fetch", "fetch-all", "web-fetch", "Desk", "Show the report"

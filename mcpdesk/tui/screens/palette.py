@@ -13,7 +13,7 @@ from mcpdesk.link.values import ItemKind, SettingView
 from mcpdesk.tui.action import Action
 from mcpdesk.tui.actions import BY_ID, FEATURE_ACTIONS, SCREENS, Reachable, key_name, reachable
 from mcpdesk.tui.screens.palette_dialog import Palette, SettingScreen
-from mcpdesk.tui.screens.palette_index import Entry
+from mcpdesk.tui.screens.palette_index import PaletteEntry
 from mcpdesk.tui.screens.server_page import server_choice
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ async def open_palette(app: DeskApp) -> None:
         await command()
 
 
-def action_choices(app: DeskApp) -> Iterator[Entry]:
+def action_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per available action. The actions of the focused widget are first."""
     for entry in reachable(app.main, app.main.pane):
         if entry.action.name != "palette":
@@ -306,7 +306,7 @@ def action_choices(app: DeskApp) -> Iterator[Entry]:
             yield _entry_of(entry.action, keys, partial(_run, app, entry))
 
 
-def other_choices(app: DeskApp) -> Iterator[Entry]:
+def other_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield actions of other screens that need no selected row."""
     view = app.link.view()
     if not (view.servers or view.can_intercept):
@@ -317,9 +317,9 @@ def other_choices(app: DeskApp) -> Iterator[Entry]:
             yield _entry_of(action, keys, partial(_run_on, app, screen, action))
 
 
-def _entry_of(action: Action, keys: str, run: Command) -> Entry:
+def _entry_of(action: Action, keys: str, run: Command) -> PaletteEntry:
     description = action.help or action.title
-    return Entry(
+    return PaletteEntry(
         name_of(action),
         run,
         action.help or action.group,
@@ -331,7 +331,7 @@ def _entry_of(action: Action, keys: str, run: Command) -> Entry:
     )
 
 
-def item_choices(app: DeskApp) -> Iterator[Entry]:
+def item_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per working item. Items of other servers come last, with the name of their server."""
     if app.server:
         others = [one.name for one in app.link.view().servers if one.name != app.server]
@@ -339,13 +339,13 @@ def item_choices(app: DeskApp) -> Iterator[Entry]:
             yield from _items_of(app, server, "" if server == app.server else server)
 
 
-def _items_of(app: DeskApp, server: str, where: str) -> Iterator[Entry]:
+def _items_of(app: DeskApp, server: str, where: str) -> Iterator[PaletteEntry]:
     for item in app.link.catalogue(server).items:
         if not item.problem or item.stale:
             group, words = ITEM_GROUPS[item.kind]
             title = item.title if item.title != item.name else ""
             description = item.description or title or item.kind.value
-            yield Entry(
+            yield PaletteEntry(
                 item.name,
                 partial(_open, app, server, item.kind, item.name),
                 description,
@@ -357,12 +357,12 @@ def _items_of(app: DeskApp, server: str, where: str) -> Iterator[Entry]:
             )
 
 
-def server_choices(app: DeskApp) -> Iterator[Entry]:
+def server_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per server, with its location or the reason why it is down."""
     for server in app.link.view().servers:
         line = server_choice(server)
         is_shown = server.name == app.server
-        yield Entry(
+        yield PaletteEntry(
             line.label,
             partial(_use_server, app, server.name),
             line.hint,
@@ -374,10 +374,10 @@ def server_choices(app: DeskApp) -> Iterator[Entry]:
         )
 
 
-def setting_entry(app: DeskApp, setting: SettingView) -> Entry:
+def setting_entry(app: DeskApp, setting: SettingView) -> PaletteEntry:
     """Return the entry of a setting, with its value."""
     origin = "" if setting.origin == "default" else f" · {setting.origin}"
-    return Entry(
+    return PaletteEntry(
         setting.name,
         partial(_show_setting, app, setting),
         f"{setting.value}{origin}",
@@ -387,11 +387,11 @@ def setting_entry(app: DeskApp, setting: SettingView) -> Entry:
     )
 
 
-def theme_choices(app: DeskApp) -> Iterator[Entry]:
+def theme_choices(app: DeskApp) -> Iterator[PaletteEntry]:
     """Yield one entry per theme."""
     for name in sorted(app.available_themes):
         run = partial(_use_theme, app, name)
-        yield Entry(f"Theme {name}", run, "Draw the screen in this theme", group="Themes", also=name)
+        yield PaletteEntry(f"Theme {name}", run, "Draw the screen in this theme", group="Themes", also=name)
 
 
 async def _run(app: DeskApp, entry: Reachable) -> None:

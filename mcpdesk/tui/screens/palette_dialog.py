@@ -17,7 +17,7 @@ from textual.content import Content
 from mcpdesk.errors import DeskUserError
 from mcpdesk.link.values import SettingView
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, shortened
-from mcpdesk.tui.screens.palette_index import Entry, Heading, PaletteIndex, PaletteSearch, entries_of
+from mcpdesk.tui.screens.palette_index import Heading, PaletteEntry, PaletteIndex, PaletteSearch, entries_of
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, ChoiceList, Menu, PageDialog, hints_column
 
@@ -127,9 +127,9 @@ class Palette(Menu):
 
     def __init__(
         self,
-        entries: Iterator[Entry],
+        entries: Iterator[PaletteEntry],
         settings: Future[tuple[SettingView, ...]],
-        entry_of: Callable[[SettingView], Entry],
+        entry_of: Callable[[SettingView], PaletteEntry],
     ) -> None:
         """Create the palette. Entries that need more than `FIRST_STEP_S` are added after it has opened.
 

@@ -32,7 +32,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Choice):
+class PaletteEntry(Choice):
     """Line of the palette."""
 
     group: str = ""
@@ -83,7 +83,7 @@ def _spaced_name(text: str) -> str:
     return whole if whole == parts else whole + parts.lstrip()
 
 
-def _text_of(entry: Entry) -> _Text:
+def _text_of(entry: PaletteEntry) -> _Text:
     names = tuple(_spaced(each) for each in (entry.label, entry.also) if each)
     return _Text(
         names,
@@ -93,13 +93,13 @@ def _text_of(entry: Entry) -> _Text:
     )
 
 
-_Indexed: TypeAlias = "tuple[Entry, _Text]"
+_Indexed: TypeAlias = "tuple[PaletteEntry, _Text]"
 
 
 class PaletteIndex:
     """Entries that can be searched. Entries may be added between searches."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[PaletteEntry] = ()) -> None:
         self._entries: list[_Indexed] = []
         self._groups: dict[str, int] = {}
         """Position of each group, by name."""
@@ -109,7 +109,7 @@ class PaletteIndex:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: PaletteEntry) -> None:
         """Add an entry. Groups of actions keep the order of their first entries."""
         if entry.group not in self._groups:
             is_last = entry.group in LAST_GROUPS
@@ -138,7 +138,7 @@ class PaletteSearch:
         self._is_all = not query.strip()
         self._rest = iter(entries)
         self._order = order
-        self._found: dict[str, list[tuple[Match, Entry]]] = {}
+        self._found: dict[str, list[tuple[Match, PaletteEntry]]] = {}
         self._best = Match.NONE
 
     def advance(self, most_s: float) -> bool:
@@ -179,7 +179,7 @@ class PaletteSearch:
         return _match(text, typed, words)
 
 
-def _section(name: str, entries: Sequence[Entry], most: int) -> list[Choice]:
+def _section(name: str, entries: Sequence[PaletteEntry], most: int) -> list[Choice]:
     lines: list[Choice] = [Heading(name, None), *entries[:most]]
     if (left_out := len(entries) - most) > 0:
         lines.append(Heading(f"… {left_out:,} more: type a part of the name", None))
