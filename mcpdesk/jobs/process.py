@@ -54,7 +54,7 @@ class Supervisor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._end = asyncio.Event()
-        self._tasks_aio: set[asyncio.Task[Any]] = set()
+        self._asyncio_tasks: set[asyncio.Task[Any]] = set()
 
     def run(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
         """Run a coroutine, then call `report` on the supervisor's thread with its result or exception."""
@@ -96,14 +96,14 @@ class Supervisor:
         await self._end.wait()
 
     def _start(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
-        task_aio = asyncio.ensure_future(coroutine)
-        self._tasks_aio.add(task_aio)
-        task_aio.add_done_callback(lambda done: self._over(done, report))
+        asyncio_task = asyncio.ensure_future(coroutine)
+        self._asyncio_tasks.add(asyncio_task)
+        asyncio_task.add_done_callback(lambda done: self._over(done, report))
 
-    def _over(self, task_aio: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
-        self._tasks_aio.discard(task_aio)
-        if not task_aio.cancelled():
-            report(task_aio.exception() or task_aio.result())
+    def _over(self, asyncio_task: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
+        self._asyncio_tasks.discard(asyncio_task)
+        if not asyncio_task.cancelled():
+            report(asyncio_task.exception() or asyncio_task.result())
 
 
 class _RestingSelector(selectors.DefaultSelector):
@@ -323,10 +323,10 @@ class Process:
         self.pid = child.pid
         GUARD.watch(child.pid)
         self._begun()
-        yielding_aio = asyncio.create_task(lower_priority(child.pid)) if self._low_priority else None
+        yield_task = asyncio.create_task(lower_priority(child.pid)) if self._low_priority else None
         ended = await self._follow(child, mark, started)
-        if yielding_aio is not None:
-            yielding_aio.cancel()
+        if yield_task is not None:
+            yield_task.cancel()
         GUARD.release(child.pid)
         return ended
 

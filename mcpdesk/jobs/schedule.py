@@ -98,21 +98,21 @@ class OneByOne(Generic[T]):
     def __init__(self, work: Callable[[T], Awaitable[None]]) -> None:
         self._work = work
         self._waiting: list[T] = []
-        self._working_aio: asyncio.Task[None] | None = None
+        self._work_task: asyncio.Task[None] | None = None
 
     def ask(self, item: T) -> None:
         """Queue an item."""
         if item not in self._waiting:
             self._waiting.append(item)
-        if self._working_aio is None:
-            self._working_aio = asyncio.get_running_loop().create_task(self._run())
+        if self._work_task is None:
+            self._work_task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
         """Clear the queue, and cancel the current work."""
         self._waiting.clear()
-        if self._working_aio is not None:
-            self._working_aio.cancel()
-            await asyncio.wait({self._working_aio})
+        if self._work_task is not None:
+            self._work_task.cancel()
+            await asyncio.wait({self._work_task})
 
     async def _run(self) -> None:
         try:
@@ -124,4 +124,4 @@ class OneByOne(Generic[T]):
                 except Exception:  # any failure; the other items must still be processed
                     _log.exception("work failed")
         finally:
-            self._working_aio = None
+            self._work_task = None

@@ -69,7 +69,7 @@ class StdioTransport:
         self._may_read = asyncio.Event()
         self._is_backed_up = False
         """True while the client reads too slowly."""
-        self._identifying_aio: asyncio.Task[None] | None = None
+        self._identify_task: asyncio.Task[None] | None = None
         self._lost = False
         self._replayed: asyncio.Queue[bytes] = asyncio.Queue()
         self._is_replaying = client_state is not None
@@ -107,7 +107,7 @@ class StdioTransport:
         asyncio.get_running_loop().call_soon(self._leave)
 
     def _leave(self) -> None:
-        if not self._is_begun or self._ended.is_set() or self._unwritten or self._identifying_aio:
+        if not self._is_begun or self._ended.is_set() or self._unwritten or self._identify_task:
             return
         self.left = self._pipe.leave()
         if self.left is not None:
@@ -129,15 +129,15 @@ class StdioTransport:
             if self._is_wanted_elsewhere:
                 self._leave()
             await self._read_all()
-            if self._identifying_aio is not None and not self._lost:
-                await self._identifying_aio
+            if self._identify_task is not None and not self._lost:
+                await self._identify_task
             if not self._lost and self.left is None:
                 await finish_calls(self._pipe)
                 await self._flushed()
         finally:
             UNREAD.remove(self)
-            if self._identifying_aio is not None:
-                self._identifying_aio.cancel()
+            if self._identify_task is not None:
+                self._identify_task.cancel()
             self._pipe.close()
 
     async def _replay(self, client_state: ClientState) -> None:
@@ -212,13 +212,13 @@ class StdioTransport:
         elif self._pipe.is_identified:
             self._pipe.feed(data)
         else:
-            self._identifying_aio = self._loop.create_task(self._identify(data))
+            self._identify_task = self._loop.create_task(self._identify(data))
             self._choose_reading()
 
     async def _identify(self, data: bytes) -> None:
         """Identify the client again. Then handle the bytes received before, and resume reading."""
         await self._pipe.identify()
-        self._identifying_aio = None
+        self._identify_task = None
         self._choose_reading()  # before the answers, which may pause reading again
         self._pipe.feed(data)
         if self._is_wanted_elsewhere:
@@ -289,7 +289,7 @@ class StdioTransport:
 
     def _choose_reading(self) -> None:
         """Read, unless too many answers are unread or the client is being identified."""
-        if self._is_backed_up or self._identifying_aio is not None:
+        if self._is_backed_up or self._identify_task is not None:
             self._may_read.clear()
             self._loop.remove_reader(self._source)
             return

@@ -166,8 +166,8 @@ class _Connection(asyncio.Protocol):
         self._open_ones = open_ones
         self._greeting = GreetingReader()
         self._pipe: Pipe | None = None
-        self._finishing_aio: asyncio.Task[None] | None = None
-        self._identifying_aio: asyncio.Task[None] | None = None
+        self._finish_task: asyncio.Task[None] | None = None
+        self._identify_task: asyncio.Task[None] | None = None
         self._may_leave = False
         self._is_backed_up = False
         """True while the peer reads too slowly."""
@@ -195,7 +195,7 @@ class _Connection(asyncio.Protocol):
                 return
         if not self._pipe.is_identified:
             identifying = self._identify(self._pipe, data)
-            self._identifying_aio = asyncio.get_running_loop().create_task(identifying)
+            self._identify_task = asyncio.get_running_loop().create_task(identifying)
             self._choose_reading()
         elif data:
             self._pipe.feed(data)
@@ -203,9 +203,9 @@ class _Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         if self._pipe is None:
             return False
-        if self._finishing_aio is not None:
+        if self._finish_task is not None:
             return True
-        self._finishing_aio = asyncio.get_running_loop().create_task(self._finish(self._pipe))
+        self._finish_task = asyncio.get_running_loop().create_task(self._finish(self._pipe))
         return True
 
     def pause_writing(self) -> None:
@@ -222,7 +222,7 @@ class _Connection(asyncio.Protocol):
 
     def _choose_reading(self) -> None:
         """Read, unless too many answers are unread or the peer is being identified."""
-        if self._is_backed_up or self._identifying_aio is not None:
+        if self._is_backed_up or self._identify_task is not None:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -238,7 +238,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         UNREAD.remove(self)
-        for task in (self._finishing_aio, self._identifying_aio):
+        for task in (self._finish_task, self._identify_task):
             if task is not None:
                 task.cancel()
         if self._pipe is not None:
@@ -299,7 +299,7 @@ class _Connection(asyncio.Protocol):
     async def _identify(self, pipe: Pipe, rest: bytes) -> None:
         """Identify the peer. Then handle the bytes received before, and resume reading."""
         await pipe.identify()
-        self._identifying_aio = None
+        self._identify_task = None
         self._choose_reading()  # before the answers, which may pause reading again
         if rest and not self._transport.is_closing():
             pipe.feed(rest)

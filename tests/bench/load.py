@@ -119,12 +119,12 @@ class Load:
     async def _run(self) -> dict[str, float] | dict[str, str]:
         await self._connect()
         callers = self._callers
-        pacing_aio = asyncio.create_task(self._go(callers))
+        pace_task = asyncio.create_task(self._go(callers))
         if not self.job.calls:
             await self._until(WARM_S)
         measured = await self._measure()
         self._over.set()
-        await pacing_aio
+        await pace_task
         if self.error:
             return {"error": self.error}
         async with asyncio.timeout(LEAVE_S):

@@ -44,9 +44,9 @@ def test_a_task_in_the_background_that_exits_ends_only_itself(
     reached: list[str] = []
 
     async def main() -> None:
-        task_aio = asyncio.create_task(leave())
-        await asyncio.wait({task_aio})
-        assert isinstance(task_aio.exception(), SystemExit)
+        asyncio_task = asyncio.create_task(leave())
+        await asyncio.wait({asyncio_task})
+        assert isinstance(asyncio_task.exception(), SystemExit)
         reached.append("the end")
 
     core_thread.run(main(), factory)

@@ -88,12 +88,12 @@ async def served(folder: Path, load: Load) -> AsyncIterator[tuple[str, int]]:
                 break
         else:
             raise RuntimeError("\n".join(said))
-        telling_aio = asyncio.create_task(process.stderr.read())
+        stderr_task = asyncio.create_task(process.stderr.read())
         yield said[-1].rpartition(" ")[2].rpartition("/mcp/")[0], process.pid
         process.terminate()
         code = await process.wait()
         if code:
-            raise RuntimeError(f"the server ended with {code}: {(await telling_aio).decode()[-2000:]}")
+            raise RuntimeError(f"the server ended with {code}: {(await stderr_task).decode()[-2000:]}")
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
@@ -105,7 +105,7 @@ async def run(load: Load) -> Tally:
     tally, over = Tally(), asyncio.Event()
     with TemporaryDirectory() as place:
         async with served(Path(place) / NAME, load) as (base, pid):
-            watching_aio = asyncio.create_task(_watch(psutil.Process(pid), load, tally))
+            watch_task = asyncio.create_task(_watch(psutil.Process(pid), load, tally))
             try:
                 async with asyncio.TaskGroup() as group:
                     for work in _workers(base, load, tally, over):
@@ -113,7 +113,7 @@ async def run(load: Load) -> Tally:
                     await asyncio.sleep(load.seconds)
                     over.set()
             finally:
-                watching_aio.cancel()
+                watch_task.cancel()
             # The server notices a moment later that the last clients have left.
             async with asyncio.timeout(clients.LATEST_S):
                 while (await _count(base, tally))["mcpdesk_http_connections"] > 1:

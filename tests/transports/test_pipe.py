@@ -19,11 +19,11 @@ async def test_calls_under_way_finish_before_the_pipe_closes() -> None:
     pipe = EchoPipe(None, "unix", "")
     pipe.send = written.append
     pipe.feed(b"wait\n")
-    finishing_aio = asyncio.create_task(finish_calls(cast(Pipe, pipe), 5.0))
+    finish_task = asyncio.create_task(finish_calls(cast(Pipe, pipe), 5.0))
     await pipe.ended.wait()
     assert not pipe.closed.is_set()
     pipe.release()
-    await finishing_aio
+    await finish_task
     assert written == [b"waited\n"]
     assert pipe.closed.is_set()
 

@@ -64,14 +64,14 @@ def client() -> Iterator[Client]:
 @asynccontextmanager
 async def serving(client: Client) -> AsyncIterator[EchoPipe]:
     """Serve in the background; the transport must end by itself, or is stopped."""
-    serving_aio = asyncio.create_task(client.transport.serve())
+    serve_task = asyncio.create_task(client.transport.serve())
     try:
         async with within():
             yield await client.core.pipes.get()
             client.transport.stop()
-            await serving_aio
+            await serve_task
     finally:
-        serving_aio.cancel()
+        serve_task.cancel()
 
 
 async def test_client_is_a_stdio_peer_of_the_named_server(client: Client) -> None:
@@ -89,14 +89,14 @@ async def test_answers_of_one_chunk_leave_in_one_write(client: Client) -> None:
 
 @pytest.mark.requirement("3.3")
 async def test_end_of_input_lets_running_calls_finish_and_ends(client: Client) -> None:
-    serving_aio = asyncio.create_task(client.transport.serve())
+    serve_task = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     os.write(client.writes, b"wait\n")
     os.close(client.writes)
     async with within():
         await pipe.ended.wait()
         pipe.release()
-        await serving_aio
+        await serve_task
     assert await client.read() == b"waited\n"
     assert pipe.closed.is_set()
 
@@ -112,11 +112,11 @@ async def test_client_that_reads_no_more_ends_it_at_once(
 ) -> None:
     # Its running call is not waited for.
     monkeypatch.setattr(module, "finish_calls", partial(pipes.finish_calls, grace_s=3600.0))
-    serving_aio = asyncio.create_task(client.transport.serve())
+    serve_task = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     os.close(client.reads)
     os.write(client.writes, b"wait\none\n")
-    await in_time(serving_aio)
+    await in_time(serve_task)
     assert pipe.closed.is_set() and caplog.text == ""
 
 
@@ -126,7 +126,7 @@ async def test_client_that_ends_while_answers_wait_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(module, "GRACE_S", 3600.0)
     caplog.set_level("INFO", module.__name__)
-    serving_aio = asyncio.create_task(client.transport.serve())
+    serve_task = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     pipe.send(b"y" * (1 << 20))
     os.close(client.writes)
@@ -135,16 +135,16 @@ async def test_client_that_ends_while_answers_wait_is_not_waited_for(
         client.transport.give_up()
     else:
         os.close(client.reads)
-    await in_time(serving_aio)
+    await in_time(serve_task)
     assert ("the client reads too slowly" if reads else "the client stopped reading") in caplog.text
 
 
 async def test_large_message_passes_both_ways(client: Client) -> None:
     line = b"x" * (8 << 20) + b"\n"
     async with serving(client):
-        writing_aio = asyncio.create_task(asyncio.to_thread(os.write, client.writes, line))
+        write_task = asyncio.create_task(asyncio.to_thread(os.write, client.writes, line))
         assert await client.read_exactly(len(line)) == line
-        assert await writing_aio == len(line)
+        assert await write_task == len(line)
 
 
 async def test_client_that_does_not_read_makes_the_core_wait(client: Client) -> None:
@@ -173,7 +173,7 @@ class LeavingPipe(EchoPipe):
 async def test_only_a_wanted_client_leaves_and_reads_its_answers_before(client: Client) -> None:
     client.core = EchoCore(LeavingPipe)
     client.transport = StdioTransport(client.source, client.sink, client.core.open_pipe)
-    serving_aio = asyncio.create_task(client.transport.serve())
+    serve_task = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     large = b"y" * (1 << 20) + b"\n"
     async with within():
@@ -184,7 +184,7 @@ async def test_only_a_wanted_client_leaves_and_reads_its_answers_before(client: 
         pipe.send(large)
         client.transport.hand_over()
         assert await client.read_exactly(len(large)) == large
-        await serving_aio
+        await serve_task
     assert client.transport.left is not None
 
 
@@ -194,7 +194,7 @@ async def test_frames_wait_while_the_client_is_identified_again(client: Client) 
         assert await client.read() == b"one\n"
         pipe.doubt()
         os.write(client.writes, b"two\n")
-        await until(lambda: client.transport._identifying_aio is not None)
+        await until(lambda: client.transport._identify_task is not None)
         os.write(client.writes, b"three\n")
         pipe.send(b"y" * (pipes.HIGH_WATER + (1 << 20)) + b"\n")
         await client.read_exactly(pipes.HIGH_WATER + (1 << 20) + 1)
@@ -213,10 +213,10 @@ async def test_client_that_never_reads_is_given_up(
     else:  # the limit of all clients together
         monkeypatch.setattr(module, "HIGH_WATER", 1 << 20)
         monkeypatch.setattr(UNREAD, "most", 1 << 20)
-    serving_aio = asyncio.create_task(client.transport.serve())
+    serve_task = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     pipe.send(b"y" * (2 << 20))
-    await in_time(serving_aio)
+    await in_time(serve_task)
     assert pipe.closed.is_set() and client.transport.unread == 0
     assert ("bytes of answers unread" if is_own_limit else "reads too slowly") in caplog.text
 
@@ -248,10 +248,10 @@ async def test_large_plain_file_to_a_slow_reader_arrives_whole(
     (tmp_path / "in").write_bytes(lines * 300)
     with open(tmp_path / "in", "rb") as source:
         transport = StdioTransport(source.fileno(), client.sink, client.core.open_pipe)
-        serving_aio = asyncio.create_task(transport.serve())
+        serve_task = asyncio.create_task(transport.serve())
         async with within():
             assert await client.read_exactly(len(lines) * 300) == lines * 300
-            await serving_aio
+            await serve_task
 
 
 async def test_serving_a_plain_file_can_be_stopped_while_nobody_reads(
@@ -269,7 +269,7 @@ async def test_slow_reader_of_answers_to_a_plain_file_is_given_up(client: Client
     (tmp_path / "in").write_bytes((b"z" * 65_535 + b"\n") * (pipes.HIGH_WATER >> 15))
     with open(tmp_path / "in", "rb") as source:
         transport = StdioTransport(source.fileno(), client.sink, client.core.open_pipe)
-        serving_aio = asyncio.create_task(transport.serve())
+        serve_task = asyncio.create_task(transport.serve())
         pipe = await client.core.pipes.get()
         await in_time(pipe.paused.wait())
         read = len(pipe.lines)
@@ -277,7 +277,7 @@ async def test_slow_reader_of_answers_to_a_plain_file_is_given_up(client: Client
             await asyncio.sleep(0)  # a turn of the loop, on which the file could be read
         assert len(pipe.lines) == read
         transport.give_up()
-        await in_time(serving_aio)
+        await in_time(serve_task)
     assert pipe.closed.is_set()
 
 

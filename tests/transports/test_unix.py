@@ -184,8 +184,8 @@ async def test_peer_that_does_not_read_its_first_answers_makes_the_core_wait(pat
         writer.write(pump.greeting_line("/srv", "") + b"one\n")
         pipe = await core.pipes.get()
         (connection,) = listener._connections
-        assert connection._identifying_aio is not None
-        await connection._identifying_aio
+        assert connection._identify_task is not None
+        await connection._identify_task
         assert pipe.paused.is_set() and not connection._transport.is_reading()
         writer.transport.resume_reading()  # type: ignore[attr-defined]
         await reader.readuntil(b"y\n")
@@ -202,7 +202,7 @@ async def test_frames_wait_while_the_peer_is_identified_again(path: Path) -> Non
         pipe.doubt()
         writer.write(b"two\n")
         (connection,) = listener._connections
-        await until(lambda: connection._identifying_aio is not None)
+        await until(lambda: connection._identify_task is not None)
         pipe.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
         writer.write(b"three\n")
         await reader.readuntil(b"y\n")

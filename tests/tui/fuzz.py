@@ -418,11 +418,11 @@ class Fuzz:
     async def _all_clients(self) -> None:
         """Run callers of several kinds and save files. The answers do not matter."""
         works = (self._calls, self._session, self._asks, self._jobs, self._edits)
-        tasks_aio = [asyncio.create_task(self._again(work, number)) for number, work in enumerate(works)]
+        asyncio_tasks = [asyncio.create_task(self._again(work, number)) for number, work in enumerate(works)]
         await asyncio.to_thread(self._over.wait)
-        for task_aio in tasks_aio:
-            task_aio.cancel()
-        await asyncio.gather(*tasks_aio, return_exceptions=True)
+        for asyncio_task in asyncio_tasks:
+            asyncio_task.cancel()
+        await asyncio.gather(*asyncio_tasks, return_exceptions=True)
 
     async def _again(self, work: Callable[..., Awaitable[None]], number: int) -> None:
         chance = random.Random(self.seed * 100 + number)

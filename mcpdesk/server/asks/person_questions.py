@@ -119,16 +119,16 @@ async def _ask_only_client(pages: tuple[Page, ...], context: Asker) -> Question:
 
 
 async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
-    client_aio = asyncio.create_task(ask_client(pages, context))
+    client_task = asyncio.create_task(ask_client(pages, context))
     try:
         # In a later round, the request may already contain the client's answer. Then the desk is not asked.
         await asyncio.sleep(0)
-        if client_aio.done() and client_aio.exception() is None:
-            return client_aio.result()
-        return await context.ask_desk(pages, elsewhere=client_aio)
+        if client_task.done() and client_task.exception() is None:
+            return client_task.result()
+        return await context.ask_desk(pages, elsewhere=client_task)
     finally:
-        client_aio.cancel()
-        await asyncio.gather(client_aio, return_exceptions=True)
+        client_task.cancel()
+        await asyncio.gather(client_task, return_exceptions=True)
 
 
 class DeskQuestion:

@@ -49,7 +49,7 @@ class JobRecords:
         self._store, self._complain = store, complain
         self._changed: dict[str, Job | None] = {}
         """Jobs to write, by id. None means that the stored job must be deleted."""
-        self._writing_aio: asyncio.Task[None] | None = None
+        self._write_task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     def update(self, job: Job, is_forgotten: bool) -> None:
@@ -59,15 +59,15 @@ class JobRecords:
 
     def write_soon(self) -> None:
         """Start writing if there are changes."""
-        if self._changed and self._writing_aio is None:
-            self._writing_aio = asyncio.get_running_loop().create_task(self._write())
+        if self._changed and self._write_task is None:
+            self._write_task = asyncio.get_running_loop().create_task(self._write())
 
     async def close(self, running: Iterable[Job]) -> None:
         """Write the pending changes and the progress of running jobs, because the core stops."""
         for job in running:
             self.update(job, False)
-        while self._writing_aio is not None:
-            await asyncio.wait({self._writing_aio})
+        while self._write_task is not None:
+            await asyncio.wait({self._write_task})
 
     async def recall(self, table: FileJobTable, now: float) -> None:
         """Load the jobs of cores that have ended. Raises: StorageError."""
@@ -94,7 +94,7 @@ class JobRecords:
         except StorageError as error:
             self._complain(f"jobs cannot be stored for a restart: {error}")
         finally:
-            self._writing_aio = None
+            self._write_task = None
 
     async def _write_now(self, changed: dict[str, Job | None]) -> None:
         async with self._lock:

@@ -48,7 +48,7 @@ class TaskWork:
         2025-11-25.
         """
         self._outlet = TaskOutlet(self._push)
-        self._failing_aio: asyncio.Task[None] | None = None
+        self._fail_task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Answer the request that created the task. The handler continues without the request."""
@@ -95,7 +95,7 @@ class TaskWork:
             self._complete(work.result())
         else:
             known = error if isinstance(error, Exception) else RuntimeError(outcomes.described(error))
-            self._failing_aio = asyncio.get_running_loop().create_task(self._fail(known))
+            self._fail_task = asyncio.get_running_loop().create_task(self._fail(known))
 
     async def _fail(self, error: Exception) -> None:
         self.fail(await self._refuse(self._call, error))

@@ -34,7 +34,7 @@ class WatchedTasks:
         self._elsewhere: dict[str, Job] = {}
         """Tasks of other processes, in the state that was reported last."""
         self._stack = ExitStack()
-        self._looking_aio: asyncio.Task[None] | None = None
+        self._look_task: asyncio.Task[None] | None = None
 
     def __enter__(self) -> None:
         for job in self._jobs:
@@ -46,8 +46,8 @@ class WatchedTasks:
 
     def __exit__(self, *problem: object) -> None:
         self._stack.close()
-        if self._looking_aio is not None:
-            self._looking_aio.cancel()
+        if self._look_task is not None:
+            self._look_task.cancel()
 
     def _changed(self, job: Job) -> None:
         if job.is_lost:
@@ -59,8 +59,8 @@ class WatchedTasks:
         if self._records is None or job.is_over:
             return
         self._elsewhere[job.id] = job
-        if self._looking_aio is None or self._looking_aio.done():
-            self._looking_aio = asyncio.get_running_loop().create_task(self._look(self._records))
+        if self._look_task is None or self._look_task.done():
+            self._look_task = asyncio.get_running_loop().create_task(self._look(self._records))
 
     async def _look(self, records: SharedJobRecords) -> None:
         while self._elsewhere:

@@ -188,7 +188,7 @@ class ServerState:
         self.own_loops: OwnLoops | None = None
         """Separate event loops for the folder's code, if the code has blocked the core's loop."""
         self._has_state = False
-        self._publishing_aio: asyncio.Task[None] | None = None
+        self._publish_task: asyncio.Task[None] | None = None
         """Task that informs other processes about the programs of this one."""
 
     def _change_rules(self) -> None:
@@ -349,9 +349,9 @@ class ServerState:
 
     def publish_programs(self) -> None:
         """Inform other processes soon about the programs of this one, if the state is shared."""
-        is_telling = self._publishing_aio is not None and not self._publishing_aio.done()
+        is_telling = self._publish_task is not None and not self._publish_task.done()
         if self._shared is not None and not is_telling and not self._is_stopping:
-            self._publishing_aio = asyncio.create_task(self._publish_programs(self._shared.core))
+            self._publish_task = asyncio.create_task(self._publish_programs(self._shared.core))
 
     async def _publish_programs(self, core: CoreMark) -> None:
         published = -1
@@ -429,8 +429,8 @@ class ServerState:
             await self.own_loops.close()
         if "callbacks" in self.__dict__:
             await self.callbacks.close()
-        if self._publishing_aio is not None:
-            await self._publishing_aio
+        if self._publish_task is not None:
+            await self._publish_task
         if "programs" in self.__dict__:
             await self.programs.close()
             if self._shared is not None:

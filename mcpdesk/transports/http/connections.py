@@ -385,7 +385,7 @@ class HttpConnection(asyncio.Protocol):
         self.give_back(self.reserved)
 
     @property
-    def answering_aio(self) -> asyncio.Task[None] | None:
+    def answer_task(self) -> asyncio.Task[None] | None:
         """Task that answers requests. It ends with the last answer of the connection."""
         return None if self._request is None else self._request.task
 
@@ -580,11 +580,11 @@ class HttpConnections:
             dialogue.close("the server stops")
         self._orphans.clear()
         self._server.pre_shutdown()
-        answering = {each.answering_aio for each in self._open.values() if each.answering_aio is not None}
+        answering = {each.answer_task for each in self._open.values() if each.answer_task is not None}
         if answering:
             _, late_ones = await asyncio.wait(answering, timeout=timeout_s)
-            for answering_aio in late_ones:
-                answering_aio.cancel()
+            for answer_task in late_ones:
+                answer_task.cancel()
         # aiohttp waits for the answer and for its own task; neither is running now.
         await self._server.shutdown(AT_LAST_S)
         # Give clients a moment to read the written data; slower ones are cut off.

@@ -80,7 +80,7 @@ class EventStream:
         self._pieces: list[bytes] = []
         self._queued = 0
         self._turned = 0.0
-        self._writer_aio: asyncio.Task[None] | None = None
+        self._writer_task: asyncio.Task[None] | None = None
         self._is_prepared = False
 
     @property
@@ -101,24 +101,24 @@ class EventStream:
             return
         self._pieces.append(piece)
         self._queued += len(piece)
-        if self._writer_aio is None:
-            self._writer_aio = asyncio.get_running_loop().create_task(self._write())
+        if self._writer_task is None:
+            self._writer_task = asyncio.get_running_loop().create_task(self._write())
         if self._queued > HIGH_WATER:
             UNREAD.add(self)
             UNREAD.check()
 
     async def drain(self) -> None:
         """Wait while too much is queued."""
-        if self._queued > HIGH_WATER and self._writer_aio is not None:
-            await asyncio.shield(self._writer_aio)
+        if self._queued > HIGH_WATER and self._writer_task is not None:
+            await asyncio.shield(self._writer_task)
         elif self._queued >= BURST or monotonic() - self._turned > TURN_S:
             await asyncio.sleep(0)
             self._turned = monotonic()
 
     async def finish(self) -> web.StreamResponse:
         """Write the queued data and end the stream."""
-        while self._writer_aio is not None:
-            await self._writer_aio
+        while self._writer_task is not None:
+            await self._writer_task
         if not self.is_broken:
             try:
                 await self._prepare()
@@ -129,8 +129,8 @@ class EventStream:
 
     async def break_off(self, piece: bytes) -> None:
         """Write the queued data and a part of an event, then close the connection."""
-        while self._writer_aio is not None:
-            await self._writer_aio
+        while self._writer_task is not None:
+            await self._writer_task
         await break_off(self._request, self.response, piece)
         self._is_broken = True
 
@@ -149,7 +149,7 @@ class EventStream:
             self._pieces.clear()
             self._queued = 0
         finally:
-            self._writer_aio = None
+            self._writer_task = None
             UNREAD.remove(self)
 
     @property

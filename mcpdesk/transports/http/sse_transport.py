@@ -144,7 +144,7 @@ class _Listening:
             "sse", peer_of(request), self._write, request.headers, caller
         )
         self._request = request
-        self._relief_aio: asyncio.Task[None] | None = None
+        self._relief_task: asyncio.Task[None] | None = None
 
     async def keep_open(self) -> None:
         """Send keep-alive comments until one side ends the connection."""
@@ -159,19 +159,19 @@ class _Listening:
 
     async def relieve(self) -> None:
         """Wait until the client has read enough, so that its next message can be accepted."""
-        if self._relief_aio is not None:
-            await asyncio.wait({self._relief_aio})
+        if self._relief_task is not None:
+            await asyncio.wait({self._relief_task})
 
     def _write(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             self.stream.put(event(frame))
-        if self.stream.queued > HIGH_WATER and self._relief_aio is None:
+        if self.stream.queued > HIGH_WATER and self._relief_task is None:
             self.channel.pause()
-            self._relief_aio = asyncio.create_task(self._relieve())
+            self._relief_task = asyncio.create_task(self._relieve())
 
     async def _relieve(self) -> None:
         try:
             await self.stream.drain()
         finally:
-            self._relief_aio = None
+            self._relief_task = None
             self.channel.resume()

@@ -80,9 +80,9 @@ class SocketRoutes:
         socket = self._served.get(connection)
         if socket is None:
             return False
-        farewell_aio = asyncio.create_task(dismiss(socket, self._open[socket], HUNG_UP))
-        self._farewells.add(farewell_aio)
-        farewell_aio.add_done_callback(self._farewells.discard)
+        farewell_task = asyncio.create_task(dismiss(socket, self._open[socket], HUNG_UP))
+        self._farewells.add(farewell_task)
+        farewell_task.add_done_callback(self._farewells.discard)
         return True
 
     async def close(self) -> None:
@@ -185,7 +185,7 @@ class SocketWriter:
         self._is_sending = False
         """True while a task or the reader sends queued frames."""
         self._is_over = False
-        self._sender_aio: asyncio.Task[None] | None = None
+        self._sender_task: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
         self._has_room.set()
 
@@ -207,7 +207,7 @@ class SocketWriter:
         self._queued += sum(map(len, frames))
         if not self._is_sending:
             self._is_sending = True
-            self._sender_aio = asyncio.create_task(self._send())
+            self._sender_task = asyncio.create_task(self._send())
         if self._queued > HIGH_WATER:
             self._hold_back()
 
@@ -235,8 +235,8 @@ class SocketWriter:
         self._queued = 0
         self._has_room.set()
         UNREAD.remove(self)
-        if self._sender_aio is not None:
-            self._sender_aio.cancel()
+        if self._sender_task is not None:
+            self._sender_task.cancel()
 
     async def _send(self, may_wait: bool = True) -> None:
         """Send queued frames. If `may_wait` is False and the peer is slow, a task continues."""
@@ -245,7 +245,7 @@ class SocketWriter:
             while frames:
                 if connection.is_write_paused:
                     if not may_wait:
-                        self._sender_aio = asyncio.create_task(self._send())
+                        self._sender_task = asyncio.create_task(self._send())
                         return
                     await connection.drain()
                 frame = frames.popleft()

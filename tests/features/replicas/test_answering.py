@@ -238,7 +238,7 @@ async def test_those_of_a_dead_replica_go_and_cannot_be_answered(
     async with two_replicas(shared_engine.url, deployment(tmp_path)) as (here, there):
         asked = here.ask()
         shown = await there.sees()
-        here.living._renewing_aio.cancel()  # type: ignore[union-attr]
+        here.living._renew_task.cancel()  # type: ignore[union-attr]
         key = f"{{{deployment(tmp_path)}}}:leases"
         shared_engine.ask("ZADD", key, "0", here.living.me.id)
         with pytest.raises(StorageError, match="web-1, which asks, does not respond"):
@@ -287,8 +287,8 @@ async def test_an_answer_is_taken_that_was_given_while_its_replica_was_cut_off(
     async with two_replicas(shared_engine.url, name) as (here, there):
         asked, shown = here.ask(), await there.sees()
         bus = here.shared._bus
-        assert bus._reader_aio is not None
-        bus._reader_aio.cancel()  # it receives nothing from now on
+        assert bus._reader_task is not None
+        bus._reader_task.cancel()  # it receives nothing from now on
         assert await there.answering.answer(shown.id, BLUE)
         assert not asked[1].done()
         here.shared._begin_again()  # as when the engine is back

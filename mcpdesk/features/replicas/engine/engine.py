@@ -169,7 +169,7 @@ class Engine:
         self._is_closed = False
         self._has_answered = False
         """True once a command succeeded, which proves that handshake and login work."""
-        self._watch_aio: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
 
     @property
     def status(self) -> EngineStatus:
@@ -187,14 +187,14 @@ class Engine:
     async def start(self) -> None:
         """Start watching the engine. The engine need not be reachable yet."""
         await self._look()
-        self._watch_aio = asyncio.create_task(self._watch())
+        self._watch_task = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
         """Accept no more commands, and close every connection once running commands have ended."""
         self._is_closed = True
-        if self._watch_aio is not None:
-            self._watch_aio.cancel()
-            await asyncio.gather(self._watch_aio, return_exceptions=True)
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
         if self._running:
             # A command whose connection is closed would open another connection, and nothing would close that
             # one.

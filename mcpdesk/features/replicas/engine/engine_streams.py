@@ -89,8 +89,8 @@ class EngineStreams:
         self._gone: set[str] = set()
         """Keys to delete."""
         self._followed: dict[str, _Follower] = {}
-        self._writing_aio: asyncio.Task[None] | None = None
-        self._reading_aio: asyncio.Task[None] | None = None
+        self._write_task: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
 
     def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
         """Schedule a write of a stream's events that are not in the engine yet."""
@@ -142,20 +142,20 @@ class EngineStreams:
 
     async def close(self) -> None:
         """Write pending data and stop reading."""
-        if self._reading_aio is not None:
-            self._reading_aio.cancel()
-            await asyncio.gather(self._reading_aio, return_exceptions=True)
-        if self._writing_aio is not None:
-            await asyncio.wait({self._writing_aio}, timeout=LAST_ATTEMPT_S)
-            self._writing_aio.cancel()
-            await asyncio.gather(self._writing_aio, return_exceptions=True)
+        if self._read_task is not None:
+            self._read_task.cancel()
+            await asyncio.gather(self._read_task, return_exceptions=True)
+        if self._write_task is not None:
+            await asyncio.wait({self._write_task}, timeout=LAST_ATTEMPT_S)
+            self._write_task.cancel()
+            await asyncio.gather(self._write_task, return_exceptions=True)
 
     def _key(self, session: str, number: int) -> str:
         return self._engine.key("stream", session, str(number))
 
     def _write_soon(self) -> None:
-        if self._writing_aio is None or self._writing_aio.done():
-            self._writing_aio = asyncio.get_running_loop().create_task(self._write_all())
+        if self._write_task is None or self._write_task.done():
+            self._write_task = asyncio.get_running_loop().create_task(self._write_all())
 
     async def _write_all(self) -> None:
         while self._changed or self._unknown or self._gone:
@@ -226,8 +226,8 @@ class EngineStreams:
         stream.archived = max(stream.archived, behind)
 
     def _read_soon(self) -> None:
-        if self._reading_aio is None or self._reading_aio.done():
-            self._reading_aio = asyncio.get_running_loop().create_task(self._read_all())
+        if self._read_task is None or self._read_task.done():
+            self._read_task = asyncio.get_running_loop().create_task(self._read_all())
 
     async def _read_all(self) -> None:
         while followed := dict(self._followed):

@@ -64,8 +64,8 @@ class EventBus:
         self._replica = replica.encode()
         self._listeners: dict[str, Listener] = {}
         self._unsent: list[dict[str, bytes]] = []
-        self._sender_aio: asyncio.Task[None] | None = None
-        self._reader_aio: asyncio.Task[None] | None = None
+        self._sender_task: asyncio.Task[None] | None = None
+        self._reader_task: asyncio.Task[None] | None = None
 
     def listen(self, kind: str, listener: Listener) -> None:
         """Call `listener` with the facts of other replicas' events of a kind."""
@@ -78,15 +78,15 @@ class EventBus:
             self.last = newest[0][0].decode() if newest else "0-0"
         except EngineAway:
             self.last = f"{int(self._engine.clock() * 1000)}-0"
-        self._reader_aio = asyncio.create_task(self._read())
+        self._reader_task = asyncio.create_task(self._read())
 
     async def close(self) -> None:
         """Send pending events, and stop receiving."""
-        if self._reader_aio is not None:
-            self._reader_aio.cancel()
-            await asyncio.gather(self._reader_aio, return_exceptions=True)
-        if self._sender_aio is not None:
-            await asyncio.wait({self._sender_aio}, timeout=1.0)
+        if self._reader_task is not None:
+            self._reader_task.cancel()
+            await asyncio.gather(self._reader_task, return_exceptions=True)
+        if self._sender_task is not None:
+            await asyncio.wait({self._sender_task}, timeout=1.0)
 
     def publish(self, kind: str, /, **facts: Any) -> None:
         """Schedule an event.
@@ -96,8 +96,8 @@ class EventBus:
         self.sent += 1
         self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.sent})
         del self._unsent[:-KEPT_EVENTS]
-        if self._sender_aio is None:
-            self._sender_aio = asyncio.get_running_loop().create_task(self._send())
+        if self._sender_task is None:
+            self._sender_task = asyncio.get_running_loop().create_task(self._send())
 
     def fields(self, kind: str, facts: Mapping[str, Any]) -> dict[str, bytes]:
         """Return an event as stored in the stream."""
@@ -133,7 +133,7 @@ class EventBus:
                     self._unsent = [*batch, *self._unsent][-KEPT_EVENTS:]
                     await asyncio.sleep(PAUSE_S)
         finally:
-            self._sender_aio = None
+            self._sender_task = None
 
     async def _add(self, client: Any, batch: list[dict[str, bytes]]) -> None:
         pipeline = client.pipeline(transaction=False)

@@ -103,7 +103,7 @@ class LivingReplicas:
         self.me = ReplicaInfo(os.urandom(4).hex(), HERE, pid=os.getpid(), began=engine.clock())
         self._engine = engine
         self._keys = _keys(engine)
-        self._renewing_aio: asyncio.Task[None] | None = None
+        self._renew_task: asyncio.Task[None] | None = None
         self._was_refused = False
         """True if the last renewal failed."""
         self._lenient_until = 0.0
@@ -112,7 +112,7 @@ class LivingReplicas:
     async def start(self) -> None:
         """Take the lease, and keep renewing it."""
         await self.renew()
-        self._renewing_aio = asyncio.create_task(self._keep_renewing())
+        self._renew_task = asyncio.create_task(self._keep_renewing())
 
     async def update(self, **facts: object) -> None:
         """Change data of this replica, and publish it at once."""
@@ -131,9 +131,9 @@ class LivingReplicas:
 
     async def close(self) -> None:
         """End the lease."""
-        if self._renewing_aio is not None:
-            self._renewing_aio.cancel()
-            await asyncio.gather(self._renewing_aio, return_exceptions=True)
+        if self._renew_task is not None:
+            self._renew_task.cancel()
+            await asyncio.gather(self._renew_task, return_exceptions=True)
         over = self._engine.clock() - LEASE_S  # a time of 0 would remove the replica from the registry
         try:
             await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))

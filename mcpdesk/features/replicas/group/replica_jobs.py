@@ -36,7 +36,7 @@ class ReplicaJobs(KeptJobs):
     ) -> None:
         super().__init__(services, journal, endpoints)
         self._group, self._is_draining = group, is_draining
-        self._sweeping_aio: asyncio.Task[None] | None = None
+        self._sweep_task: asyncio.Task[None] | None = None
         services.mark, services.shared_ends, services.records_of = group.id, self, self._of
         services.shared_rounds = group.rounds
         group.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
@@ -47,13 +47,13 @@ class ReplicaJobs(KeptJobs):
 
     def start(self) -> None:
         """Start to take over the jobs of replicas that ended."""
-        self._sweeping_aio = asyncio.create_task(self._sweep())
+        self._sweep_task = asyncio.create_task(self._sweep())
 
     async def close(self) -> None:
         """Write the pending records and the progress of running jobs before the core stops."""
-        if self._sweeping_aio is not None:
-            self._sweeping_aio.cancel()
-            await asyncio.gather(self._sweeping_aio, return_exceptions=True)
+        if self._sweep_task is not None:
+            self._sweep_task.cancel()
+            await asyncio.gather(self._sweep_task, return_exceptions=True)
         await super().close()
 
     def check(self, job: Job) -> None:

@@ -80,7 +80,7 @@ class SharedInbox:
         """Numbers of this replica's questions whose end is recorded in the engine."""
         self._known_replicas: frozenset[str] = frozenset()
         self._chores: set[asyncio.Task[None]] = set()
-        self._sender_aio: asyncio.Task[None] | None = None
+        self._sender_task: asyncio.Task[None] | None = None
         self._over = asyncio.Event()
         inbox.answering = self
         inbox.subscribe(self._on_question)
@@ -96,7 +96,7 @@ class SharedInbox:
     async def close(self) -> None:
         """Remove the questions of this replica from the engine."""
         self._over.set()
-        left = [*self._chores, *([self._sender_aio] if self._sender_aio else [])]
+        left = [*self._chores, *([self._sender_task] if self._sender_task else [])]
         if left:  # cancelling a command would leave its connection open
             await asyncio.wait(left, timeout=LEAVING_S)
         try:
@@ -194,8 +194,8 @@ class SharedInbox:
             self._due[number] = question
         else:
             self._due.pop(number, None)  # the question ended before it was written
-        if self._due and self._sender_aio is None:
-            self._sender_aio = asyncio.get_running_loop().create_task(self._send())
+        if self._due and self._sender_task is None:
+            self._sender_task = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
         try:
@@ -209,7 +209,7 @@ class SharedInbox:
                     if self._due.get(number) is question:
                         del self._due[number]
         finally:
-            self._sender_aio = None
+            self._sender_task = None
 
     async def _write(self, number: int, question: Question) -> None:
         """Write the state of a question to the engine. Raises: EngineAway."""

@@ -46,18 +46,18 @@ class SharedSecrets:
         The first secret signs, and all are accepted. Empty until they have been read.
         """
         self._engine = engine
-        self._reading_aio: asyncio.Task[None] | None = None
+        self._read_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Read the secrets now, and then regularly."""
         await self._read()
-        self._reading_aio = asyncio.create_task(self._keep_reading())
+        self._read_task = asyncio.create_task(self._keep_reading())
 
     async def close(self) -> None:
         """Stop reading the secrets."""
-        if self._reading_aio is not None:
-            self._reading_aio.cancel()
-            await asyncio.gather(self._reading_aio, return_exceptions=True)
+        if self._read_task is not None:
+            self._read_task.cancel()
+            await asyncio.gather(self._read_task, return_exceptions=True)
 
     async def _keep_reading(self) -> None:
         while True:

@@ -423,7 +423,7 @@ async def test_a_stream_that_is_removed_while_its_write_fails_is_not_written_aga
 
     engine.refused, engine.on_refusal = {key}, remove
     begun(InMemory(store), b"1", b"2")
-    assert streams._writing_aio is not None
-    await streams._writing_aio
+    assert streams._write_task is not None
+    await streams._write_task
     assert engine.written == [key], "it is deleted, and nothing follows"
     await streams.close()
