@@ -626,7 +626,7 @@ class HttpSse(ClientTransport):
                 return await reply
             except BaseException:
                 if request["method"] == "initialize":
-                    await self._hang_up()
+                    await self._disconnect()
                 raise
 
     async def send(self, message: JSONObject) -> None:
@@ -641,10 +641,10 @@ class HttpSse(ClientTransport):
 
     async def close(self) -> None:
         """Close the stream, and thus the connection."""
-        await self._hang_up()
+        await self._disconnect()
         await self._requests.close()
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         if self._channel is not None:
             await self._channel.end()
 

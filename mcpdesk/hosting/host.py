@@ -558,9 +558,9 @@ class Host:
         dialogues = (endpoint.dialogues.get(connection) for endpoint in self.by_name.values())
         dialogue = next((each for each in dialogues if each is not None), None)
         if dialogue is None:
-            return self.http is not None and self.http.hang_up(connection)
-        is_http = self.http is not None and self.http.hang_up(connection)
-        if not is_http and not self._pumps.hang_up(connection):
+            return self.http is not None and self.http.disconnect(connection)
+        is_http = self.http is not None and self.http.disconnect(connection)
+        if not is_http and not self._pumps.disconnect(connection):
             dialogue.close("disconnected at the desk")
         return True
 

@@ -145,9 +145,9 @@ class PumpPlaces:
         """Close every connection."""
         await asyncio.gather(*(listener.close() for listener in self._listeners.values()))
 
-    def hang_up(self, connection: int) -> bool:
+    def disconnect(self, connection: int) -> bool:
         """Close one connection. False if no pump has that connection."""
-        return any(listener.hang_up(connection) for listener in self._listeners.values())
+        return any(listener.disconnect(connection) for listener in self._listeners.values())
 
     async def _listen_at(self, name: str, folder: Path) -> bool:
         """Listen at the meeting point of a folder, and notify the processes that serve the folder to only one

@@ -10,7 +10,7 @@ the standard library.
 A desk can hold messages. The recorder then takes part in the traffic: the gate splits the bytes into lines,
 reports each line to the recorder, and executes the commands of the recorder. At other times, no code of the
 gate runs for a chunk. To begin to hold messages, the gate replaces the source of the copying thread
-(`OneWay.divert`). The thread then reads an end of file and continues in the gate.
+(`GateSide.divert`). The thread then reads an end of file and continues in the gate.
 """
 
 from __future__ import annotations
@@ -29,37 +29,39 @@ if TYPE_CHECKING:
 
 CHUNK = 64 << 10
 """Maximum size in bytes of one read."""
-MOST_WAITING = 16 << 20
-"""Maximum size in bytes of copies that wait for the capture. Above this limit, little more than the size of
-each chunk is recorded.
+MAX_COPIES_BYTES = 16 << 20
+"""Maximum size in bytes of the copies in the queue. Above this limit, `Copies.add` keeps only the end of each
+chunk, or only its size.
 """
-MOST_COPIES = 100_000
-"""Maximum number of copies that wait above `MOST_WAITING`. After that, the capture gets no more copies."""
+MAX_COPIES = 100_000
+"""Maximum number of copies in a queue that exceeds `MAX_COPIES_BYTES`. After that, the relay makes no more
+copies.
+"""
 GATHER_S = 0.02
 """Seconds for which copies are collected before they are sent to the recorder in one write."""
 NICE = 10
 """Niceness of the recorder, so that it does not slow down the server."""
 LINGER_S = 0.5
-"""Output is read for this many seconds after the program has ended, because its children may keep the output
-open.
+"""Seconds for which the relay reads output after the program has ended. Children of the program may keep the
+output open.
 """
 EXIT_TIMEOUT_S = 2.0
 """Seconds within which a program must end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
-"""Seconds for which the relay waits for the capture when it ends."""
-PASSED_ON = (
+"""Seconds for which the relay waits for the recorder before the relay ends."""
+FORWARDED_SIGNALS = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
 """Signals that the relay forwards to the program."""
-AWAITED = (*PASSED_ON, signal.SIGCHLD)
+AWAITED_SIGNALS = (*FORWARDED_SIGNALS, signal.SIGCHLD)
 """Signals that the main thread waits for."""
 WAKE_SIGNAL = signal.SIGURG
 """Signal that interrupts a read after the source was replaced. No other program sends this signal."""
-RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores. They are reset for the program."""
 
 
-_HEAD = struct.Struct("<d?QQ")
+_COPY_HEADER = struct.Struct("<d?QQ")
 """Header of a copy: Unix time, True if it is from the client, size of the chunk, size of the copy."""
 
 
@@ -68,69 +70,69 @@ class Copies:
 
     def __init__(self, recorder: CaptureProcess) -> None:
         self._recorder = recorder
-        self._has_ended = self._is_useless = False
-        self._passed: deque[tuple[float, bool, int, bytes]] = deque()
-        self._added = {True: 0, False: 0}
+        self._has_ended = self._is_cut_off = False
+        self._queue: deque[tuple[float, bool, int, bytes]] = deque()
+        self._added_bytes = {True: 0, False: 0}
         """Number of bytes added, by direction. Only one thread writes each value."""
-        self._taken = 0
-        self._news = threading.Event()
+        self._sent_bytes = 0
+        self._has_copies = threading.Event()
 
     def add(self, is_from_client: bool, data: bytes) -> None:
-        """Add a copy of a chunk. If the capture is far behind, add only the size of the chunk and the bytes
-        from its last newline.
+        """Add a copy of a chunk. If the queue is full, add only the size of the chunk and the bytes from its
+        last newline.
         """
-        if self._is_useless:
+        if self._is_cut_off:
             return
-        rest, waiting = data, sum(self._added.values()) - self._taken
-        if waiting >= MOST_WAITING:
+        rest, waiting = data, sum(self._added_bytes.values()) - self._sent_bytes
+        if waiting >= MAX_COPIES_BYTES:
             last = data.rfind(b"\n")
-            rest = data[last:] if last >= 0 and waiting < 2 * MOST_WAITING else b""
-            self._is_useless = len(self._passed) > MOST_COPIES
-        self._added[is_from_client] += len(rest)
-        self._passed.append((time.time(), is_from_client, len(data), rest))
-        if not self._news.is_set():
-            self._news.set()
+            rest = data[last:] if last >= 0 and waiting < 2 * MAX_COPIES_BYTES else b""
+            self._is_cut_off = len(self._queue) > MAX_COPIES
+        self._added_bytes[is_from_client] += len(rest)
+        self._queue.append((time.time(), is_from_client, len(data), rest))
+        if not self._has_copies.is_set():
+            self._has_copies.set()
 
-    def hand_over(self) -> None:
-        """Send the copies to the recorder until the traffic ends. Then wait for the end of the recorder."""
+    def send_copies(self) -> None:
+        """Send the copies to the recorder until the traffic ends. Then wait until the recorder has ended."""
         recorder = self._recorder
         try:
-            while not self._has_ended or self._passed:
-                self._news.wait()
+            while not self._has_ended or self._queue:
+                self._has_copies.wait()
                 if not self._has_ended:
                     time.sleep(GATHER_S)
-                self._news.clear()
+                self._has_copies.clear()
                 while pieces := self._next():
                     _write(recorder.pipe, b"".join(pieces))
-            _write(recorder.pipe, _HEAD.pack(0, False, 0, 0))
+            _write(recorder.pipe, _COPY_HEADER.pack(0, False, 0, 0))
         except OSError:
-            self._is_useless = True  # the recorder was killed
-            self._passed.clear()
+            self._is_cut_off = True  # the recorder was killed
+            self._queue.clear()
         os.close(recorder.pipe)
         os.waitpid(recorder.pid, 0)
 
     def _next(self) -> list[bytes]:
         """Return the copies for one write. Few large writes disturb the copying threads less than many."""
         pieces, size = list[bytes](), 0
-        while self._passed and size < CHUNK:
-            at, is_from_client, total, rest = self._passed.popleft()
-            pieces += (_HEAD.pack(at, is_from_client, total, len(rest)), rest)
+        while self._queue and size < CHUNK:
+            at, is_from_client, total, rest = self._queue.popleft()
+            pieces += (_COPY_HEADER.pack(at, is_from_client, total, len(rest)), rest)
             size += len(rest)
-        self._taken += size
+        self._sent_bytes += size
         return pieces
 
     def end(self) -> None:
         """Note that the traffic has ended."""
         self._has_ended = True
-        self._news.set()
+        self._has_copies.set()
 
 
 class CaptureProcess:
     """The recorder process: its process id, and the pipes to and from it."""
 
-    def __init__(self, pid: int, pipe: int, reports: int, words: int) -> None:
+    def __init__(self, pid: int, pipe: int, reports: int, commands: int) -> None:
         self.pid, self.pipe = pid, pipe
-        self.reports, self.commands = reports, words
+        self.reports, self.commands = reports, commands
         """Descriptors of the pipes to and from the recorder, for messages about held lines."""
 
 
@@ -148,22 +150,23 @@ BEGIN and END start and stop the reports. PASS and DROP decide about a line, REP
 of the line. CUT does the same, then disconnects the client and ends the program. TO_CLIENT and TO_PROGRAM
 write further bytes to one side.
 """
-LONGEST_SHOWN = 1 << 20
+MAX_REPORTED_LINE = 1 << 20
 """Maximum size in bytes of a line that is reported with its content. Of longer lines only the number is
 reported.
 """
 
 
-class OneWay:
-    """State of the gate for one direction. Its lock protects the state and the writes to the sink.
+class GateSide:
+    """State of the gate for one direction. `lock` protects the state and the writes to the sink.
 
-    While `is_plain` is True, one thread copies chunks without the gate. Only this thread then writes to the
+    While `is_bypassed` is True, one thread copies chunks without the gate, and no other thread writes to the
     sink.
     """
 
     __slots__ = (
-        "asks", "begun", "diverted", "has_turned", "is_from_client", "is_over", "is_plain", "is_reading",
-        "last", "lock", "number", "reads", "sink", "source", "thread", "unreported", "waiting", "weight",
+        "diverted", "diverted_event", "has_ended", "held_bytes", "held_lines", "insertions", "is_bypassed",
+        "is_from_client", "is_holding", "is_reading", "last_chunk", "line_start", "lock", "number",
+        "read_count", "sink", "source", "thread",
     )  # fmt: skip
 
     def __init__(self, is_from_client: bool, source: int, sink: int) -> None:
@@ -171,66 +174,65 @@ class OneWay:
         self.lock = threading.Lock()
         self.thread: int | None = None
         """Thread that copies this direction. None before the thread starts."""
-        self.is_plain = True
-        self.is_over = False
-        """True when this direction has ended."""
-        self.reads = 0
+        self.is_bypassed = True
+        self.has_ended = False
+        self.read_count = 0
         """Number of reads that were started."""
         self.is_reading = False
         self.diverted = -1
         """Descriptor of the real source while `source` is replaced, else -1."""
-        self.has_turned = threading.Event()
+        self.diverted_event = threading.Event()
         """Set when the copying thread has noticed that the source was replaced."""
-        self.asks = False
+        self.is_holding = False
         """True if lines are reported and held."""
-        self.last = b"\n"
+        self.last_chunk = b"\n"
         """Last chunk that was copied without the gate."""
-        self.begun: list[bytes] = []
+        self.line_start: list[bytes] = []
         """Pieces of the incomplete last line."""
-        self.waiting: dict[int, bytes] = {}
+        self.held_lines: dict[int, bytes] = {}
         """Held lines by number. They wait for a decision."""
-        self.weight = 0
-        """Size of `waiting` in bytes."""
+        self.held_bytes = 0
+        """Size of `held_lines` in bytes."""
         self.number = int(is_from_client)
         """Number of the last line. Lines of the client have odd numbers."""
-        self.unreported: list[bytes] = []
-        """Lines to insert after a line that began before holding began."""
+        self.insertions: list[bytes] = []
+        """Lines from the desk that wait until the current line is complete."""
 
     @property
     def is_within_line(self) -> bool:
         """True if the last chunk that was copied without the gate ended in the middle of a line."""
-        return not self.last.endswith(b"\n")
+        return not self.last_chunk.endswith(b"\n")
 
     def divert(self) -> None:
         """Replace the source with an empty pipe. The copying thread then reads an end of file.
 
         A signal interrupts a read that is waiting. Python then repeats the read on the new source.
         """
-        self.has_turned.clear()
+        self.diverted_event.clear()
         self.diverted = os.dup(self.source)
-        nothing, end = os.pipe()
+        empty, end = os.pipe()
         os.close(end)
-        os.dup2(nothing, self.source)
-        os.close(nothing)
+        os.dup2(empty, self.source)
+        os.close(empty)
         if self.thread is not None:
             signal.pthread_kill(self.thread, WAKE_SIGNAL)
 
     def read(self, source: int) -> bytes:
-        """Return the next bytes. Empty at the end of the file. Raises: OSError.
+        """Return the next bytes, or no bytes at the end of the file. Raises: OSError.
 
-        `is_reading` is True while this waits.
+        `is_reading` is True during the read.
         """
-        self.reads += 1
+        self.read_count += 1
         self.is_reading = True
         data = _read(source)
         self.is_reading = False
         return data
 
-    def rejoin(self) -> None:
+    def restore_source(self) -> None:
         """Restore the source."""
         os.dup2(self.diverted, self.source)
         os.close(self.diverted)
-        self.diverted, self.is_plain = -1, True
+        self.diverted, self.is_bypassed = -1, True
 
 
 class Gate:
@@ -238,65 +240,65 @@ class Gate:
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
-        self._input, self.output = OneWay(True, 0, program.stdin), OneWay(False, program.stdout, 1)
-        self._asking = threading.Lock()
+        self._input, self.output = GateSide(True, 0, program.stdin), GateSide(False, program.stdout, 1)
+        self._report_lock = threading.Lock()
 
-    def carry(self, is_from_client: bool, carry_plain: Callable[[bytes], bytes]) -> None:
+    def copy(self, is_from_client: bool, copy_plain: Callable[[bytes], bytes]) -> None:
         """Copy one direction until it ends. Raises: OSError.
 
-        `carry_plain` copies chunks until the source ends, and returns the last chunk. The argument of
-        `carry_plain` is the last chunk that was copied before.
+        `copy_plain` copies chunks until the source ends, and returns the last chunk. The argument of
+        `copy_plain` is the last chunk that was copied before.
         """
         side = self._input if is_from_client else self.output
         side.thread = threading.get_ident()
         try:
             while True:
-                side.last = carry_plain(side.last)
+                side.last_chunk = copy_plain(side.last_chunk)
                 with side.lock:
                     if side.diverted < 0:
                         break
-                    side.is_plain = False
-                    side.has_turned.set()
-                if not self._carry_asking(side):
+                    side.is_bypassed = False
+                    side.diverted_event.set()
+                if not self._copy_holding(side):
                     break
             self._wait(side, 0)
             with side.lock:
                 self._flush(side)
         finally:
             with side.lock:
-                side.is_over, side.is_plain = True, False
-                side.has_turned.set()
+                side.has_ended, side.is_bypassed = True, False
+                side.diverted_event.set()
                 if side.diverted >= 0:
                     os.close(side.diverted)  # no thread reads the diverted source
 
-    def _carry_asking(self, side: OneWay) -> bool:
-        """Report and hold lines until holding ends. Return False at the end of the source.
+    def _copy_holding(self, side: GateSide) -> bool:
+        """Report and hold lines. Return True when holding ends, False at the end of the source.
 
         Raises: OSError.
         """
         while data := side.read(side.diverted):
             with side.lock:
-                if not side.asks:
-                    side.rejoin()
-                    side.last = data
+                if not side.is_holding:
+                    side.restore_source()
+                    side.last_chunk = data
                     self._copies.add(side.is_from_client, data)
                     _write(side.sink, data)
                     return True
                 if side.is_from_client:
                     self._copies.add(True, data)
                 for line in self._lines(side, data):
-                    self._ask(side, line)
-            self._wait(side, MOST_WAITING)
+                    self._hold(side, line)
+            self._wait(side, MAX_COPIES_BYTES)
         return False
 
-    def _enter(self, side: OneWay) -> None:
+    def _start_holding(self, side: GateSide) -> None:
         """Start to hold lines in one direction, after the current chunk was written."""
         with side.lock:
-            if side.is_over or not side.is_plain:
+            if side.has_ended or not side.is_bypassed:
                 return
             if side.diverted < 0:
                 side.divert()
-        side.has_turned.wait()
+        side.diverted_event.wait()
 
     def close_input(self) -> None:
         """Close the program's input."""
@@ -305,48 +307,48 @@ class Gate:
             os.close(self._program.stdin)
 
     def listen(self) -> None:
-        """Execute the commands of the recorder until the recorder ends. After that, nothing is held."""
-        with os.fdopen(self._recorder.commands, "rb") as words:
-            while len(head := words.read(COMMAND_HEADER.size)) == COMMAND_HEADER.size:
-                word, number, size = COMMAND_HEADER.unpack(head)
-                self._do(word, number, words.read(size))
+        """Execute the commands of the recorder until the recorder ends. Then stop holding."""
+        with os.fdopen(self._recorder.commands, "rb") as commands:
+            while len(head := commands.read(COMMAND_HEADER.size)) == COMMAND_HEADER.size:
+                command, number, size = COMMAND_HEADER.unpack(head)
+                self._execute(command, number, commands.read(size))
         self._end()
 
-    def _wait(self, side: OneWay, most: int) -> None:
+    def _wait(self, side: GateSide, most: int) -> None:
         """Wait until at most `most` bytes of one direction are held, or the client has disconnected."""
-        while side.weight > most and not _is_gone(1):
+        while side.held_bytes > most and not _is_closed(1):
             time.sleep(GATHER_S)
 
-    def _do(self, word: int, number: int, data: bytes) -> None:
-        if word == BEGIN:
+    def _execute(self, command: int, number: int, data: bytes) -> None:
+        if command == BEGIN:
             for side in (self._input, self.output):
                 with side.lock:
-                    side.asks = True
-                self._enter(side)
+                    side.is_holding = True
+                self._start_holding(side)
             self._report(REPORT_HEADER.pack(False, 0, 0))
-        elif word == END:
+        elif command == END:
             self._end()
-        elif word in (TO_CLIENT, TO_PROGRAM):
-            side = self._input if word == TO_PROGRAM else self.output
-            self._enter(side)
+        elif command in (TO_CLIENT, TO_PROGRAM):
+            side = self._input if command == TO_PROGRAM else self.output
+            self._start_holding(side)
             with side.lock:
                 if side.is_within_line:
-                    side.unreported.append(data)
+                    side.insertions.append(data)
                 else:
-                    self._put(side, data)
+                    self._write_held(side, data)
         else:
-            self._decide(word, number, data)
+            self._decide(command, number, data)
 
-    def _decide(self, word: int, number: int, data: bytes) -> None:
+    def _decide(self, command: int, number: int, data: bytes) -> None:
         """Apply a decision to a held line."""
         side = self._input if number % 2 else self.output
         with side.lock:
-            if number not in side.waiting:
+            if number not in side.held_lines:
                 return
-            line = self._forget(side, number)
-            if word != DROP:
-                self._put(side, line if word == PASS else data)
-        if word == CUT:
+            line = self._remove(side, number)
+            if command != DROP:
+                self._write_held(side, line if command == PASS else data)
+        if command == CUT:
             _redirect_to_null(1)
             _signal_group(self._program.pid, signal.SIGTERM)
 
@@ -355,18 +357,18 @@ class Gate:
         for side in (self._input, self.output):
             # One direction after the other, because a program may read no input before its output is read.
             with side.lock:
-                side.asks = False
-                for number in list(side.waiting):
-                    self._put(side, self._forget(side, number))
+                side.is_holding = False
+                for number in list(side.held_lines):
+                    self._write_held(side, self._remove(side, number))
                 self._flush(side)
 
-    def _flush(self, side: OneWay) -> None:
-        """Write the incomplete line. The remaining part of it will not be held."""
-        if side.begun:
-            side.last, side.begun = b"".join(side.begun), []
-            self._put(side, side.last)
+    def _flush(self, side: GateSide) -> None:
+        """Write the incomplete line. The gate will not hold the rest of the line."""
+        if side.line_start:
+            side.last_chunk, side.line_start = b"".join(side.line_start), []
+            self._write_held(side, side.last_chunk)
 
-    def _put(self, side: OneWay, data: bytes) -> None:
+    def _write_held(self, side: GateSide, data: bytes) -> None:
         """Write data that was held. If the sink is closed, the copying thread notices."""
         try:
             if not side.is_from_client:
@@ -375,51 +377,51 @@ class Gate:
         except OSError:
             return
 
-    def _lines(self, side: OneWay, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that are complete now. Raises: OSError.
+    def _lines(self, side: GateSide, data: bytes) -> Iterator[bytes]:
+        """Yield the lines that `data` completes. Raises: OSError.
 
-        A line that began before holding began is not held.
+        If `data` begins with the rest of a line that was copied in part, write that rest at once.
         """
         if side.is_within_line:
             end = data.find(b"\n") + 1 or len(data)
-            side.last, data = data[:end], data[end:]
+            side.last_chunk, data = data[:end], data[end:]
             if not side.is_from_client:
-                self._copies.add(False, side.last)
-            _write(side.sink, side.last)
-            while side.unreported and not side.is_within_line:
-                self._put(side, side.unreported.pop(0))
+                self._copies.add(False, side.last_chunk)
+            _write(side.sink, side.last_chunk)
+            while side.insertions and not side.is_within_line:
+                self._write_held(side, side.insertions.pop(0))
         *ends, begun = data.split(b"\n")
         for end_of_line in ends:
-            pieces, side.begun = side.begun, []
+            pieces, side.line_start = side.line_start, []
             yield b"".join((*pieces, end_of_line, b"\n"))
         if begun:
-            side.begun.append(begun)
+            side.line_start.append(begun)
 
-    def _ask(self, side: OneWay, line: bytes) -> None:
+    def _hold(self, side: GateSide, line: bytes) -> None:
         side.number = number = side.number + 2
-        side.waiting[number] = line
-        side.weight += len(line)
-        shown = line if len(line) <= LONGEST_SHOWN else b""
+        side.held_lines[number] = line
+        side.held_bytes += len(line)
+        shown = line if len(line) <= MAX_REPORTED_LINE else b""
         if not self._report(REPORT_HEADER.pack(side.is_from_client, number, len(shown)) + shown):
-            self._put(side, self._forget(side, number))  # the recorder has ended
+            self._write_held(side, self._remove(side, number))  # the recorder has ended
 
     def _report(self, data: bytes) -> bool:
         """Send a message to the recorder. Return False if the recorder has ended."""
-        with self._asking:
+        with self._report_lock:
             try:
                 _write(self._recorder.reports, data)
             except OSError:
                 return False
         return True
 
-    def _forget(self, side: OneWay, number: int) -> bytes:
+    def _remove(self, side: GateSide, number: int) -> bytes:
         """Remove a held line and return it."""
-        line = side.waiting.pop(number)
-        side.weight -= len(line)
+        line = side.held_lines.pop(number)
+        side.held_bytes -= len(line)
         return line
 
 
-class Passed:
+class CopiedChunk:
     """One copied chunk."""
 
     __slots__ = ("at", "data", "is_from_client", "size")
@@ -429,7 +431,7 @@ class Passed:
         """Unix time in seconds."""
         self.is_from_client = is_from_client
         self.size = size
-        """Size of the chunk. If the capture was far behind, `data` has only the last bytes, or none."""
+        """Size of the chunk in bytes. If the queue was full, `data` has only the last bytes, or none."""
         self.data = data
 
 
@@ -440,11 +442,11 @@ class RelayTraffic:
     """
 
     def __init__(
-        self, pipe: int, relay: int, client: int, group: int, started: float, reports: int, words: int
+        self, pipe: int, relay: int, client: int, group: int, started: float, reports: int, commands: int
     ) -> None:
         self.relay, self.client = relay, client
         """Process id of the relay, and of its client."""
-        self.reports, self.commands = reports, words
+        self.reports, self.commands = reports, commands
         """Descriptors of the pipes from and to the gate."""
         self.started = started
         """Unix time in seconds when the relay started."""
@@ -452,15 +454,15 @@ class RelayTraffic:
         self._group = group
         self._is_over = False
 
-    def __iter__(self) -> Iterator[Passed]:
+    def __iter__(self) -> Iterator[CopiedChunk]:
         """Yield the chunks in order."""
-        while not self._is_over and len(head := self._pipe.read(_HEAD.size)) == _HEAD.size:
-            at, is_from_client, size, rest = _HEAD.unpack(head)
+        while not self._is_over and len(head := self._pipe.read(_COPY_HEADER.size)) == _COPY_HEADER.size:
+            at, is_from_client, size, rest = _COPY_HEADER.unpack(head)
             data = self._pipe.read(rest)
             if not size:
                 self._is_over = True
             elif len(data) == rest:
-                yield Passed(at, is_from_client, size, data)
+                yield CopiedChunk(at, is_from_client, size, data)
         if not self._is_over:
             _signal_group(self._group, signal.SIGTERM)
 
@@ -482,7 +484,7 @@ def run(argv: Sequence[str], write_capture: Callable[[RelayTraffic], None]) -> i
     # before the wait. Threads inherit the mask. macOS discards SIGCHLD unless it has a handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(WAKE_SIGNAL, lambda *_: None)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED_SIGNALS)
     try:
         program = _start(argv, before)
     except BaseException:
@@ -490,16 +492,16 @@ def run(argv: Sequence[str], write_capture: Callable[[RelayTraffic], None]) -> i
         raise
     recorder = _start_recorder(program.pid, write_capture)
     copies = Copies(recorder)
-    handing = threading.Thread(target=copies.hand_over, name="copies", daemon=True)
+    sender = threading.Thread(target=copies.send_copies, name="copies", daemon=True)
     gate = Gate(program, copies, recorder)
-    carrier = _Carrier(program, gate, copies)
-    carrier.start()
-    handing.start()
+    copier = _Copier(program, gate, copies)
+    copier.start()
+    sender.start()
     threading.Thread(target=gate.listen, name="gate", daemon=True).start()
-    code = _wait_for_end(program)
-    carrier.finish()
+    code = _wait_for_exit(program)
+    copier.finish()
     copies.end()
-    handing.join(END_S)
+    sender.join(END_S)
     return code if code >= 0 else 128 - code
 
 
@@ -510,10 +512,10 @@ class _Program:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
 
 
-def _wait_for_end(program: _Program) -> int:
+def _wait_for_exit(program: _Program) -> int:
     """Wait until a program ends, and forward signals to it. Return its exit code, or -N after signal N."""
     while not (ended := os.waitpid(program.pid, os.WNOHANG))[0]:
-        if (number := signal.sigwait(AWAITED)) != signal.SIGCHLD:
+        if (number := signal.sigwait(AWAITED_SIGNALS)) != signal.SIGCHLD:
             _signal_group(program.pid, number)
     return os.waitstatus_to_exitcode(ended[1])
 
@@ -529,7 +531,7 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
         file_actions=((os.POSIX_SPAWN_DUP2, their_input, 0), (os.POSIX_SPAWN_DUP2, their_output, 1)),
         setpgroup=0,
         setsigmask=mask,
-        setsigdef=RESTORED,
+        setsigdef=RESET_SIGNALS,
     )
     os.close(their_input)
     os.close(their_output)
@@ -545,12 +547,12 @@ def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -
     relay, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()
     reports, report_end = os.pipe()
-    words, say = os.pipe()
-    descriptors = sorted((read_end, reports, say))
+    commands, command_end = os.pipe()
+    descriptors = sorted((read_end, reports, command_end))
     if pid := os.fork():
         for end in descriptors:
             os.close(end)
-        return CaptureProcess(pid, write_end, report_end, words)
+        return CaptureProcess(pid, write_end, report_end, commands)
     try:
         os.setsid()
         os.nice(NICE)
@@ -558,7 +560,7 @@ def _start_recorder(group: int, write_capture: Callable[[RelayTraffic], None]) -
         _redirect_to_null(1)
         for before, after in zip((2, *descriptors), (*descriptors, os.sysconf("SC_OPEN_MAX")), strict=True):
             os.closerange(before + 1, after)
-        traffic = RelayTraffic(read_end, relay, client, group, started, reports, say)
+        traffic = RelayTraffic(read_end, relay, client, group, started, reports, command_end)
         try:
             write_capture(traffic)
         finally:
@@ -581,13 +583,13 @@ def _signal_group(group: int, number: int) -> None:
         return  # the group has ended
 
 
-class _Carrier:
+class _Copier:
     """Copies bytes in both directions between the client and a program."""
 
     def __init__(self, program: _Program, gate: Gate, copies: Copies) -> None:
         self._program, self._gate, self._copies = program, gate, copies
-        self._input = threading.Thread(target=self._carry_input, name="input", daemon=True)
-        self._output = threading.Thread(target=self._carry_output, name="output", daemon=True)
+        self._input = threading.Thread(target=self._copy_input, name="input", daemon=True)
+        self._output = threading.Thread(target=self._copy_output, name="output", daemon=True)
 
     def start(self) -> None:
         """Start to copy."""
@@ -598,22 +600,22 @@ class _Carrier:
         """Copy the remaining output of a program that has ended. Then kill its process group."""
         side = self._gate.output
         while self._output.is_alive():
-            reads = side.reads
+            reads = side.read_count
             self._output.join(LINGER_S)
-            if side.is_reading and side.reads == reads:
+            if side.is_reading and side.read_count == reads:
                 break
         _signal_group(self._program.pid, signal.SIGKILL)
         self._output.join(LINGER_S)
 
-    def _carry_input(self) -> None:
+    def _copy_input(self) -> None:
         try:
-            self._gate.carry(True, self._pass_input)
+            self._gate.copy(True, self._copy_plain_input)
         except OSError:
             _redirect_to_null(0)  # the program no longer reads: the client gets a broken pipe
         self._gate.close_input()
-        self._end_when_client_is_gone()
+        self._end_after_disconnect()
 
-    def _pass_input(self, data: bytes) -> bytes:
+    def _copy_plain_input(self, data: bytes) -> bytes:
         add, stdin = self._copies.add, self._program.stdin
         while True:
             last, data = data, _read(0)
@@ -622,19 +624,19 @@ class _Carrier:
             add(True, data)
             _write(stdin, data)
 
-    def _carry_output(self) -> None:
+    def _copy_output(self) -> None:
         try:
-            self._gate.carry(False, self._pass_output)
+            self._gate.copy(False, self._copy_plain_output)
         except OSError:
             self._gate.output.is_reading = False
         # The other side notices this: a client by the end of the output, a program by a broken pipe.
         os.close(self._program.stdout)
         _redirect_to_null(1)
 
-    def _pass_output(self, data: bytes) -> bytes:
+    def _copy_plain_output(self, data: bytes) -> bytes:
         add, stdout, side = self._copies.add, self._program.stdout, self._gate.output
         while True:
-            side.reads += 1
+            side.read_count += 1
             side.is_reading = True
             last, data = data, _read(stdout)
             side.is_reading = False
@@ -643,20 +645,20 @@ class _Carrier:
             add(False, data)
             _write(1, data)
 
-    def _end_when_client_is_gone(self) -> None:
+    def _end_after_disconnect(self) -> None:
         """End the program when its client has closed both directions.
 
         A client that closed only its input may still read answers.
         """
-        gone = select.poll()
-        gone.register(1, 0)
-        gone.poll()
+        poll = select.poll()
+        poll.register(1, 0)
+        poll.poll()
         time.sleep(EXIT_TIMEOUT_S)
         _end_group(self._program.pid)
 
 
 def _read(source: int) -> bytes:
-    """Return the next bytes. Empty at the end of the file. Raises: OSError."""
+    """Return the next bytes, or no bytes at the end of the file. Raises: OSError."""
     while True:
         try:
             return os.read(source, CHUNK)
@@ -678,11 +680,11 @@ def _write(sink: int, data: bytes) -> None:
         rest = rest[written:]
 
 
-def _is_gone(descriptor: int) -> bool:
+def _is_closed(descriptor: int) -> bool:
     """True if the reader has closed the other end."""
-    gone = select.poll()
-    gone.register(descriptor, 0)
-    return bool(gone.poll(0))
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))
 
 
 def _wait(descriptor: int, event: int) -> None:
@@ -693,6 +695,6 @@ def _wait(descriptor: int, event: int) -> None:
 
 def _redirect_to_null(descriptor: int) -> None:
     """Replace a descriptor with /dev/null, so that its number is not used again."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, descriptor)
+    os.close(null)

@@ -145,7 +145,7 @@ class UnixListener:
         if leaving:
             await asyncio.wait(leaving, timeout=within_s)
 
-    def hang_up(self, connection: int) -> bool:
+    def disconnect(self, connection: int) -> bool:
         """Close one connection. Return False if the number is unknown."""
         connections = [each for each in self._connections if each.number == connection]
         for each in connections:

@@ -214,7 +214,7 @@ class Upstream:
     async def _reconnect(self) -> None:
         # Set first, so that the end of the program is not reported as a failure.
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
-        await self._hang_up()
+        await self._disconnect()
         self._prepare()
         self.start()
 
@@ -290,7 +290,7 @@ class Upstream:
     async def close(self) -> None:
         """End the connection. If the server is a program, end the program."""
         self._is_closing = True
-        await self._hang_up()
+        await self._disconnect()
 
     def _prepare(self) -> None:
         plan, site = self.plan, self._site
@@ -314,7 +314,7 @@ class Upstream:
         self.connection.listeners.append(self._on_notification)
         self._steps = []
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()

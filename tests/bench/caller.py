@@ -101,7 +101,7 @@ class Caller(asyncio.Protocol):
         if self.session:
             await self._exchange(self._address.head("DELETE", 0, in_session(self.session)))
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection."""
         self._is_over = True
         self.transport.abort()

@@ -113,7 +113,7 @@ class Load:
             return await self._run()
         finally:
             for caller in self._callers:
-                caller.hang_up()
+                caller.disconnect()
             await asyncio.sleep(0)
 
     async def _run(self) -> dict[str, float] | dict[str, str]:
@@ -151,7 +151,7 @@ class Load:
             lambda: Caller(self, address, job.era, ASKS["echo"]), "127.0.0.1", job.opened_at
         )
         await opener.prepare()
-        opener.hang_up()
+        opener.disconnect()
         return opener.session
 
     async def _measure(self) -> Measured:

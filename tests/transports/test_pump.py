@@ -73,7 +73,7 @@ class Pumping:
         self.stdin.write(data)
         self.stdin.flush()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the desk's connection abruptly."""
         self.desk.shutdown(socket.SHUT_RDWR)
         self.stream.close()
@@ -139,7 +139,7 @@ def test_end_of_input_is_passed_on_and_late_answers_still_arrive(pumping: Pumpin
 def test_refusal_of_the_desk_is_said_on_stderr(pumping: Pumping) -> None:
     pumping.stream.write(refusal_line("no mode\n'review'"))
     pumping.stream.flush()
-    pumping.hang_up()
+    pumping.disconnect()
     assert pumping.end() == (pump.EXIT_REFUSED, b"mcpdesk: no mode 'review'\n")
 
 

@@ -247,7 +247,7 @@ async def test_peer_that_does_not_read_when_it_is(
         pipe.send(b"y" * (4 << 20))
         (connection,) = listener._connections
         if how == "disconnected":
-            assert listener.hang_up(pipe.connection)
+            assert listener.disconnect(pipe.connection)
         else:
             await listener.close()
         await connection.gone

@@ -68,12 +68,12 @@ class Holds(Interceptor):
         recording: Recording,
         report: Callable[[str], object],
         on_rules: Callable[[Holds], object] = lambda holds: None,
-        hang_up: Callable[[int], object] = lambda connection: None,
+        disconnect: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
         """`report` notifies a person when the first message is held.
 
-        `on_rules` is called after a change of the rules, and `on_view` after a change of `view`. `hang_up`
+        `on_rules` is called after a change of the rules, and `on_view` after a change of `view`. `disconnect`
         disconnects the client with a connection number.
         """
         self.view = HoldView()
@@ -89,7 +89,7 @@ class Holds(Interceptor):
         The result is True to continue the request.
         """
         self._faults = FaultRules()
-        self._hang_up = hang_up
+        self._disconnect = disconnect
         self._on_view = on_view
         self._questions: dict[tuple[int, Id], JSONObject] = {}
         """Questions that servers asked while messages were held, by connection and id."""
@@ -407,7 +407,7 @@ class Holds(Interceptor):
             passed = await self.answer(connection, request, came, value)
         except AnswerCut:
             if not await outlet.cut_off(body):
-                self._hang_up(connection)
+                self._disconnect(connection)
             return ACCEPTED
         if passed is None:
             return await self._lose(connection, headers)

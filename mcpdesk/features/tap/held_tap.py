@@ -32,7 +32,7 @@ Answers to older requests are not held.
 READY_S = 1.0
 INCOMPLETE_S = 2.0
 """Seconds to wait for the next line of a message that has several lines."""
-LARGEST = relay.MOST_WAITING // 2
+LARGEST = relay.MAX_COPIES_BYTES // 2
 """Maximum size in bytes of a message with several lines, because the gate must be able to
 buffer all of it."""
 

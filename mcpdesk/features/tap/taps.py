@@ -28,7 +28,7 @@ from mcpdesk.version import __version__
 if TYPE_CHECKING:
     from socket import socket
 
-    from mcpdesk.transports.relay import Passed, RelayTraffic
+    from mcpdesk.transports.relay import CopiedChunk, RelayTraffic
 
 RING_BYTES = 1 << 20
 """Memory in bytes for frames. A small value is enough, because the frames of a tap are read from the file."""
@@ -206,7 +206,7 @@ class TapConversation:
         self._looked = dict.fromkeys(Direction, 0)
         recording.connect(info)
 
-    def follow(self, traffic: Iterable[Passed], limit: int) -> None:
+    def follow(self, traffic: Iterable[CopiedChunk], limit: int) -> None:
         """Record the traffic until it ends.
 
         Of a message with more than `limit` bytes, only the first `limit` bytes and the end are recorded.

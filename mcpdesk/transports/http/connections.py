@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
 SWEEP_S = 1.0
-"""Seconds between two checks. Every limit in seconds may be exceeded by this time."""
+"""Seconds between two checks of all connections. A client may exceed a time limit by up to this time."""
 QUIET_S = 2.0
 """While a process stops, it may close a connection on which the client has sent nothing for this many
 seconds.
@@ -49,10 +49,10 @@ by this speed.
 UNREAD_S = 60.0
 """Seconds within which a client must read at least a part of its unread answers."""
 PRESSED_UNREAD_S = 10.0
-"""Value of `UNREAD_S` while other answers wait for memory."""
+"""Replaces `UNREAD_S` while other answers wait for memory."""
 LINGER_S = 10.0
-"""After an early answer, a client has this many seconds to send the rest of the body and to read the
-answer.
+"""Seconds within which a client must send the rest of the body and read the answer, after an answer that was
+sent before the body was complete.
 """
 MAX_IDLE_DIALOGUES = 64
 """If a connection has this many dialogues, idle dialogues are closed before another one begins."""
@@ -60,8 +60,8 @@ MAX_ORPHANS = 1_000
 """Maximum number of dialogues that continue without a connection. The oldest are ended first."""
 SPARE_FILES = 128
 """Number of open files that are reserved for purposes other than connections."""
-AT_LAST_S = 0.05
-"""At shutdown, cancelled handlers have this many seconds to end, and clients to read their answers."""
+SHUTDOWN_S = 0.05
+"""Seconds at shutdown within which cancelled handlers must end, and then clients must read their answers."""
 MAX_LINE = 8190
 """Maximum size in bytes of the request line or of one header."""
 MAX_HEADERS = 128
@@ -73,7 +73,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class BodyBudget:
-    """Total size of the request bodies in memory, for all clients. `limit` returns the maximum."""
+    """Total size of the request bodies in memory, for all clients. `limit` returns the maximum in bytes."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self.held = 0
@@ -98,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
         self.reserved = 0
         """Size in bytes of the large answer that is being encoded or written."""
         self.body_since: float | None = None
-        """Loop time when a handler began to wait for a request body. None while no handler waits."""
+        """Loop time when a handler began to wait for a request body, or None if no handler waits."""
         self._pool = pool
         self._inner = inner
         self.loop = pool.loop
@@ -112,24 +112,20 @@ class HttpConnection(asyncio.Protocol):
         self._body: StreamReader | None = None
         """Body of the latest request."""
         self._head_since: float | None = None
-        """Loop time when the connection began to wait for a request head. None while no request head is
-        expected.
-        """
-        # The start of a head is known as long as each request has a Content-Length or no body. Otherwise
-        # aiohttp's own limits apply, and aiohttp answers.
-        self._is_between = True
-        """True if the next byte begins a head or belongs to one."""
+        """Loop time when the connection began to wait for a request head, or None if no head is expected."""
+        # The position where a head begins is known only if each earlier request had a Content-Length or no
+        # body. Otherwise aiohttp's own limits apply, and aiohttp answers.
+        self._expects_head = True
+        """True if the next received byte begins a head or belongs to one."""
         self._partial_head = b""
         self._request_size: int | None = 0
-        """Size of the latest request in bytes. None after a request of unknown size or a pipelined
-        request.
-        """
+        """Size of the latest request in bytes, or None if its size is unknown or requests were pipelined."""
         self._head_size: int | None = 0
         """Size of the head of the current request in bytes, or None if it is unknown."""
         self._received = 0
         """Number of bytes since the beginning of the latest request."""
         self._filter: Callable[[bytes], bytes] | None = None
-        self._least_unread = 0
+        self._lowest_unread = 0
         self._read_at = 0.0
         self._reserved_at = 0.0
 
@@ -152,12 +148,14 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def has_early_data(self) -> bool:
-        """True if the client has sent more than the head of the current request, as far as is known."""
+        """True if the client has sent more than the head of the current request. False if the size of the
+        head is unknown.
+        """
         return self._head_size is not None and self._received > self._head_size
 
     def set_filter(self, function: Callable[[bytes], bytes] | None) -> None:
-        """Pass received data through `function`, which returns the part for aiohttp. None removes the
-        function.
+        """Pass received data through `function`, which returns the bytes that aiohttp receives. None removes
+        the function.
         """
         self._filter = function
 
@@ -224,10 +222,10 @@ class HttpConnection(asyncio.Protocol):
     def dialogue(
         self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
     ) -> HostedDialogue | None:
-        """Return the dialogue of a caller with a server, for requests without a session.
+        """Return the dialogue of a caller with a server, for requests without a session, or None if the
+        server does not support this.
 
-        `revision` is a revision with a handshake, or empty. None if the request cannot be served without a
-        handshake.
+        `revision` is a revision with a handshake, or empty.
         """
         key = (endpoint.key, revision, caller.identity)
         dialogue = self.dialogues.get(key)
@@ -242,7 +240,9 @@ class HttpConnection(asyncio.Protocol):
         return dialogue
 
     def _close_idle_dialogues(self) -> None:
-        """Close idle dialogues, because a proxy may send requests of many callers over one connection."""
+        """Close idle dialogues if the connection has too many. A proxy may send requests of many callers over
+        one connection.
+        """
         if len(self.dialogues) >= MAX_IDLE_DIALOGUES:
             for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
                 del self.dialogues[key]
@@ -278,7 +278,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._head_since is None and self._request is None and (self._body is None or self._body.is_eof()):
             self._head_since = self.loop.time()
-        if self._is_between:
+        if self._expects_head:
             refusal = self._check_head(data)
             if refusal:
                 self._refuse(431, refusal)
@@ -301,7 +301,7 @@ class HttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Note that the client has read enough."""
         self.is_write_paused = False
-        self._least_unread = 0
+        self._lowest_unread = 0
         if self.reserved:
             UNREAD.progressed(self)
         else:
@@ -310,7 +310,9 @@ class HttpConnection(asyncio.Protocol):
         self._wake_drained()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End the calls of the client, or let them continue without a client."""
+        """Close the dialogues of the client, or pass them to the pool if their calls continue without a
+        client.
+        """
         self._transport = None
         if not self._is_admitted:
             return
@@ -320,7 +322,7 @@ class HttpConnection(asyncio.Protocol):
         self._inner.connection_lost(exc)
         for dialogue in self.dialogues.values():
             if dialogue.outlives_connection:
-                self._pool.keep_orphan(dialogue)
+                self._pool.add_orphan(dialogue)
             else:
                 dialogue.close("the client disconnected")
         self.dialogues.clear()
@@ -344,14 +346,14 @@ class HttpConnection(asyncio.Protocol):
         return max(self.reserved, self._transport.get_write_buffer_size())
 
     def give_up(self) -> None:
-        """Disconnect a client that does not read its answers."""
+        """Disconnect a client that does not read its answers, and release the memory of its answers."""
         self.reserved = 0
         self.abort()
 
     @property
     def is_idle(self) -> bool:
         """True if no request is being answered, and at most a part of the next request head has arrived."""
-        return self._request is None and (self._is_between or self._request_size is None)
+        return self._request is None and (self._expects_head or self._request_size is None)
 
     @property
     def is_listening(self) -> bool:
@@ -364,7 +366,9 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def begin(self, request: web.BaseRequest, body_size: int | None) -> None:
-        """Note that the answer to a request begins. `body_size` is None for a body without Content-Length."""
+        """Note that the answer to a request begins. `body_size` is in bytes, or None for a body without
+        Content-Length.
+        """
         self._request = request
         self._body = request.content
         self._head_since = None
@@ -376,8 +380,8 @@ class HttpConnection(asyncio.Protocol):
         """Note that the answer has ended or is no longer needed."""
         self._request = None
         self.last_used = self.loop.time()
-        self._is_between = self._received == self._request_size
-        if not self._is_between:
+        self._expects_head = self._received == self._request_size
+        if not self._expects_head:
             self._request_size = None
         if self._held:
             self._pool.budget.held -= self._held
@@ -390,8 +394,8 @@ class HttpConnection(asyncio.Protocol):
         return None if self._request is None else self._request.task
 
     def make_room(self, reason: str) -> None:
-        """Disconnect this client to make room for another. If this client has begun a request, send `reason`
-        to the client.
+        """Disconnect this client so that another can connect. If this client has begun a request, send
+        `reason` to it first.
         """
         if self._partial_head or self.body_since is not None:
             self._refuse(503, reason)
@@ -402,8 +406,8 @@ class HttpConnection(asyncio.Protocol):
         """Disconnect the client if its request is late or it does not read its answers."""
         since = self._head_since
         if since is not None and self._request is None and now - since > self.request_timeout_s:
-            if self._partial_head or not self._is_between:
-                self._refuse(408, late(self.request_timeout_s))
+            if self._partial_head or not self._expects_head:
+                self._refuse(408, late_request_message(self.request_timeout_s))
             else:
                 self.close()
         self._check_reading(now)
@@ -411,11 +415,11 @@ class HttpConnection(asyncio.Protocol):
     def _check_reading(self, now: float) -> None:
         wire = self._transport
         if wire is None or not (self.is_write_paused or wire.is_closing()):
-            self._least_unread = 0
+            self._lowest_unread = 0
             return
         unread = wire.get_write_buffer_size()
-        if not self._least_unread or unread < self._least_unread:
-            self._least_unread, self._read_at = unread, now
+        if not self._lowest_unread or unread < self._lowest_unread:
+            self._lowest_unread, self._read_at = unread, now
         elif now - self._read_at > (min(UNREAD_S, PRESSED_UNREAD_S) if UNREAD.is_pressed else UNREAD_S):
             UNREAD.note_cut("a connection", self.unread)
             wire.abort()
@@ -426,7 +430,9 @@ class HttpConnection(asyncio.Protocol):
                 wire.abort()
 
     def _check_head(self, data: bytes) -> str:
-        """Note a part of a request head. Return an error message if the head is too large, else ""."""
+        """Add received bytes to the current request head. Return an error message if the head is too large,
+        else "".
+        """
         head = self._partial_head + data
         if not self._partial_head and data[:1] in b"\r\n":
             head = data.lstrip(b"\r\n")  # empty lines before a request are allowed
@@ -440,7 +446,7 @@ class HttpConnection(asyncio.Protocol):
             self._partial_head = head
         else:
             self._partial_head = b""
-            self._is_between = False
+            self._expects_head = False
             self._request_size, self._received = end + len(END_OF_HEAD), len(head)
         return ""
 
@@ -486,7 +492,9 @@ class HttpConnections:
         self._all_lost = asyncio.Event()
         """Set when the last connection is lost."""
         self.is_leaving = False
-        """True to close each connection after its next answer, because other processes serve the clients."""
+        """True if each connection closes after its next answer, because other processes now serve the
+        clients.
+        """
         self._orphans: dict[HostedDialogue, float] = {}
         """Dialogues that continue without a connection, with the Unix time when they lost it."""
         self._timer: asyncio.TimerHandle | None = None
@@ -522,27 +530,29 @@ class HttpConnections:
         )
 
     def lost_at(self) -> dict[int, float | None]:
-        """Unix times when dialogues without a connection lost it, by connection number. For any thread."""
+        """Unix times when dialogues without a connection lost it, by connection number. Safe to call on any
+        thread.
+        """
         return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
 
-    def admit(self, newcomer: HttpConnection, inner: web.RequestHandler) -> str:
-        """Add a connection. If there are too many, close another one.
+    def admit(self, connection: HttpConnection, inner: web.RequestHandler) -> str:
+        """Add a connection. If there are too many connections, close another one.
 
-        Return the reason if the new one is rejected, else "".
+        Return the reason why the new connection is rejected, or "".
         """
         self.accepted += 1
         if self._timer is None:
             self._timer = self.loop.call_later(SWEEP_S, self._sweep)
         limit = min(self.rules().max_connections, max_open_files() - SPARE_FILES)
         if len(self._open) >= limit:
-            here = [each for each in self._open.values() if not each.is_lost]
+            connected = [each for each in self._open.values() if not each.is_lost]
             refusal = f"{limit} connections are already open (max_connections)"
-            if len(here) >= limit:
-                slowest = _slowest(here, self.loop.time())
+            if len(connected) >= limit:
+                slowest = _slowest(connected, self.loop.time())
                 if slowest is None:
                     return refusal
                 slowest.make_room(refusal)
-        self._open[inner] = newcomer
+        self._open[inner] = connection
         self._all_lost.clear()
         return ""
 
@@ -552,7 +562,7 @@ class HttpConnections:
         if not self._open:
             self._all_lost.set()
 
-    def keep_orphan(self, dialogue: HostedDialogue) -> None:
+    def add_orphan(self, dialogue: HostedDialogue) -> None:
         """Keep a dialogue without a connection until its calls have ended."""
         self._orphans[dialogue] = time.time()
         if len(self._orphans) > MAX_ORPHANS:
@@ -560,7 +570,7 @@ class HttpConnections:
             del self._orphans[oldest]
             oldest.close("too many calls of disconnected clients")
 
-    def hang_up(self, connection: int) -> bool:
+    def disconnect(self, connection: int) -> bool:
         """Disconnect the client of a dialogue without a session. Return False if the number is unknown."""
         connections = [
             each
@@ -580,17 +590,17 @@ class HttpConnections:
             dialogue.close("the server stops")
         self._orphans.clear()
         self._server.pre_shutdown()
-        answering = {each.answer_task for each in self._open.values() if each.answer_task is not None}
-        if answering:
-            _, late_ones = await asyncio.wait(answering, timeout=timeout_s)
-            for answer_task in late_ones:
+        answer_tasks = {each.answer_task for each in self._open.values() if each.answer_task is not None}
+        if answer_tasks:
+            _, late_tasks = await asyncio.wait(answer_tasks, timeout=timeout_s)
+            for answer_task in late_tasks:
                 answer_task.cancel()
-        # aiohttp waits for the answer and for its own task; neither is running now.
-        await self._server.shutdown(AT_LAST_S)
+        # `shutdown` waits for the answers and for aiohttp's own tasks. None of them is running now.
+        await self._server.shutdown(SHUTDOWN_S)
         # Give clients a moment to read the written data; slower ones are cut off.
         if self._open:
             with suppress(TimeoutError):
-                async with asyncio.timeout(AT_LAST_S):
+                async with asyncio.timeout(SHUTDOWN_S):
                     await self._all_lost.wait()
         for connection in self.connections:
             connection.abort()
@@ -635,7 +645,7 @@ def connection_of(request: web.BaseRequest) -> HttpConnection:
     return request[CONNECTION]
 
 
-def late(timeout_s: float) -> str:
+def late_request_message(timeout_s: float) -> str:
     """Return the error message for a request that arrives too slowly."""
     return f"the request did not arrive within {timeout_s:g} s (request_timeout_s)"
 
@@ -651,9 +661,10 @@ def max_open_files() -> int:
 
 
 def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnection | None:
-    """Return the connection that must be closed to make room for a new one, or None.
+    """Return the connection to close in favour of a new one, or None.
 
-    It is the connection that has been idle longest, or else the one that has waited longest for a body.
+    It is the connection that has been idle longest. If no connection is idle, it is the one that has waited
+    longest for a body.
     """
     idle = [each for each in connections if each.is_idle]
     if idle:
@@ -668,16 +679,16 @@ def _failed(request: web.BaseRequest, connection: HttpConnection, error: Excepti
     if not (isinstance(error, ConnectionError) and connection.is_lost):
         log.error("cannot answer %s %s", request.method, request.path, exc_info=error)
     if request.writer.output_size:
-        connection.abort()  # otherwise the client would take an incomplete answer for a complete one
+        connection.abort()  # a normal end would make the incomplete answer look complete
     answer = plain_error(500, HTTPStatus.INTERNAL_SERVER_ERROR.phrase)
     answer.force_close()
     return answer
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_logged(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 _AIOHTTP_LOG = logging.getLogger("mcpdesk.aiohttp")
 """Logger for aiohttp's server. Data that is not HTTP is answered but not logged."""
-_AIOHTTP_LOG.addFilter(_is_news)
+_AIOHTTP_LOG.addFilter(_is_logged)

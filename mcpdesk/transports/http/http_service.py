@@ -177,7 +177,7 @@ class HttpService:
         """Return former clients of pass-through servers, by server. May be called on any thread."""
         return dict(self._passing.clients.former)
 
-    def hang_up(self, connection: int) -> bool:
+    def disconnect(self, connection: int) -> bool:
         """End a session or connection. Return False if the number is unknown."""
         session = self.session(connection)
         if session is not None and session.events.is_leaving and session.shared is not None:
@@ -187,7 +187,7 @@ class HttpService:
             self._mcp.sessions.end(session, HUNG_UP)
             return True
         carriers = (self._sockets, self._sse, self._passing, self._listener)
-        return any(each.hang_up(connection) for each in carriers if each is not None)
+        return any(each.disconnect(connection) for each in carriers if each is not None)
 
     async def leave(self) -> None:
         """Accept no more connections, and close each open one after its next answer."""

@@ -8,7 +8,12 @@ from collections.abc import AsyncIterator
 from aiohttp import StreamReader, web
 
 from mcpdesk.protocol.jsonrpc import invalid
-from mcpdesk.transports.http.connections import BODY_BYTES_PER_S, HttpConnection, connection_of, late
+from mcpdesk.transports.http.connections import (
+    BODY_BYTES_PER_S,
+    HttpConnection,
+    connection_of,
+    late_request_message,
+)
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import RequestRefused, plain_error, rpc_error
 
@@ -32,7 +37,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
             return body
         return await _receive(content, connection, limit)
     except TimeoutError:
-        raise _closing(plain_error(408, late(connection.request_timeout_s))) from None
+        raise _closing(plain_error(408, late_request_message(connection.request_timeout_s))) from None
     except (ConnectionError, web.RequestPayloadError):
         raise _closing(plain_error(400, "the body ended early")) from None
 

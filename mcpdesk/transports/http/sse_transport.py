@@ -118,7 +118,7 @@ class SseRoutes:
         await listening.relieve()
         return json_answer(202, None)
 
-    def hang_up(self, connection: int) -> bool:
+    def disconnect(self, connection: int) -> bool:
         """End one connection. Return False if the number is unknown."""
         streams = [each for each in self._open.values() if each.channel.connection == connection]
         for listening in streams:

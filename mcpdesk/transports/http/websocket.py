@@ -75,7 +75,7 @@ class SocketRoutes:
             del self._open[socket]
         return socket
 
-    def hang_up(self, connection: int) -> bool:
+    def disconnect(self, connection: int) -> bool:
         """Close one socket. Return False if the number is unknown."""
         socket = self._served.get(connection)
         if socket is None:

@@ -175,7 +175,7 @@ async def test_a_session_gets_the_answer_of_a_stream_that_was_cut_when_it_comes_
 async def test_on_a_pipe_faults_are_marked_for_ever_and_a_cut_ends_it(era: str, tmp_path: Path) -> None:
     recording = Recording(tmp_path / "c.jsonl")
     peer, ended = Peer(recording=recording), list[int]()
-    holds = Holds(recording, lambda text: None, hang_up=ended.append)
+    holds = Holds(recording, lambda text: None, disconnect=ended.append)
     if era == "handshake":
         await peer.shake_hands()
     ask = peer.request if era == "handshake" else peer.modern

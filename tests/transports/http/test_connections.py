@@ -159,7 +159,7 @@ async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
     monkeypatch.setattr(connections, "SWEEP_S", 0.05)
     async with serving() as served, unread(served) as open_ones, within():
         (number,) = served.recorder.connections
-        assert served.service.hang_up(number)
+        assert served.service.disconnect(number)
         await until(lambda: not (open_ones.connections))
 
 

@@ -258,7 +258,7 @@ class PassThroughRoutes:
         for client in self.clients.clients():
             self.clients.end(client)
 
-    def hang_up(self, connection: int) -> bool:
+    def disconnect(self, connection: int) -> bool:
         """Cancel the requests of a client and end its session. Return False if the number is unknown."""
         client = self.clients.find(connection)
         if client is None:
