@@ -285,9 +285,8 @@ class Feature:
         return ()
 
     def live_link(self, archive: Archive, first_notice: str) -> CaptureLink | None:
-        """Return a link that can also control the process that writes the capture.
-
-        None if the capture can only be shown.
+        """Return a link that can also control the process that writes the capture, or None if the capture can
+        only be shown.
         """
         return None
 

@@ -34,9 +34,8 @@ class Access(Struct, frozen=True, eq=False):
         return self.requires_token or self.verifier is not None
 
     def recognize(self, token: str | None) -> Principal | None:
-        """Return the principal of a token that was verified before.
-
-        None if `verify` must verify the token, or if the token lacks a required scope.
+        """Return the principal of a token that was verified before, or None if `verify` must verify the
+        token, or if the token lacks a required scope.
         """
         principal = self.verifier.recognize(token) if self.verifier is not None else None
         return principal if principal is not None and self.scopes <= principal.scopes else None

@@ -45,7 +45,7 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
 
 
 def _read(path: Path) -> str:
-    """Return the stored key. Empty if it does not exist, or if other users could have read it."""
+    """Return the stored key, or "" if it does not exist, or if other users could have read it."""
     try:
         with path.open(encoding="ascii") as file:
             status = os.fstat(file.fileno())

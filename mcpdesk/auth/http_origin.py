@@ -93,7 +93,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _site(origin: str) -> tuple[str, Authority] | None:
-    """Return the scheme and authority of an origin, without a default port. None if it is invalid."""
+    """Return the scheme and authority of an origin, without a default port, or None if it is invalid."""
     scheme, _, rest = origin.lower().partition("://")
     authority = _authority(rest)
     if scheme not in _DEFAULT_PORTS or authority is None:

@@ -101,7 +101,7 @@ class Operator:
         return session
 
     def find(self, cookie: str, page_key: str) -> BrowserSession | None:
-        """Return the session with this cookie and page key. None if it does not exist or has expired."""
+        """Return the session with this cookie and page key, or None if it does not exist or has expired."""
         session = self._sessions.get(cookie)
         is_valid = session is not None and matches(page_key, session.page_key) and self.is_valid(session)
         return session if is_valid else None

@@ -178,8 +178,7 @@ class Verifier:
         self._read: dict[str, _Read] = {}
 
     def recognize(self, text: str | None) -> Principal | None:
-        """Return the principal of a token that was parsed before, after checking signature and time again.
-
+        """Return the principal of a token that was parsed before, after checking signature and time again, or
         None if the token is unknown or not valid, or if the keys must be reloaded. Call `verify` in this
         case.
         """

@@ -99,7 +99,7 @@ def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, st
 
 
 def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
-    """Return the items of the target on the command line. Empty if the target cannot be reached.
+    """Return the items of the target on the command line, or an empty list if the target cannot be reached.
 
     Nothing is printed.
     """

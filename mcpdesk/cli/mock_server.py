@@ -53,7 +53,7 @@ class MockAnswers:
             self._version = _version(request) or self._version
         methods = {method for method, _ in self._alike}
         self._greeting = "server/discover" if self._version else "initialize"
-        """Handshake method whose response is derived from the capture. Empty if the capture contains it."""
+        """Handshake method whose response is derived from the capture, or "" if the capture contains it."""
         if methods & _GREETINGS:
             self._greeting = ""
         used = {METHODS[method].capability for method in methods if method in METHODS}

@@ -129,7 +129,7 @@ class ServerConnection:
 
     @property
     def silence(self) -> str:
-        """Description of the bytes received instead of the latest answer, for a person. Empty if unknown."""
+        """Description of the bytes received instead of the latest answer, for a person, or "" if unknown."""
         return self._transport.silence
 
     @property
@@ -227,7 +227,7 @@ class ServerConnection:
 
     @property
     def log_level(self) -> str:
-        """Least severe level of requested log messages. Empty if none are requested."""
+        """Least severe level of requested log messages, or "" if none are requested."""
         return self._log_level or ""
 
     async def set_log_level(self, level: str) -> None:

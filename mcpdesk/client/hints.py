@@ -95,7 +95,7 @@ class MissingToken(NamedTuple):
     """Token that a server asks for in its challenge."""
 
     scopes: tuple[str, ...]
-    """Scopes that the token must have. Empty if the server names none."""
+    """Scopes that the token must have, or an empty tuple if the server names none."""
     has_login: bool
     """True if the server names an authorization server."""
     is_insufficient: bool

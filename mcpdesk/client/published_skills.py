@@ -110,8 +110,8 @@ class PublishedSkills:
 
 
 def _content(result: JSONObject) -> bytes | None:
-    """Return the bytes of the file in a `resources/read` result. None if the result does not have exactly one
-    file.
+    """Return the bytes of the file in a `resources/read` result, or None if the result does not have exactly
+    one file.
     """
     contents: list[Any] = result.get("contents", [])
     if len(contents) != 1:

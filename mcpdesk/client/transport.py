@@ -35,9 +35,9 @@ class Incoming(Struct, frozen=True):
     """A message from the server other than an awaited answer."""
 
     message: JSONObject | None
-    """A request, a notification or an unexpected response. None if the message is unusable."""
+    """A request, a notification or an unexpected response, or None if the message is unusable."""
     frame: bytes = b""
-    """Original bytes of the message. Empty if there are only remarks."""
+    """Original bytes of the message, or no bytes if there are only remarks."""
     remarks: tuple[Remark, ...] = ()
     """Faults of the message."""
     request: Id | None = None
@@ -83,7 +83,7 @@ def is_error(message: Any) -> bool:
 
 
 def named_revision(reply: ServerReply) -> str:
-    """Return the revision in the answer to a handshake. Empty if the revision is missing or not valid in a
+    """Return the revision in the answer to a handshake, or "" if the revision is missing or not valid in a
     header.
     """
     result = reply.message.get("result") if isinstance(reply.message, dict) else None
@@ -237,7 +237,7 @@ class ClientTransport(ABC):
 
     @property
     def silence(self) -> str:
-        """Description of the bytes received instead of the latest answer, for a person. Empty if unknown."""
+        """Description of the bytes received instead of the latest answer, for a person, or "" if unknown."""
         return ""
 
     @abstractmethod

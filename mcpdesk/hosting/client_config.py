@@ -24,9 +24,9 @@ class ServerAddress(NamedTuple):
     """Name of the server."""
     folder: str
     url: str = ""
-    """HTTP URL, or `unix:PATH` on a Unix socket. Empty if the server is not served over HTTP."""
+    """HTTP URL, or `unix:PATH` on a Unix socket, or "" if the server is not served over HTTP."""
     key: str = ""
-    """API key that callers must send. Empty if none is required."""
+    """API key that callers must send, or "" if none is required."""
     header: str = "X-API-Key"
     mode: str = ""
     command: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class ServerAddress(NamedTuple):
     has_login: bool = False
     """True if clients over HTTP can get a token from an authorization server."""
     token: str = ""
-    """Bearer token of the client. Empty if the client has no token."""
+    """Bearer token of the client, or "" if the client has no token."""
 
     @property
     def is_served(self) -> bool:

@@ -105,7 +105,7 @@ class HostedEndpoint:
 
     @property
     def refusal(self) -> str:
-        """Message to every caller while the server is withheld. Empty if it is served.
+        """Message to every caller while the server is withheld, or "" if it is served.
 
         Every caller can read the message, so it contains no text from the folder.
         """
@@ -289,7 +289,7 @@ class DialectEndpoint:
 
     @property
     def refusal(self) -> str:
-        """Message to every caller while the server is withheld. Empty if it is served."""
+        """Message to every caller while the server is withheld, or "" if it is served."""
         return self._base.refusal
 
     @property

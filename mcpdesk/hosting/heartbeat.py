@@ -25,7 +25,7 @@ class Stuck(Struct, frozen=True):
     seconds: float
     tool: str
     where: str
-    """Source line such as `tools/slow.py:14`. Empty if the code is not in a hosted folder."""
+    """Source line such as `tools/slow.py:14`, or "" if the code is not in a hosted folder."""
     folder: str = ""
     """Hosted folder that contains the code, if any."""
 

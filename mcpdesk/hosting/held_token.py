@@ -36,7 +36,7 @@ class TokenView(Struct, frozen=True):
     expires: float | None = None
     """Unix time in seconds when the token expires, or None."""
     ended: str = ""
-    """Reason why the token is no longer valid, worded to follow the word `it`. Empty while the token is
+    """Reason why the token is no longer valid, worded to follow the word `it`, or "" while the token is
     valid.
     """
 

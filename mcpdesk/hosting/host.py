@@ -103,7 +103,7 @@ class Host:
         self.services.on_left = self._record_left
         self.folders: dict[str, HostedFolder] = {}
         self.shared: SharedCore | None = self._sharing() if settings.shared else None
-        """Connection to other cores with the same state. None if this core shares nothing."""
+        """Connection to other cores with the same state, or None if this core shares nothing."""
         self._hosted_upstreams = HostedUpstreams(
             settings,
             self.journal,
@@ -126,7 +126,7 @@ class Host:
         self.http: HttpService | None = None
         self.jobs: HostedJobs  # set when the core begins to listen for HTTP
         self._key = ""
-        """API key that callers over HTTP must send. Empty until one is needed."""
+        """API key that callers over HTTP must send, or "" until one is needed."""
         self.operator = Operator(settings.operator_key)
         """The operator's key, and the browsers that signed in with it."""
         self.front_end: Callable[[], FrontEnd] | None = None
@@ -208,7 +208,7 @@ class Host:
 
     @property
     def unready(self) -> str:
-        """Reason why new clients should not be sent here. Empty if the core is ready for them."""
+        """Reason why new clients should not be sent here, or "" if the core is ready for them."""
         if self.is_draining:
             return "it is ending: running calls finish, and another process serves new clients"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
@@ -298,7 +298,7 @@ class Host:
         return counted(self.recording, self.services, self.endpoints(), self.uptime_s)
 
     def url(self, name: str) -> str:
-        """Return the address of a server. Empty while the core does not listen."""
+        """Return the address of a server, or "" while the core does not listen."""
         if self.http is None or not self.http.address:
             return ""
         address = self.http.address

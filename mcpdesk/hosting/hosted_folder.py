@@ -334,7 +334,7 @@ class HostedFolder:
 
     @property
     def secret_variable(self) -> str:
-        """Environment variable with the secret that signs tokens. Empty if the manifest names none."""
+        """Environment variable with the secret that signs tokens, or "" if the manifest names none."""
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 

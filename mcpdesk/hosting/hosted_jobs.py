@@ -57,7 +57,7 @@ class HostedJobs:
         self._reading = asyncio.Semaphore(READING)
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
-        """Return the job with that id. None if it does not exist or belongs to another caller."""
+        """Return the job with that id, or None if it does not exist or belongs to another caller."""
         return self._owned_job(identifier, job_owner(principal))
 
     def has(self, identifier: str) -> bool:

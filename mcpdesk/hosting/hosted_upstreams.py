@@ -66,7 +66,7 @@ class HostedUpstreams:
         return [name for name in self.passed if self.by_name[name].is_down]
 
     def unready(self, *, is_all: bool) -> str:
-        """Return the reason why new clients should not be sent to the pass-through servers. Empty if no such
+        """Return the reason why new clients should not be sent to the pass-through servers, or "" if no such
         reason exists.
 
         One reason is a server that has not completed its first connection attempt. Another is that all

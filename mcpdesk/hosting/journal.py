@@ -67,7 +67,7 @@ class LogLine(Struct, frozen=True):
     call: tuple[int, Id] | None = None
     """Connection and id of the request that the line belongs to, if known."""
     tool: str = ""
-    """Tool that the request called. Empty if no reader needs it."""
+    """Tool that the request called, or "" if no reader needs it."""
     core: str = ""
     """Core that logged the line, if the desk shows several machines."""
 
@@ -221,7 +221,7 @@ class JournalHandler(logging.Handler):
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
     def _location(self, record: logging.LogRecord) -> str:
-        """Return the attribute `where` of a record, or its source line in a hosted folder. Empty if neither
+        """Return the attribute `where` of a record, or its source line in a hosted folder, or "" if neither
         exists.
         """
         if isinstance(where := getattr(record, "where", None), str):

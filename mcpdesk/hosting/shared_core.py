@@ -46,7 +46,7 @@ class SharedCore(ABC):
     @property
     @abstractmethod
     def api_key(self) -> str:
-        """API key that callers of all cores send. Empty until it is known."""
+        """API key that callers of all cores send, or "" until it is known."""
 
     @property
     @abstractmethod
@@ -56,7 +56,7 @@ class SharedCore(ABC):
     @property
     @abstractmethod
     def away(self) -> str:
-        """Reason why shared state cannot be written now. Empty if it can be written."""
+        """Reason why shared state cannot be written now, or "" if it can be written."""
 
     @property
     @abstractmethod
@@ -66,7 +66,7 @@ class SharedCore(ABC):
     @property
     @abstractmethod
     def unready(self) -> str:
-        """Reason why new clients should not be sent to this core, without addresses. Empty if none."""
+        """Reason why new clients should not be sent to this core, without addresses, or "" if none."""
 
     @property
     @abstractmethod

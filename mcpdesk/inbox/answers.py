@@ -27,7 +27,7 @@ def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, .
 
 
 def problem(page: Page, answer: Answer) -> str:
-    """Return the error in an answer to a page. Empty if the answer is valid."""
+    """Return the error in an answer to a page, or "" if the answer is valid."""
     labels = [option.label for option in page.options]
     unknown = [label for label in answer.selected if label not in labels]
     if unknown:
@@ -69,7 +69,7 @@ _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
-    """Return the error in `given`: a text, or the number of choices. Empty if `given` is valid. None means
+    """Return the error in `given`: a text, or the number of choices, or "" if `given` is valid. None means
     that an option was chosen, which is always valid.
     """
     if isinstance(given, int):
@@ -105,7 +105,7 @@ def number(text: str) -> int | float | None:
 
 
 def link_problem(link: str) -> str:
-    """Return the reason why a link cannot be opened. Empty if the link is valid."""
+    """Return the reason why a link cannot be opened, or "" if the link is valid."""
     return "" if host_of(link) else "only http and https links can be opened"
 
 

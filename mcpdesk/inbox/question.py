@@ -103,7 +103,7 @@ class Question(Struct, frozen=True):
     """Reason for declining or withdrawing the question, if known."""
     answered_by: str = ""
     ended: float | None = None
-    """Unix time of the end in seconds. None while the question is waiting."""
+    """Unix time of the end in seconds, or None while the question is waiting."""
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
     """Number of the client's connection or session. When it ends, the question is withdrawn. 0 for no
@@ -112,7 +112,7 @@ class Question(Struct, frozen=True):
     core: str = field(default="", name="replica")
     """Core that asks, if a desk shows several cores."""
     origin: str = ""
-    """Id of the question that is unique among cores that share their state. Empty if the state is not shared.
+    """Id of the question that is unique among cores that share their state, or "" if the state is not shared.
     """
     is_form: bool = False
     """True if the pages are the fields of one form, which is shown as one page."""

@@ -200,7 +200,7 @@ def _is_shared(root: Path) -> bool:
 
 
 def _identity(path: Path) -> str:
-    """Return a text that identifies a file's current content. Empty if the file does not exist."""
+    """Return a text that identifies a file's current content, or "" if the file does not exist."""
     try:
         facts = path.lstat()
     except OSError:

@@ -217,7 +217,7 @@ class KeptChild:
         """True if the program and all its descendants have certainly ended."""
         self.outputs = outputs
         self.code: int | None = None
-        """Exit code, negative for a signal. None while it runs."""
+        """Exit code, negative for a signal, or None while it runs."""
         self._control = control
         self._ended: Callable[[], None] = lambda: None
         self._unread = b""
@@ -329,7 +329,7 @@ class OwnChild:
 
     @property
     def code(self) -> int | None:
-        """Exit code, negative for a signal. None while it runs."""
+        """Exit code, negative for a signal, or None while it runs."""
         return self._popen.poll()
 
     def on_end(self, ended: Callable[[], None]) -> None:

@@ -58,7 +58,8 @@ def marked_processes(mark: bytes) -> list[int]:
 
 
 def marks(pid: int) -> bytes:
-    """Return the value of _MCPDESK_JOB in a process's environment. Empty if it is missing or unreadable.
+    """Return the value of _MCPDESK_JOB in a process's environment, or no bytes if it is missing or
+    unreadable.
 
     During exec a process has no environment. This function then waits until the environment is available.
     """

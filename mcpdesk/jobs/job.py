@@ -77,16 +77,16 @@ class Job(TaskView, eq=False, kw_only=True):
     feed: CallFeed | None = None
     """Output of an asynchronous call. None for a task."""
     started: float | None = None
-    """Time at which a call began to run. None while the call is queued."""
+    """Time at which a call began to run, or None while the call is queued."""
     exit_code: int | None = None
     files: tuple[ProducedFile, ...] = ()
-    """Files that a call produced. Empty until the call is over."""
+    """Files that a call produced, or an empty tuple until the call is over."""
     session: str = ""
     """Mark of the HTTP session of a call. A client that knows the session's id may list the call."""
     fence: int = 1
     """Counter that increases each time another process takes over the job."""
     request: bytes = b""
-    """Data needed to run the job again in another process. Empty if the job is not repeated."""
+    """Data needed to run the job again in another process, or no bytes if the job is not repeated."""
     asked: bytes = b""
     """Encoded questions of a task to its client, for requests that reach another process."""
     is_ending: bool = False
@@ -195,7 +195,7 @@ class JobStore:
         self.mark = ""
         """Mark of this process in the ids of jobs."""
         self.shared: SharedEnds | None = None
-        """Store of outcomes that processes share. None if an outcome takes effect at once."""
+        """Store of outcomes that processes share, or None if an outcome takes effect at once."""
         self.version = 0
         """Counter that increases with every change."""
 
@@ -288,7 +288,7 @@ class JobStore:
             forget()
 
     def get(self, identifier: str, server: str, owner: str) -> Job | None:
-        """Return the job of that id. None if the job is expired or belongs to another server or owner."""
+        """Return the job of that id, or None if the job is expired or belongs to another server or owner."""
         job = self._jobs.get(identifier)
         if job is None or (job.server, job.owner) != (server, owner):
             return None

@@ -265,9 +265,8 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
 
 @cache
 def process_identity(pid: int) -> str:
-    """Return a text that identifies a running process by its number and start time.
-
-    Empty if the process does not exist.
+    """Return a text that identifies a running process by its number and start time, or "" if the process does
+    not exist.
     """
     return _identity(pid)
 

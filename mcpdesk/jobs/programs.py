@@ -77,7 +77,7 @@ class Program:
     read_by: dict[str, int] = field(default_factory=dict)
     """Number of bytes that each recent reader has read, by reader."""
     traceparent: str = ""
-    """Trace span where the program was started. Empty if calls are not traced."""
+    """Trace span where the program was started, or "" if calls are not traced."""
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a piece is read, so that two concurrent calls get different pieces."""
 
@@ -91,7 +91,7 @@ class Program:
 
     @property
     def exit_code(self) -> int | None:
-        """Exit code. None while the program runs, or if an error prevented waiting for its end."""
+        """Exit code, or None while the program runs, or if an error prevented waiting for its end."""
         return None if self.ended is None else self.ended.exit_code
 
     @property

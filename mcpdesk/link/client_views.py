@@ -26,7 +26,7 @@ class PassedRow(NamedTuple):
     server: str
     client: ClientSummary
     seen: float | None
-    """Unix time of the last message. None while a request is being handled."""
+    """Unix time of the last message, or None while a request is being handled."""
 
 
 def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> list[ClientView]:

@@ -225,9 +225,8 @@ async def hosted_desk(host: Host, roots: Roots, revision: Revision) -> AsyncIter
 
 
 def _token_advice(error: CallError) -> str:
-    """Return a sentence about the token that a call needs, to append to the error text.
-
-    Empty if the error has another cause.
+    """Return a sentence about the token that a call needs, to append to the error text, or "" if the error
+    has another cause.
     """
     missing = missing_token(error) if isinstance(error, HttpError) else None
     return "" if missing is None else f". {desk_token_hint(missing)}"

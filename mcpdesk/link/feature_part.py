@@ -13,9 +13,8 @@ class Intent(Struct, frozen=True, tag=True):
 
     @property
     def item(self) -> int | None:
-        """Number of the item that the request is about.
-
-        None if the request sets something for the whole core.
+        """Number of the item that the request is about, or None if the request sets something for the whole
+        core.
         """
         return None
 

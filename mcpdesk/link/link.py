@@ -105,9 +105,8 @@ class ServerFacet(Facet):
 
     @intent(Route.EVERY_CORE, first)
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
-        """Return the file that the person must trust before `add_server` can use this text.
-
-        None if no trust is needed.
+        """Return the file that the person must trust before `add_server` can use this text, or None if no
+        trust is needed.
         """
         return finished(None)
 
@@ -317,7 +316,7 @@ class WorkFacet(Facet):
 
     @intent(Route.PLAN)
     def plan_text(self, server: str, session: str) -> str | None:
-        """Return a session's plan as Markdown. None if the session has no plan.
+        """Return a session's plan as Markdown, or None if the session has no plan.
 
         Reads a file, so do not call it on the UI thread.
         """
@@ -332,7 +331,7 @@ class ClientFacet(Facet):
     """Connected clients."""
 
     def client(self, connection: int) -> ClientDetail | None:
-        """Return details of one client. None if it has left."""
+        """Return details of one client, or None if it has left."""
         return None
 
     @intent(Route.CONNECTION)

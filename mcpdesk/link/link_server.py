@@ -169,9 +169,8 @@ class AttachedScreen:
                 self._connection.shutdown(SHUT_RDWR)  # the reading thread then ends as well
 
     def _rest_s(self) -> float | None:
-        """Return the seconds until the core must be read even without a change.
-
-        None if only changes cause a read.
+        """Return the seconds until the core must be read even without a change, or None if only changes cause
+        a read.
         """
         if self._news.is_behind:
             return 0.0
@@ -230,7 +229,7 @@ class ScreenVisit:
 
     @property
     def slow_due(self) -> float | None:
-        """Monotonic time when `own_parts` must be called again. None if that is not necessary."""
+        """Monotonic time when `own_parts` must be called again, or None if that is not necessary."""
         return self._client.due
 
     @property
@@ -398,7 +397,7 @@ class CoreNews:
 
     @property
     def slow_due(self) -> float | None:
-        """Monotonic time when `send_state` must be called again. None if that is not necessary."""
+        """Monotonic time when `send_state` must be called again, or None if that is not necessary."""
         return self._slow.due
 
     def send_past(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
@@ -553,7 +552,7 @@ class _SentCall:
         self._logs = 0
 
     def news(self) -> CallNews | None:
-        """Return the state of the call. None if this state was already sent."""
+        """Return the state of the call, or None if this state was already sent."""
         call = self.call
         outcome: CallOutcome | None = call.outcome.result() if call.outcome.done() else None
         logs = tuple(call.logs)

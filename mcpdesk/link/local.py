@@ -84,7 +84,7 @@ class LocalClients(ClientFacet):
         return self._clients
 
     def client(self, connection: int) -> ClientDetail | None:
-        """Return details of one client. None if it is unknown."""
+        """Return details of one client, or None if it is unknown."""
         ttl_s = self._host.rules.session_ttl_s
         for one in self._host.passed_clients():
             if one.info.number == connection:
@@ -391,7 +391,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return desk
 
     def _open_desk(self, server: str) -> DeskClient | None:
-        """Return the open connection to a server. None if it is closed or the server was replaced."""
+        """Return the open connection to a server, or None if it is closed or the server was replaced."""
         desk, upstream = self._desks.get(server), self._host.upstreams.get(server)
         if isinstance(desk, HostedDesk):
             return desk if desk.endpoint is self._host.by_name.get(server) else None

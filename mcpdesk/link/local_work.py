@@ -117,9 +117,8 @@ class LocalWork(WorkFacet):
         return usages
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """Return output of a job from byte `after` on, or the last part of the output.
-
-        None if the job has no readable output. Reads a file, so do not call it on the UI thread.
+        """Return output of a job from byte `after` on, or the last part of the output, or None if the job has
+        no readable output. Reads a file, so do not call it on the UI thread.
         """
         program = self._program(job)
         if program is None:
@@ -172,7 +171,7 @@ class LocalWork(WorkFacet):
         )
 
     def plan_text(self, server: str, session: str) -> str | None:
-        """Return the text of a session's plan. None if the session has no plan. Reads a file."""
+        """Return the text of a session's plan, or None if the session has no plan. Reads a file."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
         plan = None if state is None else dict(state.shown_plans).get(session)
         text = None if plan is None else written(plan, PLAN_BYTES)

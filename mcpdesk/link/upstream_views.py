@@ -19,7 +19,7 @@ class SchemaChecks:
         self._validators: dict[tuple[str, str], tuple[dict[str, Any], Validator | None]] = {}
 
     def failures(self, tool: tuple[str, str], schema: dict[str, Any], arguments: Any) -> list[SchemaFailure]:
-        """Return violations of a tool's schema. Empty if the schema itself is invalid.
+        """Return violations of a tool's schema, or an empty list if the schema itself is invalid.
 
         `tool` is the server and the name of the tool.
         """
@@ -82,7 +82,7 @@ class UpstreamViews:
         return cached[1]
 
     def validate(self, name: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Return violations of the schema. Empty if the schema itself is invalid."""
+        """Return violations of the schema, or an empty list if the schema itself is invalid."""
         offers = self._host.upstreams[name].status.offers
         schema = next(
             (each.definition["inputSchema"] for each in offers if (each.kind, each.name) == ("tool", tool)),

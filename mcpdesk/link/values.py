@@ -47,7 +47,7 @@ class CatalogueItem:
     problem.
     """
     problem: str = ""
-    """Reason why the item is unavailable or broken. Empty if it works."""
+    """Reason why the item is unavailable or broken, or "" if it works."""
     stale: bool = False
     """True if the previous version is still served because the newest file has the `problem`."""
     is_fit: bool = False
@@ -133,7 +133,7 @@ class UpstreamView:
     wants_token: bool = False
     """True if a person must provide a token, because there is no login."""
     revision: str = ""
-    """Negotiated protocol revision. Empty before the negotiation."""
+    """Negotiated protocol revision, or "" before the negotiation."""
     instructions: str = ""
     capabilities: dict[str, Any] = field(default_factory=dict)
 
@@ -162,7 +162,7 @@ class ShownCore:
     address: str = ""
     """Address at which clients reach the core."""
     reason: str = ""
-    """Reason for the state. Empty while the core is alive."""
+    """Reason for the state, or "" while the core is alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +170,12 @@ class ServerOffer:
     """Server on this machine that can be added. All texts may contain unsafe characters."""
 
     target: str
-    """Text for `add_server`. Empty if the server cannot be added."""
+    """Text for `add_server`, or "" if the server cannot be added."""
     title: str
     note: str = ""
     """Transport and address, or kind of file. Contains no secrets."""
     problem: str = ""
-    """Reason why the server or its file cannot be used. Empty if it can be tried."""
+    """Reason why the server or its file cannot be used, or "" if it can be tried."""
     runs_code: bool = False
     """True if adding it runs code of the working folder without a question about trust in a file."""
 
@@ -190,7 +190,7 @@ class ServerView:
     folder: str
     """Path of the server folder. Empty for an upstream server."""
     url: str
-    """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` on a socket. Empty while the server does not
+    """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` on a socket, or "" while the server does not
     listen.
     """
     catalogue_version: int
@@ -200,7 +200,7 @@ class ServerView:
     """Functions that are not offered because another file imports them."""
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
-    """Mode that all clients and the desk use. Empty if all tools are offered."""
+    """Mode that all clients and the desk use, or "" if all tools are offered."""
     wants_token: bool = False
     """True if every request needs a bearer token."""
     token_scopes: tuple[str, ...] = ()
@@ -212,7 +212,7 @@ class ServerView:
     upstream: UpstreamView | None = None
     """Metadata of an upstream server. None for a hosted server."""
     log_level: str = ""
-    """Lowest level of log messages that the desk requests. Empty if the server sends none."""
+    """Lowest level of log messages that the desk requests, or "" if the server sends none."""
     completes: bool = True
     """True if the server supports argument completion."""
     cores: tuple[ShownCore, ...] = ()
@@ -255,7 +255,7 @@ class SessionView:
     """HTTP session in a revision with a handshake."""
 
     left_s: float | None
-    """Seconds until an unused session expires. None while a call or a stream keeps it alive."""
+    """Seconds until an unused session expires, or None while a call or a stream keeps it alive."""
     streams: int
     """Number of connections that carry a stream of the session at present."""
     has_standing: bool
@@ -276,7 +276,7 @@ class RunningCall:
     id: Id | None = None
     """Id of the request."""
     where: str = ""
-    """Source line that the tool awaits: `tools/slow.py:14 · await fetch(url)`. Empty if unknown."""
+    """Source line that the tool awaits: `tools/slow.py:14 · await fetch(url)`, or "" if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,17 +325,17 @@ class ClientView:
     errors: int
     """Number of calls that ended with a protocol error or a tool error."""
     p50_s: float | None = None
-    """Median duration of the latest calls. None before the first call."""
+    """Median duration of the latest calls, or None before the first call."""
     p95_s: float | None = None
     tools: ToolsSeen = ToolsSeen.NEVER
     mode: str = ""
     """Mode that the client uses."""
     caller: str = ""
-    """Authenticated identity: `key` or `token of ada`. Empty if authentication is not required."""
+    """Authenticated identity: `key` or `token of ada`, or "" if authentication is not required."""
     seen: float | None = None
-    """Unix time of the last message. None while a connection is open."""
+    """Unix time of the last message, or None while a connection is open."""
     left: float | None = None
-    """Unix time when the client left. None if it has not left."""
+    """Unix time when the client left, or None if it has not left."""
     running: int = 0
     """Number of requests that are being handled."""
     core: str = ""
@@ -433,9 +433,9 @@ class JobView(Struct, frozen=True):
     file: str = ""
     """Path of the output file."""
     problem: str = ""
-    """Reason why the output file is incomplete. Empty if it is complete."""
+    """Reason why the output file is incomplete, or "" if it is complete."""
     made: tuple[MadeFile, ...] = ()
-    """Files that a call produced. Empty until it has ended."""
+    """Files that a call produced, or an empty tuple until it has ended."""
     core: str = ""
     """Core that runs the job, if several cores are shown."""
 
@@ -485,7 +485,7 @@ class CallbackView(Struct, frozen=True):
     repeat_count: int
     fired: int
     due: float | None
-    """Time of the next message. None if the callback has ended or was cancelled."""
+    """Time of the next message, or None if the callback has ended or was cancelled."""
     peer: str
     """Peer that created the callback."""
     created: float
@@ -562,7 +562,7 @@ class WorkView(Struct, frozen=True):
     running_jobs: int = 0
     callbacks_version: int = 0
     next_callback: float | None = None
-    """Unix time of the next callback. None if none is scheduled."""
+    """Unix time of the next callback, or None if none is scheduled."""
     todo_version: int = 0
     plans: tuple[PlanView, ...] = ()
 
@@ -584,7 +584,7 @@ class CoreView:
     api_key_header: str = "X-API-Key"
     capture_path: str = ""
     capture_failing: str = ""
-    """Reason why frames cannot be written to the capture. Empty if they can."""
+    """Reason why frames cannot be written to the capture, or "" if they can."""
     capture_grows: bool = False
     """True if another process still writes the capture that is shown."""
     can_intercept: bool = False
@@ -597,14 +597,14 @@ class CoreView:
     work: WorkView = field(default_factory=WorkView)
     """State of background work: jobs, callbacks, task lists and plans."""
     gone: str = ""
-    """Reason why a core in another process cannot be reached. Empty if it can be reached.
+    """Reason why a core in another process cannot be reached, or "" if it can be reached.
 
     If it cannot be reached, this view has the last known state.
     """
     silent_s: int = 0
     """Seconds since a core in another process last answered. 0 while it answers."""
     cores: tuple[ShownCore, ...] = ()
-    """Cores in this view, by name. Empty if there is only one core."""
+    """Cores in this view, by name, or an empty tuple if there is only one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,13 +626,13 @@ class CallOutcome:
     result: dict[str, Any] | None
     error: dict[str, Any] | None
     raw: bytes
-    """Response frame as received. Empty if no response arrived."""
+    """Response frame as received, or no bytes if no response arrived."""
     elapsed_s: float
     cancelled: bool = False
 
 
 def schema_failures(schema: dict[str, Any], value: Any, limit: int) -> list[SchemaFailure]:
-    """Return up to `limit` violations of a schema. Empty if the schema itself is invalid."""
+    """Return up to `limit` violations of a schema, or an empty list if the schema itself is invalid."""
     try:
         return compile_schema(schema).failures(value, limit)
     except SchemaError:

@@ -18,7 +18,7 @@ class Welcome(Struct, frozen=True, kw_only=True):
     since: float = 0.0
     """Unix time when the core started."""
     address: str = ""
-    """URL of its first server. Empty while the core does not listen."""
+    """URL of its first server, or "" while the core does not listen."""
     secret_headers: frozenset[str] = frozenset()
     """Names of further headers whose values must be masked."""
 

@@ -103,7 +103,7 @@ class EventFramer:
         self.limit = limit
         """Maximum bytes of one event."""
         self.last_id = ""
-        """Id of the last event, with which the stream can be resumed. Empty if no event had an id."""
+        """Id of the last event, with which the stream can be resumed, or "" if no event had an id."""
         self.retry_ms: int | None = None
         """Time to wait before the stream is resumed, or None if the stream did not set it."""
         self._pieces: list[bytes] = []

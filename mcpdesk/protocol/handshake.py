@@ -98,7 +98,7 @@ class Session:
 
     @property
     def chosen_level(self) -> str:
-        """Log level that the client requested. Empty if it requested none."""
+        """Log level that the client requested, or "" if it requested none."""
         level = self.terms.log_level
         return "" if level is None or level == DEFAULT_LOG_LEVEL else LOG_LEVELS[level]
 

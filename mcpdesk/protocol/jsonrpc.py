@@ -73,7 +73,7 @@ def classify(message: object) -> MessageKind:
 
 
 def readable_id(message: object) -> Id | None:
-    """Return the id to echo in an error about a possibly invalid message. None if it cannot be read."""
+    """Return the id to echo in an error about a possibly invalid message, or None if it cannot be read."""
     identifier = message.get("id") if isinstance(message, dict) else None
     return identifier if is_id(identifier) else None
 

@@ -188,9 +188,8 @@ class Archive:
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes | None:
-        """Return the bytes of the file that contain these frames.
-
-        None if one of the frames is encoded, for example in base64.
+        """Return the bytes of the file that contain these frames, or None if one of the frames is encoded,
+        for example in base64.
         """
         encoded, at = self._encoded, bisect_left(self._encoded, start)
         return None if at < len(encoded) and encoded[at] < stop else self._places.piece(start, stop)

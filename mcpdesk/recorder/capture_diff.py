@@ -33,7 +33,7 @@ class RecordedCall(Struct, frozen=True):
     method: str
     name: str
     took_ms: float | None
-    """Duration in milliseconds. None if the call had not ended."""
+    """Duration in milliseconds, or None if the call had not ended."""
     content: dict[str, Any]
     """`arguments`, `status`, and `result` or `error`, all without `_meta`."""
 

@@ -37,7 +37,7 @@ class Summary(NamedTuple):
     answered: str = ""
     has_failed: bool = False
     values: str = ""
-    """Arguments of a call without their names, for narrow columns. Empty if it has none."""
+    """Arguments of a call without their names, for narrow columns, or "" if it has none."""
 
 
 def summary(index: Index, exchange: Exchange) -> Summary:
@@ -142,7 +142,7 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
 
 
 def _counted(index: Index, exchange: Exchange) -> str:
-    """Return the number of items in the response to a list request. Empty if unknown."""
+    """Return the number of items in the response to a list request, or "" if unknown."""
     if exchange.response is None or not exchange.method.endswith("/list"):
         return ""
     frame = index.frame(exchange.response)

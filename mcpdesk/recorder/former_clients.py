@@ -33,7 +33,7 @@ class ClientSummary(Struct, frozen=True):
     revision: str
     opened: float
     closed: float | None
-    """Unix time in seconds when the connection ended. None while it is open."""
+    """Unix time in seconds when the connection ended, or None while it is open."""
     calls: int
     errors: int
     durations: tuple[float, ...] = ()

@@ -162,7 +162,7 @@ def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
 
 
 def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dict[str, Any] | None:
-    """Return the request as a person changed it at the desk. None if it was not changed."""
+    """Return the request as a person changed it at the desk, or None if it was not changed."""
     if not index.marks:
         return None
     changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
@@ -172,7 +172,7 @@ def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dic
 
 
 def end_at_desk(index: Index, exchange: Exchange) -> str:
-    """Return a sentence about a request that ended at the desk. Empty if its server received it."""
+    """Return a sentence about a request that ended at the desk, or "" if its server received it."""
     how = next((mark.how for mark in index.marks_of(exchange) if mark.is_end), "")
     if not how or exchange.direction is not Direction.IN:
         return ""
@@ -190,7 +190,7 @@ def _stored_json(index: Index, text: str) -> Any:
 
 
 def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    """Return HTTP start line and headers of a frame, with secrets masked. None if it was not HTTP."""
+    """Return HTTP start line and headers of a frame, with secrets masked, or None if it was not HTTP."""
     note = index.note(frame)
     if note is not None and index.reveals_secrets:
         return (note.line, tuple(note.headers))
@@ -297,7 +297,7 @@ class _Request:
     method: str
     params: Mapping[str, Any]
     revision: Revision | None
-    """Protocol revision. None if unknown."""
+    """Protocol revision, or None if unknown."""
     schema: Mapping[str, Any] | None
     """Input schema of the tool, if known."""
 
@@ -351,7 +351,7 @@ def checked(
 
 
 def _finding(name: str, request: _Request) -> Finding | None:
-    """Return the result for a header that the protocol uses. None if it is missing and not required."""
+    """Return the result for a header that the protocol uses, or None if it is missing and not required."""
     value, words = request.headers.get(name), _unused(name, request)
     if words:
         return None if value is None else (HeaderVerdict.OPEN, words)
@@ -361,7 +361,7 @@ def _finding(name: str, request: _Request) -> Finding | None:
 
 
 def _unused(name: str, request: _Request) -> str:
-    """Return the reason why a header is not used in this request. Empty if it is used."""
+    """Return the reason why a header is not used in this request, or "" if it is used."""
     revision, known = request.revision, METHODS.get(request.method)
     match name:
         case "mcp-protocol-version" if request.method == "initialize":

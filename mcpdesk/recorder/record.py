@@ -84,7 +84,7 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
     """Frames, separated by line breaks."""
     count: int
     phases: tuple[Phases | None, ...] = ()
-    """Phases of each frame. Empty if no frame has any."""
+    """Phases of each frame, or an empty tuple if no frame has any."""
 
     @property
     def size(self) -> int:
@@ -173,9 +173,9 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     how: str
     """`passed on`, `changed`, `dropped`, `answered by hand`, or the fault and its rule."""
     was: str = ""
-    """Original message as JSON. Empty if it was not changed."""
+    """Original message as JSON, or "" if it was not changed."""
     now: str = ""
-    """Replacement as JSON. Empty if the message was not replaced."""
+    """Replacement as JSON, or "" if the message was not replaced."""
 
     @property
     def is_end(self) -> bool:
@@ -227,7 +227,7 @@ class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
     connection: Count
     id: int | str | float | None
-    """Id of the request. None if the remark belongs to no request."""
+    """Id of the request, or None if the remark belongs to no request."""
     time: Moment
     """Unix time in seconds."""
     remark: Remark
@@ -276,7 +276,7 @@ class CaptureHealth(msgspec.Struct, gc=False, frozen=True):
     is_on: bool
     """True if a file is to be written."""
     reason: str = ""
-    """Reason why frames cannot be written now, without a path. Empty if they can."""
+    """Reason why frames cannot be written now, without a path, or "" if they can."""
     missing: int = 0
     """Number of frames that will never be in the file."""
 
@@ -356,7 +356,7 @@ class Source(Protocol):
         """Latest data of each connection, by number."""
 
     def frame(self, number: int) -> Frame | None:
-        """Return one frame, with data cut to `KEPT_BYTES`. None if it is neither in memory nor on disk."""
+        """Return one frame, with data cut to `KEPT_BYTES`, or None if it is neither in memory nor on disk."""
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
         """Return successive frames. None for each missing one."""

@@ -282,7 +282,7 @@ class StopRequests:
         client_fd: int | None = None,
     ) -> None:
         self.reason = ""
-        """Reason for the request to stop. Empty before a request."""
+        """Reason for the request to stop, or "" before a request."""
         self._stop = stop
         self._last = last
         self._grace_s = grace_s

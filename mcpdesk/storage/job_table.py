@@ -70,7 +70,7 @@ class JobRecord(Struct, frozen=True, omit_defaults=True):
     fence: int = FIRST_FENCE
     """Fencing number. Increases with every new holder."""
     request: bytes = b""
-    """Data needed to run the job again. Empty if the job must not run again."""
+    """Data needed to run the job again, or no bytes if the job must not run again."""
     asked: bytes = b""
     """Encoded questions of a task to its client."""
 

@@ -31,7 +31,7 @@ class CaseResult(Struct, frozen=True):
 
     case: Case
     failures: tuple[str, ...]
-    """Differences from the expected outcome. Empty if the case passed."""
+    """Differences from the expected outcome, or an empty tuple if the case passed."""
     duration_ms: float
     logged: tuple[str, ...] = ()
     """Text that the server logged and printed during the case, including tracebacks."""

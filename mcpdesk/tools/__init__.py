@@ -43,7 +43,7 @@ INSTALL = f"pip install 'mcpdesk[{EXTRA}]'"
 
 
 def missing_libraries(tool: str) -> str:
-    """Return a message about libraries that a built-in tool needs but that are not installed. Empty if all
+    """Return a message about libraries that a built-in tool needs but that are not installed, or "" if all
     are installed.
     """
     from importlib.util import find_spec

@@ -88,7 +88,9 @@ class StdoutBytes(Output):
 
 
 def form_of(data: bytes) -> Form | None:
-    """Return the form of a file according to its first bytes. None if it is not a PDF, SVG or HEIC file."""
+    """Return the form of a file according to its first bytes, or None if it is not a PDF, SVG or HEIC
+    file.
+    """
     head = data[:LOOKED_AT].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"%PDF-"):
         return "pdf"

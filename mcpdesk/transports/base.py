@@ -20,7 +20,7 @@ class Rules(Struct, frozen=True):
     """Access rules and limits of the TCP listeners."""
 
     api_key: str = ""
-    """API key that callers must send. Empty if none is required."""
+    """API key that callers must send, or "" if none is required."""
     api_key_header: str = "X-API-Key"
     allowed_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class PassThrough(Protocol):
 
 
 def leading(servers: Mapping[str, PassThrough]) -> PassThrough | None:
-    """Return the first server if it is a pass-through server. None if a hosted server comes before it."""
+    """Return the first server if it is a pass-through server, or None if a hosted server comes before it."""
     return next((server for server in servers.values() if server.leads), None)
 
 

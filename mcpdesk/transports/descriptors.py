@@ -50,7 +50,7 @@ class StrayLine(Struct, frozen=True):
     """`print` for `sys.stdout`. `stdout` or `stderr` if a child or an extension wrote to the descriptor."""
     text: str
     where: str = ""
-    """Source line in the hosted folder, such as `tools/slow.py:14`. Empty if unknown."""
+    """Source line in the hosted folder, such as `tools/slow.py:14`, or "" if unknown."""
 
 
 OnLine: TypeAlias = Callable[[StrayLine], None]
@@ -104,9 +104,8 @@ class PrintedLines(io.TextIOBase):
 
 
 def nearest_location(frame: FrameType | None, folders: Sequence[str]) -> str:
-    """Return the source line of the nearest caller in a hosted folder, such as `tools/slow.py:14`.
-
-    Empty if no caller is in a hosted folder.
+    """Return the source line of the nearest caller in a hosted folder, such as `tools/slow.py:14`, or "" if
+    no caller is in a hosted folder.
     """
     for _ in range(FRAMES_SEARCHED):
         if frame is None:

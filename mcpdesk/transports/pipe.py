@@ -41,7 +41,7 @@ class PipeRequest(Struct, frozen=True):
     session: str = ""
     """Id of a session that other processes may have served before. Empty for a new session."""
     environment: Mapping[str, str] | None = None
-    """Environment of the peer's process. None if the peer has the environment of this process."""
+    """Environment of the peer's process, or None if the peer has the environment of this process."""
 
 
 OpenPipe: TypeAlias = "Callable[[PipeRequest, Callable[[bytes], None]], Pipe]"

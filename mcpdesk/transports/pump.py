@@ -108,7 +108,9 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
 
 
 def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
-    """Connect to the desk and replay the client's state. None if no desk serves this client."""
+    """Connect to the desk and replay the client's state. Return the connection, or None if no desk serves
+    this client.
+    """
     try:
         desk = connect_and_greet(folder, mode)
     except OSError:

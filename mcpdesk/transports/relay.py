@@ -173,7 +173,7 @@ class GateSide:
         self.is_from_client, self.source, self.sink = is_from_client, source, sink
         self.lock = threading.Lock()
         self.thread: int | None = None
-        """Thread that copies this direction. None before the thread starts."""
+        """Thread that copies this direction, or None before the thread starts."""
         self.is_bypassed = True
         self.has_ended = False
         self.read_count = 0

@@ -207,7 +207,8 @@ class MeetingSocket:
 
 
 def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
-    """Listen at the meeting point of `folder`. None if a running core already listens there.
+    """Listen at the meeting point of `folder`. Return the listener, or None if a running core already listens
+    there.
 
     Raises: UntrustedFolder; OSError if the folder does not exist or the socket cannot be created.
     """
@@ -226,7 +227,8 @@ def sweep(runtime: str) -> None:
 
 
 def listen(point: str) -> MeetingSocket | None:
-    """Listen on a Unix socket that only this user can use. None if a process already listens there.
+    """Listen on a Unix socket that only this user can use. Return the listener, or None if a process already
+    listens there.
 
     The file of a process that has ended is deleted only after a failed connection and under a lock. Two cores
     that start at the same time can therefore not delete each other's socket. Raises: OSError; FileExistsError
@@ -308,7 +310,9 @@ def _clear(point: str) -> None:
 
 
 def connect(point: str) -> socket.socket | None:
-    """Connect to a process of this user that listens at `point`. None if no process listens there."""
+    """Connect to a process of this user that listens at `point`. Return the connection, or None if no process
+    listens there.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_TIMEOUT_S)
     try:
@@ -337,7 +341,7 @@ def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]
 
 
 def process_name(pid: int) -> str:
-    """Return the name of a process, such as `claude`. Empty if the system does not provide it."""
+    """Return the name of a process, such as `claude`, or "" if the system does not provide it."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
             return comm.read().strip()

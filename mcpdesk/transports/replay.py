@@ -67,13 +67,13 @@ class ClientState:
 
     def __init__(self) -> None:
         self.opening: Message | None = None
-        """Parameters of `initialize`. None until `initialize` was answered."""
+        """Parameters of `initialize`, or None until `initialize` was answered."""
         self.revision = ""
         """Protocol revision in the answer to `initialize`."""
         self.is_ready = False
         """True after the client sent `notifications/initialized`."""
         self.level = ""
-        """Log level that the client set. Empty if the client set no level."""
+        """Log level that the client set, or "" if the client set no level."""
         self.subscriptions: dict[str, None] = {}
         self.in_flight: dict[Any, PendingRequest] = {}
         """Requests of the client that a server has received but not answered, by id."""
@@ -324,7 +324,9 @@ def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
 
 
 def _beginning(line: bytes) -> tuple[object, str] | None:
-    """Return the id in a line of our own servers, and the key after it. None if the line must be parsed."""
+    """Return the id in a line of our own servers, and the key after it, or None if the line must be
+    parsed.
+    """
     import json
 
     text = line[len(RESPONSE) : len(RESPONSE) + LONG_ID].decode("utf-8", "ignore")

@@ -56,7 +56,7 @@ class StdioTransport:
         self._session = session
         self._client_state = client_state
         self.left: ClientState | None = None
-        """State for the client's next server. None until another server may continue."""
+        """State for the client's next server, or None until another server may continue."""
         self._is_wanted_elsewhere = False
         self._pipe: Pipe
         self._is_begun = False

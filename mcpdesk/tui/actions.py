@@ -502,7 +502,7 @@ def former_bindings() -> list[BindingType]:
 
 
 def former_notice(screen: Screen[Any], key: str) -> str:
-    """Return a text about the present key of the action that a key had. Empty if no such action is available.
+    """Return a text about the present key of the action that a key had, or "" if no such action is available.
 
     The focused widget and its ancestors are searched.
     """

@@ -165,7 +165,7 @@ class DeskApp(App[None]):
 
     @property
     def server(self) -> str:
-        """Name of the server that the panes show. Empty if there is none."""
+        """Name of the server that the panes show, or "" if there is none."""
         return self.main.server
 
     def get_default_screen(self) -> Screen[None]:

@@ -20,7 +20,9 @@ _WAITING = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf", "
 
 
 def pager_command(environ: Mapping[str, str], path: Path) -> list[str]:
-    """Return the command that shows a file: `PAGER`, or a common pager. Empty if none is installed."""
+    """Return the command that shows a file: `PAGER`, or a common pager, or an empty list if none is
+    installed.
+    """
     words = shlex.split(environ.get("PAGER", "")) or [each for each in FALLBACKS if shutil.which(each)][:1]
     return [*words, str(path)] if words else []
 

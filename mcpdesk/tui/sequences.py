@@ -95,7 +95,7 @@ class Sequences:
     def __init__(self, app: App[Any]) -> None:
         self._app = app
         self._prefix = ""
-        """Prefix that was typed. Empty if no sequence has begun."""
+        """Prefix that was typed, or "" if no sequence has begun."""
         self._choices: dict[str, ActiveBinding] = {}
         self._screen: Screen[Any] | None = None
         """Screen on which the sequence began."""

@@ -291,7 +291,7 @@ class ThemeChoice:
         return None
 
     def _named(self, name: str) -> Theme | None:
-        """Return the theme with this name from all files. None if there is none."""
+        """Return the theme with this name from all files, or None if there is none."""
         return load_themes(self._folders)[0].get(name)
 
     def _remembered(self) -> str:

@@ -153,7 +153,9 @@ class Waiting:
         return self.is_left or (self._events is not None and not self._events.is_connected)
 
     async def next_message(self, within_s: float) -> tuple[bytes, bool] | None:
-        """Return the next message, and True if it is the last message. None if no message arrives in time."""
+        """Return the next message, and True if it is the last message, or None if no message arrives in
+        time.
+        """
         try:
             async with asyncio.timeout(within_s):
                 while not self._lines:
@@ -200,8 +202,8 @@ class PassedChannel:
         on_unclaimed: OnUnclaimed,
         standing: Events | None = None,
     ) -> None:
-        """`standing` is the stream for messages that belong to no request. None if the client cannot
-        open it.
+        """`standing` is the stream for messages that belong to no request, or None if the client cannot open
+        it.
         """
         self.standing = standing
         self.on_unclaimed = on_unclaimed
@@ -405,7 +407,7 @@ class PassedChannel:
         return about, message, with_values(line, changes) or codec.encode(message)
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
-        """Return the request to which a message without a reference belongs. None if no request or several
+        """Return the request to which a message without a reference belongs, or None if no request or several
         requests are possible.
         """
         here = [each for each in set(self._waiting.values()) if not each.is_left]

@@ -52,7 +52,7 @@ class ProgramLog:
         self._keep = keep
         self._began = 0.0
         self._level = ""
-        """Level of the unfinished entry. Empty if no entry is unfinished."""
+        """Level of the unfinished entry, or "" if no entry is unfinished."""
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=MOST_LINES // 2)
         self._count = 0
@@ -115,7 +115,7 @@ class ProgramLog:
 
 
 def level_of(line: str) -> str:
-    """Return the level in a line, as a level of the MCP specification. Empty if the line has no level."""
+    """Return the level in a line, as a level of the MCP specification, or "" if the line has no level."""
     if _TRACEBACK.match(line):
         return "error"
     match = next(filter(None, (form.match(line) for form in _FORMATS)), None)

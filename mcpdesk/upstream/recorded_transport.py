@@ -72,7 +72,7 @@ class RecordedTransport(ClientTransport):
         self._pending: dict[Id, _Pending] = {}
         """Pending requests by progress token, or by id if they have no token."""
         self._unrelated: MessageLine | None = None
-        """Queue for messages that belong to no pending request. None before the connection is open."""
+        """Queue for messages that belong to no pending request, or None before the connection is open."""
         self._questions: dict[Id, Id | None] = {}
         """Unanswered requests of the server, by id. The value is the id of the client's request on whose
         stream the request arrived, or None.

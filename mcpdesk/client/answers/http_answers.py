@@ -275,9 +275,8 @@ def type_remark(given: str, due: str) -> Remark:
 
 
 async def refusal_text(answer: aiohttp.ClientResponse) -> str:
-    """Return the explanation in the body of a rejection as one line.
-
-    Empty if the body does not arrive in time.
+    """Return the explanation in the body of a rejection as one line, or "" if the body does not arrive in
+    time.
     """
     import aiohttp
 

@@ -13,7 +13,7 @@ class InvalidEntry(ValueError):
 
 
 def text_at(given: Mapping[str, Any], key: str) -> str:
-    """Return the string at a key. Empty if the key is missing or null. Raises: InvalidEntry."""
+    """Return the string at a key, or "" if the key is missing or null. Raises: InvalidEntry."""
     value = given.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidEntry(f"{key} must be a string")

@@ -63,10 +63,10 @@ class Section(Struct, frozen=True):
 
 
 def sections(document: Any) -> list[Section]:
-    """Return the sections in the content of a file. Empty if the file has no known format.
+    """Return the sections in the content of a file, or an empty list if the file has no known format.
 
-    Formats with the keys of Claude are always read. Any other format is read only if the formats before it
-    in `FORMATS` found no servers. Sections of a project come last.
+    Formats with the keys of Claude are always read. Any other format is read only if the formats before it in
+    `FORMATS` found no servers. Sections of a project come last.
     """
     here: list[Section] = []
     for each in FORMATS:

@@ -99,7 +99,7 @@ def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
 
 
 def _arguments(argv: tuple[str, ...]) -> list[str]:
-    """Return the arguments of mcp-remote. Empty if the command starts another program."""
+    """Return the arguments of mcp-remote, or an empty list if the command starts another program."""
     words = list(argv)
     if words and PurePath(words[0]).name in ("npx", "npx.cmd", "bunx"):
         words = words[1:]

@@ -156,9 +156,8 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
 
 
 def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
-    """Return the leading `args` of an entry that belong to the command that starts this program.
-
-    Empty if the command is the console script `mcpdesk`. Otherwise `-m mcpdesk`, or the arguments of `uvx`,
+    """Return the leading `args` of an entry that belong to the command that starts this program, or an empty
+    tuple if the command is the console script `mcpdesk`. Otherwise `-m mcpdesk`, or the arguments of `uvx`,
     `uv` or `pipx` up to the package. None if the entry starts another program.
     """
     if not isinstance(command, str) or not isinstance(args, list):
@@ -180,7 +179,7 @@ def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
 
 
 def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
-    """Return the reason why a command that starts this program will fail, now or later. Empty if no reason is
+    """Return the reason why a command that starts this program will fail, now or later, or "" if no reason is
     found.
 
     The command is never started, because it may be from an untrusted file. A relative path, or a path with

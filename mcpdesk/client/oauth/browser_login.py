@@ -135,7 +135,7 @@ class BrowserLogin:
 
 
 def _only(values: Sequence[str]) -> str:
-    """Return the value of a parameter. Empty if the parameter is missing or repeated."""
+    """Return the value of a parameter, or "" if the parameter is missing or repeated."""
     return values[0] if len(values) == 1 else ""
 
 

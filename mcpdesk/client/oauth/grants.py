@@ -99,7 +99,7 @@ class ClientSetup(Struct, frozen=True):
     redirect_uri: str = ""
     """URL that the browser is redirected to."""
     metadata_url: str = ""
-    """URL of a client ID metadata document about this client. Empty if the client has no such document."""
+    """URL of a client ID metadata document about this client, or "" if the client has no such document."""
     client: ClientRegistration | None = None
     """Existing registration that the user or a file provides."""
     client_issuer: str = ""
@@ -483,9 +483,8 @@ def _token_fields(what: str, answer: Fetched) -> dict[str, Any]:
 
 
 def _end(lasts: Any) -> float | None:
-    """Return the Unix time at which a token expires, from its lifetime in seconds.
-
-    None if the lifetime is not a number.
+    """Return the Unix time at which a token expires, from its lifetime in seconds, or None if the lifetime is
+    not a number.
     """
     if isinstance(lasts, str) and re.fullmatch(r"[0-9]{1,12}", lasts):
         lasts = int(lasts)

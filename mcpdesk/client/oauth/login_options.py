@@ -127,7 +127,7 @@ class LoginOptions(Struct, frozen=True):
         return options
 
     def problem(self) -> str:
-        """Return the reason why these options are invalid, without a full stop. Empty if they are valid."""
+        """Return the reason why these options are invalid, without a full stop, or "" if they are valid."""
         methods = [
             name
             for name, is_given in (

@@ -138,7 +138,7 @@ class PrivateFile:
         self.where = f"{path}, which only you can read"
 
     def read(self, name: str) -> str | None:
-        """Return the text with that name. None if it is missing, or if the file cannot be trusted."""
+        """Return the text with that name, or None if it is missing, or if the file cannot be trusted."""
         with suppress(AuthorizationError):
             return self._all().get(name)
         return None

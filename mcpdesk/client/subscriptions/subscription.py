@@ -47,7 +47,7 @@ class Subscription(CallObserver):
         with the reason.
         """
         self.failure: CallError | None = None
-        """Error with which the latest subscription ended. None if the server ended it."""
+        """Error with which the latest subscription ended, or None if the server ended it."""
         self._connection = connection
         self._wanted = wanted
         self._renewed = renewed

@@ -57,9 +57,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def target_of(config: pytest.Config) -> str:
-    """Return the server in the ini option, with a path relative to the ini file.
-
-    Empty if the option is not set.
+    """Return the server in the ini option, with a path relative to the ini file, or "" if the option is not
+    set.
     """
     text = str(config.getini("mcpdesk_target")).strip()
     if not text or "://" in text or text.startswith("-- "):

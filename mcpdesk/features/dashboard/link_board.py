@@ -129,7 +129,7 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
 
 
 def _command(index: Index, number: int, schema: Any) -> str:
-    """Return a shell command that repeats the request. Empty if no feature offers such a command."""
+    """Return a shell command that repeats the request, or "" if no feature offers such a command."""
     facts = ExchangeFacts(nothing_logged, schema=schema)
     copies = (each for feature in offering("exchange_copies") for each in feature.exchange_copies())
     return next((each.make(index, number, facts) for each in copies if each.is_command), "")
@@ -327,7 +327,7 @@ class NewestLines:
         self._counts: Mapping[str, Any] = {}
 
     def look(self) -> Mapping[str, Any] | None:
-        """Return the changes since the last call. None if nothing changed."""
+        """Return the changes since the last call, or None if nothing changed."""
         self._advance()
         version, counts = self._index.version, self._count()
         if version == self._version and counts == self._counts:

@@ -51,7 +51,7 @@ class GatewayDialect(Dialect):
             task.cancel()
 
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
-        """Return the response to a status request. None if `method` is another method."""
+        """Return the response to a status request, or None if `method` is another method."""
         if method not in dialect_shapes.STATUS_METHODS:
             return None
         return {"status": "ok", "name": name, "version": version}

@@ -44,7 +44,7 @@ class HeldMessage(Struct, frozen=True):
     since: float
     """Unix time in seconds."""
     text: str
-    """Message as indented JSON. Empty if it is too long to be edited."""
+    """Message as indented JSON, or "" if it is too long to be edited."""
     due: float | None = None
     """Unix time in seconds when the message continues automatically, or None."""
     what: str = "request"
@@ -134,7 +134,7 @@ class HoldView(FeaturePart, frozen=True):
     intents: ClassVar[Sequence[type[Intent]]] = (SetHold, SetFaults, Mock, Release, Delay)
 
     rule: str = ""
-    """Filter for the messages to hold. Empty if no messages are held."""
+    """Filter for the messages to hold, or "" if no messages are held."""
     directions: HeldDirections = "requests"
     messages: tuple[HeldMessage, ...] = ()
     canned: tuple[CannedCall, ...] = ()

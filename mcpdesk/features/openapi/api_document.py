@@ -98,7 +98,7 @@ class ApiDocument(Struct, frozen=True):
     version: str
     description: str
     url: str
-    """URL of the service. Empty if the document has none."""
+    """URL of the service, or "" if the document has none."""
     tags: Mapping[str, str]
     """Descriptions by tag."""
     keys: Mapping[str, ApiKey]
@@ -339,9 +339,8 @@ class _Reader:
         return api_keys
 
     def _needed_keys(self, raw: Any) -> tuple[str, ...]:
-        """Return the first alternative whose keys are all supported.
-
-        Empty if no key is required or keys are optional.
+        """Return the first alternative whose keys are all supported, or an empty tuple if no key is required
+        or keys are optional.
         """
         alternatives = [list(_mapping(each)) for each in _list(raw)]
         if not alternatives or [] in alternatives:
@@ -366,7 +365,7 @@ def _id_of(raw: Mapping[str, Any], method: str, path: str) -> str:
 
 
 def _url_of(servers: Any) -> str:
-    """Return the first server's URL with default variables. Empty if the result is not an address."""
+    """Return the first server's URL with default variables, or "" if the result is not an address."""
     server = _mapping(next(iter(_list(servers)), None))
     url = _text(server.get("url"))
     for name, variable in _mapping(server.get("variables")).items():

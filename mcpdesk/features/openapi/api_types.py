@@ -94,7 +94,7 @@ class TypeWriter:
         self._steps = 0
 
     def module(self) -> str:
-        """Return the text of the module with all classes. Empty if no classes are needed."""
+        """Return the text of the module with all classes, or "" if no classes are needed."""
         if not self._classes:
             return ""
         head = '"""Types of the parameters of the service."""\n\n' + import_lines(self._imports)
@@ -115,7 +115,7 @@ class TypeWriter:
         return self._of(schema, name, str(reference or ""), depth)
 
     def members(self, schema: Any, depth: int = 0) -> ObjectMembers | None:
-        """Return the members of an object. None if it is not an object or its members are unknown.
+        """Return the members of an object, or None if it is not an object or its members are unknown.
 
         Raises: NotUsable.
         """

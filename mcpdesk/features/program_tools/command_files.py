@@ -48,7 +48,7 @@ class ExpectedFile(Struct, frozen=True):
     path: Path
     pattern: str = ""
     argument: str = ""
-    """Name of the argument with the beginning of the path. Empty if the author wrote the beginning."""
+    """Name of the argument with the beginning of the path, or "" if the author wrote the beginning."""
 
 
 def is_own(template: Template) -> bool:

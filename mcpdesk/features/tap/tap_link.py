@@ -43,7 +43,7 @@ _news = msgspec.msgpack.Decoder(PARTS["notices"])
 
 
 def link_to_tap(archive: Archive, first_notice: str) -> TapLink | None:
-    """Return a link to the tap that writes a capture. None if no tap of this version writes it."""
+    """Return a link to the tap that writes a capture, or None if no tap of this version writes it."""
     tap = tap_of(archive.path)
     if tap is None or not tap.door or tap.mcpdesk != __version__:
         return None

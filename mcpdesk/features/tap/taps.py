@@ -53,7 +53,7 @@ class RunningTap(msgspec.Struct, frozen=True):
     started: float
     """Unix time in seconds."""
     door: str = ""
-    """Path of the Unix socket through which screens hold messages. Empty if messages cannot be held."""
+    """Path of the Unix socket through which screens hold messages, or "" if messages cannot be held."""
     mcpdesk: str = ""
     """Version of the program."""
 

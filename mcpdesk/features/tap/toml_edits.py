@@ -171,7 +171,7 @@ def _reason(server: dict[str, Any]) -> str:
 
 
 def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
-    """Arguments that start the tap. Empty if the server has no tap."""
+    """Arguments that start the tap, or an empty tuple if the server has no tap."""
     return tap_of(server.get("command"), server.get("args"))
 
 

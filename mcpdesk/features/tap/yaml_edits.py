@@ -40,7 +40,7 @@ class _Server(Struct, frozen=True):
 
     @property
     def tap(self) -> tuple[str, ...]:
-        """Arguments that start the tap. Empty if the server has no tap."""
+        """Arguments that start the tap, or an empty tuple if the server has no tap."""
         return tap_of(self.entry.get(self.command_key), self.entry.get("args"))
 
 

@@ -412,7 +412,9 @@ def call_attributes(record: CallRecord) -> Attributes:
 
 
 def error_type(record: CallRecord) -> str | None:
-    """Return the error type of a call. None if it succeeded, or if only its caller was at fault or left."""
+    """Return the error type of a call, or None if it succeeded, or if only its caller was at fault or
+    left.
+    """
     if record.code:
         is_ours = record.code == ErrorCode.INTERNAL_ERROR or -32099 <= record.code <= -32000
         return str(record.code) if is_ours else None
@@ -478,7 +480,7 @@ class Durations:
         tally.least_s, tally.most_s = min(tally.least_s, took_s), max(tally.most_s, took_s)
 
     def metrics(self, began: int, now: int) -> list[Metric]:
-        """Return the histograms. Empty before the first request."""
+        """Return the histograms, or an empty list before the first request."""
         points: dict[str, list[HistogramDataPoint]] = {}
         for each in self._counted.values():
             points.setdefault(each.metric, []).append(

@@ -36,7 +36,7 @@ class CallRecord(Struct, gc=False, frozen=True):
     server: str
     method: str
     target: str
-    """Name of the tool or prompt, or URI of the resource. Empty if the server does not offer it."""
+    """Name of the tool or prompt, or URI of the resource, or "" if the server does not offer it."""
     id: Id
     revision: str
     transport: str
@@ -104,4 +104,4 @@ class Delivery(NamedTuple):
     """Signal: `traces` or `metrics`."""
     spans: int
     reason: str
-    """Reason why the collector did not accept the batch. Empty if the batch was accepted."""
+    """Reason why the collector did not accept the batch, or "" if the batch was accepted."""

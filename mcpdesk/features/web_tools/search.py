@@ -166,7 +166,7 @@ def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
 
 
 def canonical(url: str) -> str:
-    """Return a normalized URL that identifies the page. Empty if `url` is not the URL of a web page."""
+    """Return a normalized URL that identifies the page, or "" if `url` is not the URL of a web page."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").removeprefix("www."), parts.port
@@ -312,7 +312,7 @@ def plain(text: Any) -> str:
 
 
 def address(value: Any) -> str:
-    """Return the URL that an engine sent. Empty if it is not a string."""
+    """Return the URL that an engine sent, or "" if it is not a string."""
     return value if isinstance(value, str) else ""
 
 

@@ -96,7 +96,7 @@ def unreadable_file(
 
 
 def why_unreadable(path: Path, folder: Path) -> str:
-    """Return the reason why a path cannot be read as a file of a server folder. Empty if the path can be
+    """Return the reason why a path cannot be read as a file of a server folder, or "" if the path can be
     read.
     """
     if not path.resolve().is_relative_to(folder):

@@ -191,9 +191,8 @@ def placeholder_manifest(folder: Path) -> Manifest:
 
 
 def certain_settings(folder: Path) -> dict[str, Any] | None:
-    """Return the settings of an invalid file if the error is in another section.
-
-    None if the error may concern the settings. Raises: ManifestError for a missing folder.
+    """Return the settings of an invalid file if the error is in another section, or None if the error may
+    concern the settings. Raises: ManifestError for a missing folder.
     """
     path = _existing(folder) / FILE
     text = ""

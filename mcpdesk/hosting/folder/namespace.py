@@ -166,9 +166,8 @@ class Namespace:
         return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
 
     def _folder_of(self, name: str, importer: str | None) -> Path | None:
-        """Return the folder where an `import` finds the module.
-
-        None if the module does not belong to this folder.
+        """Return the folder where an `import` finds the module, or None if the module does not belong to this
+        folder.
         """
         top = name.partition(".")[0]
         if top in FOREIGN or importer is None:

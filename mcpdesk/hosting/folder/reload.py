@@ -42,7 +42,7 @@ class OfferChanges(Struct, frozen=True):
         return any((self.added, self.changed, self.removed, self.broken, self.repaired, self.updated))
 
     def summary(self) -> str:
-        """Return one line for a notice, such as `1 changed: user-profile; 1 broken: clock`. Empty if nothing
+        """Return one line for a notice, such as `1 changed: user-profile; 1 broken: clock`, or "" if nothing
         changed.
         """
         parts = {
@@ -220,7 +220,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
 
 
 async def _bell(folder: Path) -> FolderBell | None:
-    """Return an object that waits for changes of the folder. None if the watcher must poll."""
+    """Return an object that waits for changes of the folder, or None if the watcher must poll."""
     with suppress(OSError):
         return await asyncio.to_thread(FolderBell, folder, IGNORED_FOLDERS)
     return None

@@ -36,9 +36,8 @@ def requirement(text: str) -> Requirement:
 
 
 def lack(texts: Iterable[str]) -> str:
-    """Return a message about missing requirements, with the command that installs them.
-
-    Empty if nothing is missing. Raises: ValueError for an invalid requirement.
+    """Return a message about missing requirements, with the command that installs them, or "" if nothing is
+    missing. Raises: ValueError for an invalid requirement.
     """
     needed = [requirement(text) for text in texts]
     missing = [str(each) for each in needed if not _is_there(each)]

@@ -48,7 +48,7 @@ class CallSignature(Struct, frozen=True):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     context_name: str
-    """Name of the parameter that receives the context. Empty if the function has none."""
+    """Name of the parameter that receives the context, or "" if the function has none."""
     converter: type[msgspec.Struct]
     takes_json: bool = False
     """True if all arguments are texts or booleans. Once checked, they need no conversion."""
@@ -139,7 +139,7 @@ def _context_name(
     hints: Mapping[str, Any],
     location: str,
 ) -> str:
-    """Return the name of the context parameter. Empty if the function has none.
+    """Return the name of the context parameter, or "" if the function has none.
 
     This is the parameter whose type hint is a context, or a parameter with a usual name and no type hint.
 

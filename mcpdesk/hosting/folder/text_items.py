@@ -102,7 +102,7 @@ def _annotations(fields: dict[str, Any], location: str) -> dict[str, Any]:
 
 def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
     def contents() -> str | bytes | None:
-        """Return the content. None if the file was deleted or now leads out of the folder."""
+        """Return the content, or None if the file was deleted or now leads out of the folder."""
         if reason := why_unreadable(path, folder):
             _log.warning("%s %s", path.name, reason)
             return None
@@ -247,7 +247,7 @@ def _fingerprint(path: Path, data: bytes) -> str:
 
 
 def text_of(fields: dict[str, Any], key: str, location: str) -> str:
-    """Return a field that must be a text. Empty if it is missing.
+    """Return a field that must be a text, or "" if it is missing.
 
     Raises: RegistrationError if YAML reads the value as neither text nor number.
     """

@@ -58,9 +58,8 @@ def _check(events: Any, may_alias: bool) -> None:
     import yaml
 
     sizes: dict[str, int | None] = {}
-    """Number of values below each anchor, by name of the anchor.
-
-    None while the end of its value was not reached.
+    """Number of values below each anchor, by name of the anchor, or None while the end of its value was not
+    reached.
     """
     open_nodes: list[tuple[str | None, int]] = []
     count = aliased = 0

@@ -40,7 +40,7 @@ class Publication(Struct, frozen=True):
     """Server name."""
     version: str
     public_name: str = ""
-    """Name in reverse-DNS form. Empty if the author gives none."""
+    """Name in reverse-DNS form, or "" if the author gives none."""
     title: str = ""
     description: str = ""
     website_url: str = ""

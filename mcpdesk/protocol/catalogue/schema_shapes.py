@@ -92,9 +92,8 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
 
 
 def alternatives(shape: Schema, root: Schema) -> list[Schema]:
-    """Return the alternatives of a union, each merged with the other rules.
-
-    Empty if the shape is not a union.
+    """Return the alternatives of a union, each merged with the other rules, or an empty list if the shape is
+    not a union.
     """
     types = shape.get("type")
     if isinstance(types, list) and len(types) > 1:
@@ -210,7 +209,7 @@ def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
 
 
 def named_types(shape: Schema) -> tuple[str, ...]:
-    """Return the JSON types that a shape names. Empty if it names no type."""
+    """Return the JSON types that a shape names, or an empty tuple if it names no type."""
     named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else ())
     return (named,) if isinstance(named, str) else tuple(each for each in named if isinstance(each, str))
 

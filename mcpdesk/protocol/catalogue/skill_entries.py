@@ -35,7 +35,7 @@ def digest_of(data: bytes) -> str:
 
 
 def header_fault(name: str, fields: JSONObject) -> str:
-    """Return the reason why a skill named `name` cannot have this front matter. Empty if it can."""
+    """Return the reason why a skill named `name` cannot have this front matter, or "" if it can."""
     if NAME.fullmatch(name) is None:
         return f"the name of a skill is {NAMING}, not {name[:80]!r}"
     for key in ("name", "description"):

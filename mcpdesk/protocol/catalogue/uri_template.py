@@ -86,7 +86,9 @@ class UriTemplate:
         return "".join(part if isinstance(part, str) else _expand(part, values) for part in self._parts)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the decoded values for which the template gives this URI. None if the URI does not match."""
+        """Return the decoded values for which the template gives this URI, or None if the URI does not
+        match.
+        """
         if not uri.startswith(self._head):
             return None
         tail = uri[len(self._head) :]
@@ -128,7 +130,7 @@ def parsed(text: str) -> UriTemplate:
 
 
 def match(template: str, uri: str) -> dict[str, str] | None:
-    """Return the values for which a template gives this URI. None if the URI does not match."""
+    """Return the values for which a template gives this URI, or None if the URI does not match."""
     return parsed(template).match(uri)
 
 

@@ -40,8 +40,9 @@ class ReadFrame(Struct, frozen=True):
     """Decoded message. A list if the frame has several messages, None if it has no message."""
     remarks: tuple[Remark, ...] = ()
     fault: Remark | None = None
-    """Reason why a message cannot be used. None if it can be used, or if the frame was not meant as a
-    message."""
+    """Reason why a message cannot be used, or None if it can be used, or if the frame was not meant as a
+    message.
+    """
     id: Id | None = None
     """Apparent id of a faulty message."""
     is_response: bool = False

@@ -157,7 +157,7 @@ class MessageFramer:
 
     @property
     def begun(self) -> bytes:
-        """First piece of a line that awaits a newline. Empty if there is none."""
+        """First piece of a line that awaits a newline, or no bytes if there is none."""
         return self._pieces[0] if self._pieces else self._beginning
 
     @property

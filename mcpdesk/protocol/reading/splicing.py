@@ -24,10 +24,9 @@ _key_at = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL).match
 
 
 def with_values(data: bytes, values: Mapping[Path, Id]) -> bytes | None:
-    """Return the message with the values at some paths replaced.
-
-    None if the message is not a JSON object in UTF-8, or does not have exactly one value at each path. Strict
-    JSON is not decoded, but scanned once for each level of the paths.
+    """Return the message with the values at some paths replaced, or None if the message is not a JSON object
+    in UTF-8, or does not have exactly one value at each path. Strict JSON is not decoded, but scanned once
+    for each level of the paths.
     """
     if not values:
         return data

@@ -52,9 +52,9 @@ class CaptureEncoder:
         self.bytes = 0
         """Total size in bytes of these frames, before they were encoded."""
         self.error = ""
-        """Reason why the file is incomplete. Empty if it is complete."""
+        """Reason why the file is incomplete, or "" if it is complete."""
         self.disk_error = ""
-        """Reason why the disk refused the last lines. Empty if it accepted them."""
+        """Reason why the disk refused the last lines, or "" if it accepted them."""
         self._store = store
         self._group_bytes = group_bytes
         self._notes = NoteEncoder()

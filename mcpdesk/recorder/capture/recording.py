@@ -106,7 +106,7 @@ class Recording:
         """File to write, or None."""
         self._wanted = path
         self._disk_error = ""
-        """Reason why the disk refused the last write. Empty if it accepted it."""
+        """Reason why the disk refused the last write, or "" if it accepted it."""
         self._ending = ""
         self._writing_since: float | None = None
         self._retention = retention
@@ -156,12 +156,12 @@ class Recording:
 
     @property
     def error(self) -> str:
-        """Reason why the file is incomplete. Empty if it is complete."""
+        """Reason why the file is incomplete, or "" if it is complete."""
         return self._ending or self.failing or self._encoder.error
 
     @property
     def failing(self) -> str:
-        """Reason why frames cannot be written now. Empty if they can be written, or if no file is wanted."""
+        """Reason why frames cannot be written now, or "" if they can be written, or if no file is wanted."""
         reason = self._reason
         return f"not captured to disk: {reason} ({self.path or self._wanted})" if reason else ""
 

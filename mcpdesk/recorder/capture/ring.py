@@ -96,7 +96,7 @@ class Ring:
         """
 
     def segment(self, number: int) -> Segment | None:
-        """Return the segment of a frame. None if it was dropped or does not exist yet."""
+        """Return the segment of a frame, or None if it was dropped or does not exist yet."""
         return self.segments.get(number >> SEGMENT_BITS)
 
     def open(self, number: int) -> Segment:
@@ -105,7 +105,7 @@ class Ring:
         return segment
 
     def frame(self, number: int) -> Frame | None:
-        """Return a frame. None if it is not in memory."""
+        """Return a frame, or None if it is not in memory."""
         segment = self.segment(number)
         frames = segment.frames(number, number + 1) if segment else None
         return frames[0] if frames else None

@@ -15,7 +15,7 @@ _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
 
 def call_of(index: Index, connection: int, identifier: Id) -> int | None:
-    """Return the newest request with an id on a connection. None if no such request is found."""
+    """Return the newest request with an id on a connection, or None if no such request is found."""
     table = index.table
     for row in _newest(index):
         if (

@@ -73,13 +73,13 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     method: str
     """Method. Empty for a response without a request and for a malformed frame."""
     name: str
-    """Name of the tool or prompt, URI, or task id. Empty if the method has none."""
+    """Name of the tool or prompt, URI, or task id, or "" if the method has none."""
     id: Id | None
     status: Status
     started: float
     """Unix time of the first frame in seconds."""
     ended: float | None
-    """Unix time of the last frame in seconds. None while the exchange has not ended."""
+    """Unix time of the last frame in seconds, or None while the exchange has not ended."""
     size: int
     """Size in bytes of request and response together."""
     revision: str
@@ -93,7 +93,7 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     """True if the exchange took more than twice as long as 9 of 10 exchanges with the same method and name.
     """
     part_of: int | None = None
-    """Number of the exchange that this exchange is part of. None if it is not a part.
+    """Number of the exchange that this exchange is part of, or None if it is not a part.
 
     A later round, a question to the client and a poll of a task are parts of a call.
     """

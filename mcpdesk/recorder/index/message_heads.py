@@ -33,9 +33,9 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     id: Id | None = None
     method: str = ""
     name: str = ""
-    """Name of the tool or prompt, URI, or task id. Empty if the method has none."""
+    """Name of the tool or prompt, URI, or task id, or "" if the method has none."""
     revision: str = ""
-    """Revision that the message states or agrees to. Empty if it has none."""
+    """Revision that the message states or agrees to, or "" if it has none."""
     token: Id | None = None
     """Progress token of a request or a progress notification."""
     cancels: Id | None = None

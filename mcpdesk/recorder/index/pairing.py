@@ -108,7 +108,7 @@ class Operations:
         self._awaited: dict[Key, int] = {}
 
     def get(self, row: int) -> LinkedExchanges | None:
-        """Return the operation that begins with `row`. None if that row has no parts."""
+        """Return the operation that begins with `row`, or None if that row has no parts."""
         return self._of.get(row)
 
     def client_s(self, row: int) -> float:
@@ -146,7 +146,9 @@ class Operations:
             del self._awaited[next(iter(self._awaited))]
 
     def expected(self, key: Key) -> int | None:
-        """Return the row that a new exchange with this key belongs to. None if it is unknown or dropped."""
+        """Return the row that a new exchange with this key belongs to, or None if it is unknown or
+        dropped.
+        """
         row = self._awaited.get(key)
         return row if row is not None and row >= self._base else None
 
@@ -459,7 +461,7 @@ class Pairing:
             flow.token_of[row] = head.token
 
     def _answered(self, head: Head, frame: Frame) -> int | None:
-        """Return the row that a response ends. None if no request waits for this response."""
+        """Return the row that a response ends, or None if no request waits for this response."""
         flow = self._flow(frame.connection, 1 - frame.direction)
         if (identifier := head.id) is None:
             malformed = self._answer_malformed(flow, frame)
@@ -604,7 +606,7 @@ class Pairing:
         return status in _REFUSED or status >= "500"
 
     def _http_status(self, frame: int) -> str:
-        """Return the HTTP status of a response. Empty if none was recorded."""
+        """Return the HTTP status of a response, or "" if none was recorded."""
         note = self._source.note(frame)
         status = _STATUS.match(note.line) if note is not None else None
         return "" if status is None else status[1]
@@ -646,7 +648,7 @@ class Pairing:
         self.operations.add_line(row)
 
     def _subject(self, head: Head, frame: Frame) -> int | None:
-        """Return the call that a notification belongs to. None if it is unknown."""
+        """Return the call that a notification belongs to, or None if it is unknown."""
         if head.method in _CANCELLATIONS and head.cancels is not None:
             return self._cancelled(head.cancels, frame)
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
@@ -673,7 +675,7 @@ class Pairing:
 
 
 def _only(flow: RequestFlow) -> int | None:
-    """Return the only running request. None if there is none, or more than one."""
+    """Return the only running request, or None if there is none, or more than one."""
     if len(flow.waiting) != 1:
         return None
     (rows,) = flow.waiting.values()

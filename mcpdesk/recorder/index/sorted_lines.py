@@ -218,9 +218,8 @@ class LinePieces(Sequence[int]):
         """Piece of each line. The index is the number of the line minus `_base`."""
         self._base = 0
         self._ends: list[int] | None = None
-        """Number of lines up to the end of each piece, in the shown order.
-
-        None if the lines must be counted again.
+        """Number of lines up to the end of each piece, in the shown order, or None if the lines must be
+        counted again.
         """
 
     def __len__(self) -> int:

@@ -55,7 +55,7 @@ class SlotTimes:
 
     def __init__(self) -> None:
         self.began: int | None = None
-        """Unix time in seconds of the start of the first slot. None before the first call."""
+        """Unix time in seconds of the start of the first slot, or None before the first call."""
         self.length_s = 1
 
     def slot(self, moment: float) -> int:

@@ -32,7 +32,7 @@ class StatisticsRow(Struct, frozen=True):
     """
     errors: int
     p50_s: float | None
-    """Median duration. None before the first answered call."""
+    """Median duration, or None before the first answered call."""
     p95_s: float | None
     p99_s: float | None
     bytes_in: int
@@ -40,9 +40,8 @@ class StatisticsRow(Struct, frozen=True):
     result_tokens: int
     """Approximate number of tokens in tool results."""
     definition_tokens: int | None
-    """Approximate number of tokens of the tool's definition, or of all tool definitions of a client.
-
-    None if unknown.
+    """Approximate number of tokens of the tool's definition, or of all tool definitions of a client, or None
+    if unknown.
     """
     last: float
     """Unix time when the last call began."""

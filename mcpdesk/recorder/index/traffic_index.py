@@ -494,7 +494,7 @@ class Index:
         return "" if note is None or not note.line.startswith(STEPS) else note.line.partition("?")[0]
 
     def part_of(self, number: int, frame: int) -> int | None:
-        """Return the position of an exchange's message in a batch. None if the frame is not a batch."""
+        """Return the position of an exchange's message in a batch, or None if the frame is not a batch."""
         return self._pairing.parts.get((number, frame))
 
     def rates(self, seconds: int) -> list[float]:
@@ -544,7 +544,7 @@ _REASONS = 20
 
 
 def gaps_in_words(index: Index) -> str:
-    """Return a sentence about all gaps. Empty if no frames are missing."""
+    """Return a sentence about all gaps, or "" if no frames are missing."""
     gaps = index.gaps
     missing = sum(gap.frames for gap in gaps)
     if not missing:

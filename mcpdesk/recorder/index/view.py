@@ -486,7 +486,7 @@ class Matcher:
         return _by_code(self._table.connection, lambda number: _has(self._end(number, name), values))
 
     def _end(self, connection: int, name: str) -> str:
-        """Return the peer, server or core of a connection. Empty if it is unknown."""
+        """Return the peer, server or core of a connection, or "" if it is unknown."""
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
 

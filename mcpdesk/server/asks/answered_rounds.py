@@ -177,7 +177,7 @@ class AnsweredRounds:
         return len(self._rounds)
 
     def find(self, key: str, answers: str, operation: str) -> AnsweredRound | None:
-        """Return the round that a request repeats. None if the request must run.
+        """Return the round that a request repeats, or None if the request must run.
 
         The round may be abandoned. Raises: RemoteProtocolError (-32602) if the state was used with other
         answers, or if its operation has ended.

@@ -95,7 +95,7 @@ class Approvals:
         return self.ruling(tool).policy is Policy.ASK
 
     def refusal(self, tool: str) -> str:
-        """Return the reason why a tool can never be called. Empty if it can, or if a person decides."""
+        """Return the reason why a tool can never be called, or "" if it can, or if a person decides."""
         ruling = self.ruling(tool)
         if ruling.policy is not Policy.DENY:
             return ""

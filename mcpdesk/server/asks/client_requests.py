@@ -43,7 +43,7 @@ class ClientRequests:
         self._numbers = count(1)
         self._prefix = ""
         self.session_mark = ""
-        """Id of a session that may continue after this conversation. Empty if no such session exists."""
+        """Id of a session that may continue after this conversation, or "" if no such session exists."""
 
     async def ask(
         self, call: object, outlet: Callable[[], Outlet], asking: ClientQuestion[T], limit_s: float

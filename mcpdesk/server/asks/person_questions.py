@@ -228,7 +228,7 @@ def form_of(pages: tuple[Page, ...]) -> JSONObject:
 
 
 def answers_of(pages: tuple[Page, ...], elicited: Elicited[dict[str, Any]]) -> tuple[Answer, ...]:
-    """Return one answer for each page. Empty if the form was not accepted."""
+    """Return one answer for each page, or an empty tuple if the form was not accepted."""
     if not elicited.accepted:
         return ()
     filled = elicited.content

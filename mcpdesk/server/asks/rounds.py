@@ -473,7 +473,7 @@ class Rounds:
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
-        """Claim a round, and return the name of the claim. Empty if no other process runs rounds.
+        """Claim a round, and return the name of the claim, or "" if no other process runs rounds.
 
         A parked operation needs a claim, too, because another process may run the round while this one cannot
         reach the store. Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if the

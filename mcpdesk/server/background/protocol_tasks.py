@@ -257,7 +257,7 @@ class ProtocolTasks:
 
     @property
     def _records(self) -> SharedJobRecords | None:
-        """Stored tasks that several processes share. None if no other process shares them."""
+        """Stored tasks that several processes share, or None if no other process shares them."""
         records_of = self._services.records_of
         return None if records_of is None else records_of(self._server.name)
 

@@ -30,9 +30,8 @@ Place = tuple[str, int]
 
 
 def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
-    """Return the innermost line of the folder that a task awaits: `tools/slow.py:14 · await fetch(url)`.
-
-    Empty if the call does not run, or runs no code of the folder. May be called on any thread.
+    """Return the innermost line of the folder that a task awaits: `tools/slow.py:14 · await fetch(url)`, or
+    "" if the call does not run, or runs no code of the folder. May be called on any thread.
     """
     if task is None or folder is None:
         return ""

@@ -67,7 +67,7 @@ class CallContext:
 
     @property
     def session(self) -> str:
-        """Session of the call. Empty if the client has none."""
+        """Session of the call, or "" if the client has none."""
         return self._call.session
 
     @property
@@ -82,7 +82,7 @@ class CallContext:
 
     @property
     def client_environment(self) -> Mapping[str, str] | None:
-        """Environment of the client's process. None if the client has the environment of this process."""
+        """Environment of the client's process, or None if the client has the environment of this process."""
         return self._call.environment
 
     @property
@@ -127,7 +127,7 @@ class CallContext:
 
     @property
     def feed(self) -> CallFeed | None:
-        """Receiver of output and files while the tool runs. None if no caller reads them before the
+        """Receiver of output and files while the tool runs, or None if no caller reads them before the
         result.
         """
         return self._call.feed

@@ -77,7 +77,7 @@ class Conversation:
         self.opening: Mapping[str, str] | None = None
         """Headers of the HTTP request that opened a WebSocket or an event stream. None on other channels."""
         self.environment: Mapping[str, str] | None = None
-        """Environment of the peer's process, without secrets. None if it equals that of this process."""
+        """Environment of the peer's process, without secrets, or None if it equals that of this process."""
         self.principal: Principal = OPEN
         """Principal that opened the conversation. It is used for messages without a principal."""
         self.has_own_lists = False
@@ -91,7 +91,7 @@ class Conversation:
         self.terms = self.session.terms
         """Revision and client data of the latest request."""
         self.latency: Latency | None = None
-        """Latency of finished calls. None before the first call has ended."""
+        """Latency of finished calls, or None before the first call has ended."""
         self.tools_listed: int | None = None
         """Fingerprint of the tool list that this client received last, or None."""
         self._push = push

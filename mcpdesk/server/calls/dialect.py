@@ -42,7 +42,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
-        """Return the response to a status request. None if `method` is not the status method of the
+        """Return the response to a status request, or None if `method` is not the status method of the
         dialect.
         """
 

@@ -102,7 +102,7 @@ def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
 
 
 def author_location(error: BaseException, folder: Path | None) -> str:
-    """Return the innermost line in the author's files, as `file:line`. Empty if no line is in `folder`."""
+    """Return the innermost line in the author's files, as `file:line`, or "" if no line is in `folder`."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(name, line) for name, line in frames if folder is not None and _inside(name, folder)]
     return f"{Path(own[-1][0]).relative_to(folder)}:{own[-1][1]}" if own and folder is not None else ""
@@ -114,7 +114,7 @@ class LogEntry(NamedTuple):
     level: str
     text: str
     where: str
-    """Source line as `file:line`. Empty if it is unknown."""
+    """Source line as `file:line`, or "" if it is unknown."""
 
 
 async def log_entry(error: BaseException, folder: Path | None) -> LogEntry:
@@ -165,7 +165,7 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
 
 
 def _unfit(blocks: list[Any]) -> str:
-    """Return the reason why clients would reject a content block. Empty if all blocks are valid."""
+    """Return the reason why clients would reject a content block, or "" if all blocks are valid."""
     for index, block in enumerate(blocks):
         if not content.is_block(block):
             return f"content[{index}] is not a content block"

@@ -132,7 +132,7 @@ class Call(Struct, eq=False):
     `started`.
     """
     waits: Waits | None = None
-    """Time for which the call waited for answers. None if the call has not waited."""
+    """Time for which the call waited for answers, or None if the call has not waited."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
@@ -141,7 +141,7 @@ class Call(Struct, eq=False):
     session.
     """
     environment: Mapping[str, str] | None = None
-    """Environment of the client's process. None if the client has the environment of this process."""
+    """Environment of the client's process, or None if the client has the environment of this process."""
     round: ClientRounds | None = None
     connection: int = 0
     """Number of the client's connection in the recorder."""
@@ -182,9 +182,8 @@ class Call(Struct, eq=False):
 
     @property
     def owner(self) -> str:
-        """Owner of objects that the call creates: its principal or session.
-
-        Empty if any caller that knows the id of an object may use it.
+        """Owner of objects that the call creates: its principal or session, or "" if any caller that knows
+        the id of an object may use it.
         """
         if self.principal.identity:
             return self.principal.identity
@@ -192,7 +191,7 @@ class Call(Struct, eq=False):
 
     @property
     def session(self) -> str:
-        """Session of the request. Empty if the request has no session."""
+        """Session of the request, or "" if the request has no session."""
         return "" if self.home is None else self.home.owner
 
     @property
@@ -303,6 +302,6 @@ class Call(Struct, eq=False):
 
 
 def progress_token(meta: Mapping[str, Any]) -> Id | None:
-    """Return the progress token in the metadata of a request. None if it is missing or invalid."""
+    """Return the progress token in the metadata of a request, or None if it is missing or invalid."""
     token = meta.get("progressToken")
     return token if is_id(token) else None

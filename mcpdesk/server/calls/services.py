@@ -78,13 +78,13 @@ class Services:
         self.watch: CallWatch | None = None
         """Observer of all calls, or None. It is set only if a collector is configured."""
         self.mark = ""
-        """Id of this process in the ids of jobs and rounds. Empty if no other process shares them."""
+        """Id of this process in the ids of jobs and rounds, or "" if no other process shares them."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
         """Function that returns the shared job records of a server. None if no process shares them."""
         self.shared_rounds: RoundClaims | None = None
-        """Claims of rounds that other processes may run, too. None if no other process runs rounds."""
+        """Claims of rounds that other processes may run, too, or None if no other process runs rounds."""
         self.shared_ends: SharedEnds | None = None
-        """Store for the outcomes of jobs that several processes share. None if no other process shares
+        """Store for the outcomes of jobs that several processes share, or None if no other process shares
         jobs.
         """
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None

@@ -46,11 +46,11 @@ class ToolPlan(Struct, frozen=True):
 
     tool: Tool
     check_input: Validator | None
-    """Validator of the arguments. None if the tool cannot be called because a schema does not compile."""
+    """Validator of the arguments, or None if the tool cannot be called because a schema does not compile."""
     check_output: Validator | None
     """Validator of the output, or None if the tool has no output schema."""
     problem: str
-    """Reason why the tool cannot be called. Empty if it can."""
+    """Reason why the tool cannot be called, or "" if it can."""
     is_free: bool
     """True if no policy or plan-mode check is needed."""
     figure: ToolFigure
@@ -70,7 +70,7 @@ class ToolPlans:
         """Compiled schemas. They remain when the rules or other tools change."""
 
     def find(self, name: str) -> ToolPlan | None:
-        """Return the plan of a tool. None if the tool does not exist."""
+        """Return the plan of a tool, or None if the tool does not exist."""
         server = self._server
         rules = 0 if server.hosted is None else server.hosted.rules
         if self._tools is not server.tools.items or self._rules != rules:
@@ -226,7 +226,7 @@ class ToolCalls:
         return ended
 
     async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """Return the outcome of a call that plan mode, a policy or a stopping server forbids. None if the
+        """Return the outcome of a call that plan mode, a policy or a stopping server forbids, or None if the
         call is allowed.
         """
         state = self._server.hosted
@@ -242,7 +242,7 @@ class ToolCalls:
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """Return the outcome of a call that a person did not approve. None if the call may begin."""
+        """Return the outcome of a call that a person did not approve, or None if the call may begin."""
         state, tool = self._server.hosted, plan.tool
         assert state is not None
         if call.is_desk or not state.approvals.asks_about(tool.name):

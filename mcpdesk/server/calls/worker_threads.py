@@ -45,7 +45,7 @@ class ThreadedCall:
         self._context = copy_context()
         self._lock = threading.Lock()
         self._reason: str | None = None
-        """Reason for dropping the result. None while the caller waits."""
+        """Reason for dropping the result, or None while the caller waits."""
         self._awaited: futures.Future[Any] | None = None
         self._capture_key = RUNNING.get()
         self._is_left = self._is_over = False
@@ -196,7 +196,7 @@ class WorkerThreads:
             call = self._next()
 
     def _next(self) -> ThreadedCall | None:
-        """Return the next function to run. None if this thread may end."""
+        """Return the next function to run, or None if this thread may end."""
         while True:
             try:
                 return self._waiting.get(timeout=IDLE_S)

@@ -121,7 +121,7 @@ class Note(Struct, frozen=True):
     complete: Any = None
     timeout_s: float | None = None
     task: str = ""
-    """`optional` or `required`. Empty if a call is never a task."""
+    """`optional` or `required`, or "" if a call is never a task."""
     asks_first: bool = False
     resume: bool = False
     requires_jwt: bool = False
@@ -132,7 +132,7 @@ class Note(Struct, frozen=True):
 
 
 def note_of(function: object) -> Note | None:
-    """Return the note that a decorator stored on a function. None if the function has no decorator."""
+    """Return the note that a decorator stored on a function, or None if the function has no decorator."""
     note = getattr(function, NOTE, None)
     return note if isinstance(note, Note) else None
 

@@ -32,7 +32,7 @@ class FoundResource(NamedTuple):
 
 
 def find_resource(server: Server, uri: str) -> FoundResource | None:
-    """Return the resource with a URI or a path. None if no resource matches.
+    """Return the resource with a URI or a path, or None if no resource matches.
 
     An absolute path must start with the path of the server folder, with symbolic links resolved.
     """

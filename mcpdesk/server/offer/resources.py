@@ -29,7 +29,7 @@ class Resource(Item, frozen=True):
     mime_type: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
     size: int | None = None
-    """Size in bytes. None if it is unknown before reading."""
+    """Size in bytes, or None if it is unknown before reading."""
     path: str = ""
     """Path relative to the server folder. Clients may use it like a URI. Empty if the resource has no
     file.

@@ -73,7 +73,7 @@ class Server(Struct, eq=False):
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     public_name: str = ""
-    """Name in reverse-DNS form, for cards and registries. Empty if the author set none."""
+    """Name in reverse-DNS form, for cards and registries, or "" if the author set none."""
     repository: str = ""
     """URL of the source repository."""
     folder: Path | None = None
@@ -98,7 +98,7 @@ class Server(Struct, eq=False):
     helpers: tuple[str, ...] = ()
     """Notes about functions in the server's folder that are not offered because another file imports them."""
     withheld: str = ""
-    """Reason why the server is disabled. Empty if the server is served."""
+    """Reason why the server is disabled, or "" if the server is served."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))
     resources: Registry[Resource] = field(default_factory=lambda: Registry("resource", lambda item: item.uri))
     templates: Registry[ResourceTemplate] = field(

@@ -57,7 +57,7 @@ class Tool(Item, frozen=True):
     scopes: tuple[str, ...] = ()
     """Scopes that the caller's token must have."""
     task: str = ""
-    """`optional` or `required` if a call may or must be a task. Empty if a call is never a task."""
+    """`optional` or `required` if a call may or must be a task, or "" if a call is never a task."""
     asks_first: bool = False
     """If True, a call with task support becomes a task when the handler asks for it, instead of at
     its start.

@@ -30,10 +30,10 @@ class PatternBudget:
     def __init__(self) -> None:
         self.left = MAX_COST
         self.problem = ""
-        """Text about the first limit that was exceeded. Empty if the result of the check is reliable."""
+        """Text about the first limit that was exceeded, or "" if the result of the check is reliable."""
 
     def problem_of(self, pattern: Pattern, text: str) -> str:
-        """Return the reason why a text is rejected. Empty if the text matches."""
+        """Return the reason why a text is rejected, or "" if the text matches."""
         length, longest = len(text), pattern.tier.longest
         if length <= longest:
             self.left -= TEXT_COST + pattern.tier.cost(length)
@@ -130,7 +130,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_names(value: Any, patterns: list[Pattern]) -> str:
-    """Return the limit that the member names in a value exceed. Empty if the names are within all limits."""
+    """Return the limit that the member names in a value exceed, or "" if the names are within all limits."""
     budget = PatternBudget()
     for node in _objects(value) if patterns else ():
         for name in node:

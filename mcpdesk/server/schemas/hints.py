@@ -73,7 +73,7 @@ def is_field(value: Any) -> bool:
 
 
 def field_default(value: Any) -> Callable[[], Any] | None:
-    """Return a function that creates the default of a `Field(...)`. None if it has no default."""
+    """Return a function that creates the default of a `Field(...)`, or None if it has no default."""
     if callable(value.default_factory):
         factory: Callable[[], Any] = value.default_factory
         return factory

@@ -77,14 +77,14 @@ class Validator:
     def __init__(
         self, schema: dict[str, Any], compiled: jsonschema_rs.Validator, names: list[Pattern] | None = None
     ) -> None:
-        """`names` has the costly patterns for member names. None if no pattern is costly."""
+        """`names` has the costly patterns for member names, or None if no pattern is costly."""
         self._schema = schema
         self._compiled = compiled
         self._names = names
         self.accepts: Callable[[Any], bool] = compiled.is_valid if names is None else self._accepts
 
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
-        """Return up to `limit` errors of a value. Empty if the value is valid.
+        """Return up to `limit` errors of a value, or an empty list if the value is valid.
 
         Only the beginning of a large value is searched. An error after that is reported without its path.
         """

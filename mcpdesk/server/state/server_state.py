@@ -256,7 +256,7 @@ class ServerState:
             self.set_plans({key: each for key, each in self.plans.items() if key != session}, last)
 
     def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
-        """Return the reason why a tool may not run in a session with these arguments. Empty if the tool may
+        """Return the reason why a tool may not run in a session with these arguments, or "" if the tool may
         run.
         """
         if self._is_stopping:
@@ -447,7 +447,7 @@ def is_exempt(tool: Tool) -> bool:
 
 
 def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None = None) -> str:
-    """Return the reason why plan mode forbids a tool. Empty if it allows the tool."""
+    """Return the reason why plan mode forbids a tool, or "" if it allows the tool."""
     if plan is None or not plan.is_active or is_exempt(tool):
         return ""
     actions = tool.while_planning or ()
@@ -462,7 +462,7 @@ def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None =
 
 
 def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
-    """Return the first bytes of a plan's file, and its size. None if the file cannot be read."""
+    """Return the first bytes of a plan's file, and its size, or None if the file cannot be read."""
     try:
         status = os.stat(plan.file)
         if not stat.S_ISREG(status.st_mode):  # reading a pipe could wait forever

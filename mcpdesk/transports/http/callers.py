@@ -66,7 +66,7 @@ class CallerCheck:
         self._rules = rules
 
     async def in_head(self, may_have_body: bool = False) -> Principal | None:
-        """Identify the caller by the headers. None if the body must be read first.
+        """Identify the caller by the headers, or None if the body must be read first.
 
         Raises: RequestRefused (400, 401, 403, 503).
         """

@@ -29,8 +29,8 @@ class Elsewhere(SessionSharing):
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Return a session of another process, which this process then serves, too. None if the session does
-        not belong to `caller`.
+        """Return a session of another process, which this process then serves, too, or None if the session
+        does not belong to `caller`.
 
         Raises: StorageError.
         """
@@ -51,8 +51,8 @@ class Elsewhere(SessionSharing):
     async def answer(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Let the process answer that owns the job, task or round in a message. None if this process must
-        answer.
+        """Forward a message to the process that owns the job, task or round in it. Return the answer, or None
+        if this process must answer.
 
         Raises: StorageError.
         """
@@ -74,7 +74,9 @@ class Elsewhere(SessionSharing):
     async def job(
         self, request: web.BaseRequest, identifier: str, callers: Sequence[Principal], *, is_socket: bool
     ) -> web.StreamResponse | None:
-        """Let the process answer that owns a job. None if no process runs the job. Raises: StorageError."""
+        """Forward a request to the process that owns a job. Return the answer, or None if no process runs the
+        job. Raises: StorageError.
+        """
 
     @abstractmethod
     def is_cut_off(self, body: bytes | None) -> bool:

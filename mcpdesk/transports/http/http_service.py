@@ -116,7 +116,7 @@ class HttpService:
         """Listening socket."""
         self._socket_path: Path | None = None
         self.address = ""
-        """`http://127.0.0.1:3333` or `unix:/path`. Empty before the start."""
+        """`http://127.0.0.1:3333` or `unix:/path`, or "" before the start."""
 
     async def listen_tcp(self, host: str, port: int, may_move: bool) -> int:
         """Listen on TCP and return the port. `may_move` allows a later port if this one is taken.

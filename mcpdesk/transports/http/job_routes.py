@@ -292,7 +292,7 @@ async def _send(request: web.BaseRequest, socket: Socket, texts: AsyncGenerator[
 
 
 def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
-    """Return a query parameter in seconds. None if the parameter is missing. Raises: ValueError with the
+    """Return a query parameter in seconds, or None if the parameter is missing. Raises: ValueError with the
     limits.
     """
     given = request.query.get(name)

@@ -343,7 +343,7 @@ class McpRoutes:
 
 
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
-    """Return the error for a GET or DELETE that names no session. None if the request names a session."""
+    """Return the error for a GET or DELETE that names no session, or None if the request names a session."""
     head = head_of(request)
     known = BY_NAME.get(head.version)
     if head.version and known is None:

@@ -57,9 +57,8 @@ class RequestGuard:
         self._port = port
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
-        """Return the error for a malformed request, or for a forbidden Host or Origin.
-
-        None if the request is valid.
+        """Return the error for a malformed request, or for a forbidden Host or Origin, or None if the request
+        is valid.
         """
         headers = request.headers
         if request.version not in (HttpVersion10, HttpVersion11):
@@ -90,7 +89,7 @@ class RequestGuard:
     def refuse_caller(
         self, request: web.BaseRequest, rules: Rules, in_query: bool = False, status: int = 401
     ) -> web.Response | None:
-        """Return the error for a missing or wrong key, with this status. None if the key is right.
+        """Return the error for a missing or wrong key, with this status, or None if the key is right.
 
         `in_query` allows the key in `?api_key=` as well.
         """

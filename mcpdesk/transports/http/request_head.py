@@ -67,7 +67,7 @@ class RequestHead:
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)
         self.body_size = _body_size(headers)
-        """Size of the body in bytes. None if the head does not state it."""
+        """Size of the body in bytes, or None if the head does not state it."""
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
         """True if the body is not encoded and the client does not wait for `100 Continue`."""
         self.page_headers: dict[str, str] = {}
@@ -86,7 +86,7 @@ class RequestHead:
         self.passed: Rules | None = None
         """Rules under which an equal request was admitted, or None."""
         self.forwarded_headers: dict[str, str] | None = None
-        """Headers to forward to the upstream server, as the rules in `passed` allow. None if they were not
+        """Headers to forward to the upstream server, as the rules in `passed` allow, or None if they were not
         computed yet.
         """
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:

@@ -56,12 +56,12 @@ class SignIn:
         raise RequestRefused(plain_error(401, NOT_SIGNED_IN, hint=HINT))
 
     def session(self, request: web.BaseRequest, page_key: str = "") -> BrowserSession | None:
-        """Return the session of the browser that sent a request. None if the browser is not signed in."""
+        """Return the session of the browser that sent a request, or None if the browser is not signed in."""
         cookie = request.cookies.get(self.cookie_name(request), "")
         return self.operator.find(cookie, page_key or request.headers.get(PAGE_HEADER, ""))
 
     def ticket(self, request: web.BaseRequest, purpose: str) -> str:
-        """Return a ticket for a link in the browser that sent a request. Empty if a program sent it."""
+        """Return a ticket for a link in the browser that sent a request, or "" if a program sent it."""
         session = self.session(request)
         return "" if session is None else self.operator.ticket(session, purpose)
 

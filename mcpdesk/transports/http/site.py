@@ -51,7 +51,7 @@ class Endpoint(Protocol):
 
     @property
     def refusal(self) -> str:
-        """Message to every caller while the server is withheld. Empty if the server is served."""
+        """Message to every caller while the server is withheld, or "" if the server is served."""
 
     @property
     def publication(self) -> Publication:
@@ -94,7 +94,7 @@ class Site(Protocol):
 
     @property
     def shared(self) -> SharedCore | None:
-        """Connection to other cores with the same state. None if this core shares nothing."""
+        """Connection to other cores with the same state, or None if this core shares nothing."""
 
     @property
     def recorder(self) -> Recorder:
@@ -127,7 +127,7 @@ class Site(Protocol):
 
     @property
     def state_dir(self) -> Path | None:
-        """State folder. None if no state is kept on disk."""
+        """State folder, or None if no state is kept on disk."""
 
     @property
     def jobs(self) -> HostedJobs:
@@ -143,7 +143,7 @@ class Site(Protocol):
 
     @property
     def unready(self) -> str:
-        """Reason why new clients should not be sent here. Empty if the core is ready.
+        """Reason why new clients should not be sent here, or "" if the core is ready.
 
         The reason contains no address.
         """

@@ -45,7 +45,7 @@ def state_of(callback: CallbackView) -> tuple[str, str, str]:
 
 
 def on_core(core: str) -> str:
-    """Return text such as ` on web-1`. Empty if there is only one core."""
+    """Return text such as ` on web-1`, or "" if there is only one core."""
     return f" on {one_line(core, 30)}" if core else ""
 
 
@@ -297,7 +297,7 @@ class PlanPanel(Section[PlanView]):
         super().__init__(link)
         self._plans: tuple[PlanView, ...] = ()
         self._file = ""
-        """Path of the plan file whose text is shown. Empty until a file was read."""
+        """Path of the plan file whose text is shown, or "" until a file was read."""
         self._text: str | None = None
 
     def version_of(self, view: CoreView) -> Hashable:

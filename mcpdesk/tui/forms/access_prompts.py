@@ -174,7 +174,7 @@ NO_JWT = "this server accepts no tokens: mcp.json has no auth.jwt"
 
 
 def scopes_for(item: CatalogueItem, server: ServerView) -> tuple[str, ...] | None:
-    """Return the scopes that a token for an item must have. None if no token is needed."""
+    """Return the scopes that a token for an item must have, or None if no token is needed."""
     if not item.needs_token and not server.wants_token:
         return None
     return tuple(dict.fromkeys((*server.token_scopes, *item.scopes)))

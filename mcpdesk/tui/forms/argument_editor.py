@@ -41,7 +41,7 @@ GRAMMAR = ("tree-sitter", "tree-sitter-json")
 
 @cache
 def installed_grammar() -> str:
-    """Return the installed distributions of the extra `syntax`, with versions. Empty if none is installed."""
+    """Return the installed distributions of the extra `syntax`, with versions, or "" if none is installed."""
     installed: list[str] = []
     for name in GRAMMAR:
         try:
@@ -74,7 +74,7 @@ class JsonEditor(Vertical):
 
     @property
     def problem(self) -> str:
-        """Location of the JSON syntax error. Empty if the text is valid."""
+        """Location of the JSON syntax error, or "" if the text is valid."""
         text = self.area.true_text
         return json_problem(text) if text.strip() else ""
 

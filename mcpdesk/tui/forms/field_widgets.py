@@ -34,7 +34,7 @@ LABEL_WIDTH = 22
 
 
 def _fault(field: FormField) -> str:
-    """Return a fault of the field's own schema that the person should know. Empty if the schema is valid."""
+    """Return a fault of the field's own schema that the person should know, or "" if the schema is valid."""
     if field.bad_default is UNSET:
         return ""
     return f"left unset: the default {compact(field.bad_default):.60} does not fit the schema"
@@ -158,7 +158,9 @@ class Suggestions(Suggester):
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:
-        """Return the first suggestion that begins with the text. None if the text changes in the meantime."""
+        """Return the first suggestion that begins with the text, or None if the text changes in the
+        meantime.
+        """
         values = await self.values(from_field(value), PAUSE_S)
         typed = value.casefold()
         shown = (to_field(one) for one in values)

@@ -306,7 +306,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         super().__init__(id=id)
         self.node = node
         self._most: int | None = None
-        """Maximum height of the form in rows. None if the parent sets its height."""
+        """Maximum height of the form in rows, or None if the parent sets its height."""
         self._position = ""
         self._show_all = False
         self._swapping = asyncio.Lock()

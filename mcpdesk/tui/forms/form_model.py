@@ -58,7 +58,7 @@ class Node(ABC):
 
     @property
     def problem(self) -> str:
-        """Reason why the typed text is not a valid value. Empty if the text is valid."""
+        """Reason why the typed text is not a valid value, or "" if the text is valid."""
         return ""
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
@@ -130,7 +130,7 @@ class JsonNode(TextNode):
 
     @property
     def problem(self) -> str:
-        """Location of the JSON syntax error. Empty if the text is valid."""
+        """Location of the JSON syntax error, or "" if the text is valid."""
         return json_problem(self.text) if self.text.strip() else ""
 
 

@@ -105,7 +105,7 @@ class QuestionScreen(Dialog[None]):
         self._position = ""
         """Position of the focused field in a form that is too high for the dialog."""
         self._sent: Future[bool] | None = None
-        """Result of the answer that this dialog has sent. None if none was sent."""
+        """Result of the answer that this dialog has sent, or None if none was sent."""
         self._version = -1
         self._declining = declining
         self._waiting: list[Question] = []

@@ -70,7 +70,7 @@ class AnswerDraft:
 
     @property
     def problem(self) -> str:
-        """Reason why the page cannot be answered yet. Empty if it can be. The same answer is checked only
+        """Reason why the page cannot be answered yet, or "" if it can be. The same answer is checked only
         once.
         """
         answer = self.answer

@@ -40,10 +40,9 @@ def in_full(question: Question) -> Content:
 
 
 def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
-    """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`.
-
-    Empty if the client is present, or if no client of the question's core is visible here. A client
-    without a lasting connection is identified by its name. `now` is Unix time.
+    """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`, or "" if the client
+    is present, or if no client of the question's core is visible here. A client without a lasting connection
+    is identified by its name. `now` is Unix time.
     """
     clients = list(clients)
     if question.core and all(one.core != question.core for one in clients):

@@ -154,7 +154,7 @@ class FormField:
 
     @property
     def example(self) -> str:
-        """Example of a value. Empty if the schema has no example."""
+        """Example of a value, or "" if the schema has no example."""
         examples = self.shape.get("examples") or [_MOMENTS.get(self.shape.get("format", ""), "")]
         return examples[0] if isinstance(examples[0], str) else compact(examples[0])
 

@@ -80,7 +80,7 @@ def keeps(held: Any, value: Any) -> bool:
 
 
 def json_problem(text: str) -> str:
-    """Return the first JSON syntax error of a text: `line 3, column 7: ...`. Empty if the text is JSON."""
+    """Return the first JSON syntax error of a text: `line 3, column 7: ...`, or "" if the text is JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

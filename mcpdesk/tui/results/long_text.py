@@ -82,7 +82,9 @@ class TextLayout:
         self._at = at
 
     def _plain_lines(self, at: int) -> list[int]:
-        """Return the line lengths of the next block. Empty if a line must be laid out separately."""
+        """Return the line lengths of the next block, or an empty list if a line must be laid out
+        separately.
+        """
         end = self.text.rfind("\n", at, at + BLOCK) + 1
         block = self.text[at:end]
         if not block.isascii() or not block.replace("\n", "").isprintable():

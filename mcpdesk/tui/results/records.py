@@ -28,7 +28,7 @@ class Records:
 
 
 def records_of(structured: Any, values: Sequence[Any]) -> Records | None:
-    """Return the list of objects that a result contains. None if it contains no such list or several.
+    """Return the list of objects that a result contains, or None if it contains no such list or several.
 
     `structured` is the structured content, or None. `values` are the values of the JSON texts. If there are
     several texts, each must be one object of the list.
@@ -58,7 +58,7 @@ def _is_list_of_objects(value: Any) -> bool:
 
 
 def cell(record: Record, column: str) -> str:
-    """Return the text of one value. Empty if it is missing or null."""
+    """Return the text of one value, or "" if it is missing or null."""
     value = record.get(column)
     return value if isinstance(value, str) else "" if value is None else compact(value)
 

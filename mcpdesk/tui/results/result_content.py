@@ -55,7 +55,7 @@ class Block:
     encoded: str = ""
     """Bytes of an image or a blob as base64."""
     full_text: str | None = None
-    """Text before it was formatted for display. None if the block is not a text."""
+    """Text before it was formatted for display, or None if the block is not a text."""
     mime: str = ""
     uri: str = ""
     """URI of a resource."""
@@ -244,7 +244,7 @@ def _fenced(text: str) -> str:
 
 
 def _savable(block: Block, stem: str) -> Savable | None:
-    """Return a block as a file. None if it has no contents or is invalid base64."""
+    """Return a block as a file, or None if it has no contents or is invalid base64."""
     if block.full_text is not None:
         data, kind, ending = block.full_text.encode(), "text", ".txt"
     elif block.encoded:

@@ -57,7 +57,7 @@ _MOST_LINES = 12
 
 
 def era(revision: str) -> str:
-    """Return `handshake` or `stateless`. Empty if the revision is unknown."""
+    """Return `handshake` or `stateless`, or "" if the revision is unknown."""
     return with_era(revision).removeprefix(revision).strip()
 
 

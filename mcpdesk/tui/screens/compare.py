@@ -32,7 +32,7 @@ _CONTEXT = 2
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Both values at one position. None if a value does not exist."""
+    """Both values at one position, or None if a value does not exist."""
 
     before: str | None
     after: str | None

@@ -89,7 +89,7 @@ class LogsPane(FilterPane, Pane):
             self._describe()
 
     def tick_s(self) -> float | None:
-        """Return the seconds until the histogram must be updated. None if it is up to date."""
+        """Return the seconds until the histogram must be updated, or None if it is up to date."""
         return HISTOGRAM_S if self._is_stale else None
 
     def _draw_histogram(self, rest_s: float = 0.0) -> None:

@@ -134,7 +134,7 @@ class MainScreen(Screen[None]):
         self._notice = -1
         self._jobs_version: int | None = None
         self._failed: Collection[str] | None = None
-        """Ids of the failed jobs at the last read. None before the first read."""
+        """Ids of the failed jobs at the last read, or None before the first read."""
         self._badge = ""
         """Counts shown on the tab of the activity screen."""
         self._lead = ("", 0.0)
@@ -225,7 +225,7 @@ class MainScreen(Screen[None]):
 
     @property
     def pane(self) -> Widget | None:
-        """Current pane. None before the first one is mounted, and while the screen closes."""
+        """Current pane, or None before the first one is mounted, and while the screen closes."""
         return next((one for one in self.switcher.children if one.id == self.shown), None)
 
     @property
@@ -236,7 +236,7 @@ class MainScreen(Screen[None]):
 
     @property
     def server_view(self) -> ServerView | None:
-        """Current state of the server for actions on a server. None if it does not exist."""
+        """Current state of the server for actions on a server, or None if it does not exist."""
         target = self.target
         return next((one for one in self.link.view().servers if one.name == target), None)
 
@@ -279,7 +279,7 @@ class MainScreen(Screen[None]):
         return self.app.screen is self and is_hands_off and (is_own or not is_in_field)
 
     def _tick_s(self) -> float | None:
-        """Return the seconds until a clock must be refreshed. None if no clock is shown."""
+        """Return the seconds until a clock must be refreshed, or None if no clock is shown."""
         ticks = [TICK_S] if self.has_clock else []
         if self.is_active and isinstance(pane := self.pane, Pane) and (tick_s := pane.tick_s()) is not None:
             ticks.append(tick_s)

@@ -76,7 +76,7 @@ class WaitingQuestions:
         return ranked[0] if ranked else None
 
     def after(self, number: int) -> Question | None:
-        """Return the next waiting question, beginning again after the last. None if no other waits."""
+        """Return the next waiting question, beginning again after the last, or None if no other waits."""
         others = [one for one in self.waiting if one.id != number]
         return next((one for one in others if one.id > number), others[0] if others else None)
 

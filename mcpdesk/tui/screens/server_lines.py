@@ -39,9 +39,9 @@ class ServerLine:
     look: Look
     transport: str
     revision: str = ""
-    """Revision that the desk uses with the server. Empty if it is unknown."""
+    """Revision that the desk uses with the server, or "" if it is unknown."""
     tools: int | None = None
-    """Number of tools that can be called. None if it is unknown."""
+    """Number of tools that can be called, or None if it is unknown."""
     clients: int = 0
     counts: Counts = NO_COUNTS
     reason: str = ""

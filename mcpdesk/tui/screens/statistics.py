@@ -139,7 +139,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             self.entry.focus()
 
     def tick_s(self) -> float | None:
-        """Return a short time while some calls are not counted yet. None if all counts are shown."""
+        """Return a short time while some calls are not counted yet, or None if all counts are shown."""
         return COUNT_S if self._more else LOOK_S if self._is_stale else None
 
     def version_of(self, view: CoreView) -> object:

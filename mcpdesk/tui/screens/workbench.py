@@ -111,7 +111,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         """Monotonic time in seconds of the last cursor move to another item."""
         self._loading = asyncio.Lock()
         self._strip: TrafficList | None = None
-        """Traffic list at the bottom. None until there is space for it."""
+        """Traffic list at the bottom, or None until there is space for it."""
 
     def compose(self) -> ComposeResult:
         """Compose the part that is drawn first."""
@@ -210,7 +210,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     @property
     def draft(self) -> Draft | None:
-        """Draft of the open item. None while another item is about to be shown."""
+        """Draft of the open item, or None while another item is about to be shown."""
         draft = None if self._item_pane is None else self._item_pane.draft
         opening = self._opening
         if draft is None or (opening is not None and not is_same_item(draft.item, opening.item)):

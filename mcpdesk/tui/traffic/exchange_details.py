@@ -56,7 +56,7 @@ def _ordered(value: Any) -> Any:
 
 
 def failure_text(response: Any) -> str:
-    """Return the error message of a response. Empty if the request did not fail."""
+    """Return the error message of a response, or "" if the request did not fail."""
     if not isinstance(response, dict):
         return ""
     error, result = response.get("error"), response.get("result")
@@ -73,7 +73,7 @@ megabyte."""
 
 
 def frame_text(index: Index, number: int, most: int | None = None) -> str:
-    """Return a frame, or its first `most` bytes, with secrets masked. Empty if it is not available."""
+    """Return a frame, or its first `most` bytes, with secrets masked, or "" if it is not available."""
     text = (
         index.frame_bytes(number)[:most].decode("utf-8", "replace") if index.frame(number) is not None else ""
     )
@@ -182,7 +182,7 @@ def steps(index: Index, operation: Exchange, schema: Any = None) -> dict[str, An
 
 
 def title_of(index: Index, operation: Exchange, number: int) -> str | None:
-    """Return the title of an exchange in `steps`. None if it is not shown."""
+    """Return the title of an exchange in `steps`, or None if it is not shown."""
     return next((title for one, title in _titled(index, operation) if one.number == number), None)
 
 

@@ -217,9 +217,8 @@ def _copied(link: Link, number: int, copy: ExchangeCopy) -> str:
 
 
 def _command(link: Link, number: int) -> str:
-    """Return the `mcpdesk` command for the same request.
-
-    Empty if the folder is unknown, or no command sends such a request.
+    """Return the `mcpdesk` command for the same request, or "" if the folder is unknown, or no command sends
+    such a request.
     """
     exchange = link.traffic.exchange(number)
     folder = next((one.folder for one in link.view().servers if one.name == exchange.server), "")

@@ -70,7 +70,7 @@ class FrameLine(NamedTuple):
 
     @property
     def core(self) -> str:
-        """Core with the connection. Empty if there is no connection."""
+        """Core with the connection, or "" if there is no connection."""
         return self.connection.core if self.connection else ""
 
     @property

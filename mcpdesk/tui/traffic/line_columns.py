@@ -67,13 +67,13 @@ class LineColumn:
     title: str
     right: bool = False
     exchange: Callable[[ExchangeLine, LineColumn], list[Cell]] | None = None
-    """Returns the cells of an exchange. None if only raw frames have the column."""
+    """Returns the cells of an exchange, or None if only raw frames have the column."""
     frame: Callable[[FrameLine, LineColumn], list[Cell]] | None = None
-    """Returns the cells of a raw frame. None if only exchanges have the column."""
+    """Returns the cells of a raw frame, or None if only exchanges have the column."""
     shorten: Callable[[str, int], str] | None = None
     """Shortens a text to a number of cells, before it is cut."""
     sort: SortKey | None = None
-    """Order of lines that are sorted by this column. None if lines cannot be sorted by it."""
+    """Order of lines that are sorted by this column, or None if lines cannot be sorted by it."""
     narrower: tuple[Narrower, ...] = ()
     """Steps in which the column shrinks."""
     has_core: bool = False

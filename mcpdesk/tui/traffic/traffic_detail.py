@@ -183,7 +183,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._rules = rules
         self._tab = "messages"
         self.frame: int | None = None
-        """Number of the selected raw frame. None if an exchange was selected."""
+        """Number of the selected raw frame, or None if an exchange was selected."""
         self._frames: dict[str, object] = {"request": None, "response": None}
         """Side -> shown frame, or the reason why the message is missing."""
         self._stale: set[str] = set()

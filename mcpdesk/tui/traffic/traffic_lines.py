@@ -255,7 +255,7 @@ class TrafficStrips:
         return strip
 
     def _how_changed(self, exchange: Exchange) -> str:
-        """Return how messages of an exchange were changed at the desk. Empty if none was."""
+        """Return how messages of an exchange were changed at the desk, or "" if none was."""
         if not self._index.marks:
             return ""
         return " ".join(mark.how for mark in self._index.marks_of(exchange) if mark.was)

@@ -220,7 +220,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def frame(self) -> int | None:
-        """Number of the selected raw frame. None while exchanges are shown."""
+        """Number of the selected raw frame, or None while exchanges are shown."""
         return self._line if self.view.raw and self.lines else None
 
     @property

@@ -144,7 +144,9 @@ def legend() -> list[tuple[str, str]]:
 
 
 def phases_in_words(index: Index, exchange: Exchange, now: float) -> list[str]:
-    """Return phases such as `█ handler 50 ms` and `▪ write 80 µs`. Empty if no phase is known in detail."""
+    """Return phases such as `█ handler 50 ms` and `▪ write 80 µs`, or an empty list if no phase is known in
+    detail.
+    """
     totals: dict[PhaseKind, float] = {}
     for span in phase_spans(index, exchange, now):
         totals[span.kind] = totals.get(span.kind, 0.0) + span.seconds

@@ -17,7 +17,7 @@ class Pane(Widget):
         """Show the state of the core."""
 
     def tick_s(self) -> float | None:
-        """Return the seconds until a refresh is needed even if no change is reported. None if never.
+        """Return the seconds until a refresh is needed even if no change is reported, or None if never.
 
         Ages, running times and regular reads need such refreshes.
         """
@@ -25,12 +25,12 @@ class Pane(Widget):
 
     @property
     def selected_server(self) -> str:
-        """Name of the server that is selected in the pane. Empty if the pane has no such choice."""
+        """Name of the server that is selected in the pane, or "" if the pane has no such choice."""
         return ""
 
     def position(self) -> Any:
-        """Return the state that `return_to` needs to restore the position after a restart. None if there is
-        none.
+        """Return the state that `return_to` needs to restore the position after a restart, or None if there
+        is none.
         """
         return None
 

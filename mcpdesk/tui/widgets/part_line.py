@@ -19,7 +19,7 @@ class LinePart:
 
     text: Content
     action: str = ""
-    """Action to run when clicked, such as `screen.copy_url`. Empty if the part cannot be clicked."""
+    """Action to run when clicked, such as `screen.copy_url`, or "" if the part cannot be clicked."""
     tip: str = ""
     """Tooltip."""
     short: Content | None = None

@@ -283,15 +283,14 @@ class Section(FilterPane, Generic[Row]):
             self.update_ages()
 
     def tick_s(self) -> float | None:
-        """Return the seconds until a shown age changes. None if no age is shown."""
+        """Return the seconds until a shown age changes, or None if no age is shown."""
         if self._ages_at == math.inf:
             return None
         return min(max(self._ages_at - time.time(), LEAST_TICK_S), MOST_TICK_S)
 
     def lasts(self, row: Row) -> float | None:
-        """Return the seconds until the text of a row changes although its data do not.
-
-        None if it never does.
+        """Return the seconds until the text of a row changes although its data do not, or None if it never
+        does.
         """
         return None
 

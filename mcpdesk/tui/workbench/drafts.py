@@ -32,7 +32,7 @@ SEARCHED_FOR_S = 5.0
 
 
 def awaited_at(link: Link, connection: int, identifier: object) -> str:
-    """Return the line of the author's code at which a request is waiting. Empty if it is unknown."""
+    """Return the line of the author's code at which a request is waiting, or "" if it is unknown."""
     client = link.client(connection)
     running = () if client is None else client.running
     return next((call.where for call in running if call.id == identifier), "")
@@ -73,7 +73,7 @@ class Draft:
     uri: str = ""
     """URI of the resource that was read last."""
     changes: int | None = None
-    """Number of change notifications for the watched resource. None if it is not watched."""
+    """Number of change notifications for the watched resource, or None if it is not watched."""
     is_watched_by_server: bool = False
     is_reread: bool = False
     """True if the running call reads a watched resource again automatically."""
@@ -155,7 +155,7 @@ class Draft:
         self.call = self.link.request(self.server, method, params)
 
     def where(self) -> str:
-        """Return the line of the author's code at which the running call is waiting. Empty if it is
+        """Return the line of the author's code at which the running call is waiting, or "" if it is
         unknown.
         """
         call = self.call

@@ -87,7 +87,7 @@ class ItemPane(KnowsFirstSize, Vertical):
         self._is_dragged = False
         """True while the mouse drags the border between arguments and result."""
         self._expected: CatalogueItem | None = None
-        """Item that is about to be loaded. None if it is already shown."""
+        """Item that is about to be loaded, or None if it is already shown."""
 
     def compose(self) -> ComposeResult:
         yield ItemHeader()

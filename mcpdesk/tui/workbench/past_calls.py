@@ -45,7 +45,7 @@ class KeptFile:
         self._path = path
 
     def read(self) -> bytes | None:
-        """Return the contents. None if the file cannot be read."""
+        """Return the contents, or None if the file cannot be read."""
         try:
             return None if self._path is None else self._path.read_bytes()
         except OSError:
@@ -101,7 +101,7 @@ class History:
 
 
 def _line(call: PastCall) -> bytes:
-    """Return a call as a line of the file. Empty if orjson cannot write the arguments, such as huge
+    """Return a call as a line of the file, or no bytes if orjson cannot write the arguments, such as huge
     numbers.
     """
     try:

@@ -172,7 +172,7 @@ class Saves:
     def __init__(self) -> None:
         self.at_every_save = False
         self.update_page: Callable[[], None] | None = None
-        """Updates the page that shows the saves. None while it is closed."""
+        """Updates the page that shows the saves, or None while it is closed."""
         self._of: dict[str, list[Save]] = {}
         """Saves by server, the newest last."""
         self._catalogues: dict[str, Catalogue] = {}

@@ -93,7 +93,7 @@ class CombinedLink(Link):
         self._lenient_until = 0.0
         """Monotonic time until which no missing replica counts as ended."""
         self._trouble = ""
-        """Reason why the source cannot be reached. Empty if it can be reached."""
+        """Reason why the source cannot be reached, or "" if it can be reached."""
         self._serving: dict[str, CoreCopy] = {}
         """Replica that receives the requests for a server, by name of the server."""
         self._watched: dict[str, set[str]] = {}

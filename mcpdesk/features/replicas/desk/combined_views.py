@@ -181,7 +181,7 @@ class OfferComparison:
         """Difference of each server, with the number of comparisons in a row that found this difference."""
 
     def problem(self, server: str) -> str:
-        """Return a sentence about a lasting difference of a server. Empty if no difference has lasted."""
+        """Return a sentence about a lasting difference of a server, or "" if no difference has lasted."""
         text, lasted = self._differing.get(server, ("", 0))
         return text if lasted >= LASTING else ""
 

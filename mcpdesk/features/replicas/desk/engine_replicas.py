@@ -55,7 +55,7 @@ class EngineWire:
         self._last = "0-0"
         """Id of the last entry that was read."""
         self._number: int | None = None
-        """Number of the entry that is expected next. None before the first entry."""
+        """Number of the entry that is expected next, or None before the first entry."""
         self._ready: deque[bytes] = deque()
         self._greeting: Welcome | None = None
         self._unsent: list[bytes] = []

@@ -50,9 +50,8 @@ class LocalReplicas:
         """Do nothing."""
 
     def _selector(self, core: RunningCore) -> str | None:
-        """Return the name or process id with which the person selected a core.
-
-        None if the core was not selected.
+        """Return the name or process id with which the person selected a core, or None if the core was not
+        selected.
         """
         pid = str(core.welcome.pid)
         return next((who for who in self._named if who == pid or who in core.welcome.names), None)

@@ -89,9 +89,9 @@ class EngineStatus(Struct, frozen=True):
     """State of the engine: whether it answers and accepts writes."""
 
     refusal: EngineRefusal | None
-    """Reason why commands or writes fail. None while the engine answers and accepts writes."""
+    """Reason why commands or writes fail, or None while the engine answers and accepts writes."""
     reason: str
-    """Reason in words. Empty if `refusal` is None."""
+    """Reason in words, or "" if `refusal` is None."""
     since: float
     """Unix time of the latest change of `is_up` or `is_writable`.
 

@@ -77,9 +77,8 @@ class EngineRounds(RoundClaims):
         await self._engine.script(RELEASE, [self._key(state)], [self._replica])
 
     async def holder(self, state: str) -> str:
-        """Return the id of the replica that holds a round.
-
-        Empty if the replica's lease has expired, or if the round is unknown. Raises: EngineAway.
+        """Return the id of the replica that holds a round, or "" if the replica's lease has expired, or if
+        the round is unknown. Raises: EngineAway.
         """
         reply: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
         return (reply or b"").decode()

@@ -84,7 +84,7 @@ class EngineQuestions:
             await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *event])
 
     async def read(self, replica: str, number: int) -> Question | None:
-        """Return a waiting question of a replica. None if the question has ended."""
+        """Return a waiting question of a replica, or None if the question has ended."""
         key = self._waiting(replica)
         return question_of(await self._engine.run(lambda client: client.hget(key, number)))
 

@@ -79,7 +79,7 @@ class HostSharing(SharedCore):
 
     @property
     def api_key(self) -> str:
-        """API key of callers. Empty until it has been read."""
+        """API key of callers, or "" until it has been read."""
         return self.group.secrets.api_key
 
     @property
@@ -89,20 +89,19 @@ class HostSharing(SharedCore):
 
     @property
     def away(self) -> str:
-        """Reason why shared state cannot be written now. Empty if it can be written."""
+        """Reason why shared state cannot be written now, or "" if it can be written."""
         return self.group.away
 
     @property
     def outage(self) -> str:
-        """Reason why shared state cannot be written now, without the address of the engine.
-
-        Empty if it can be written.
+        """Reason why shared state cannot be written now, without the address of the engine, or "" if it can
+        be written.
         """
         return self.group.outage
 
     @property
     def unready(self) -> str:
-        """Reason why new clients should not be sent to this replica. Empty if they may be sent here."""
+        """Reason why new clients should not be sent to this replica, or "" if they may be sent here."""
         return self.group.unready
 
     @property

@@ -77,7 +77,7 @@ class ReplicaInfo(Struct, frozen=True):
     name: str
     """Machine and port, such as `web-1:3333`."""
     url: str = ""
-    """URL for the other replicas. Empty while the replica does not listen."""
+    """URL for the other replicas, or "" while the replica does not listen."""
     version: str = __version__
     pid: int = 0
     began: float = 0.0
@@ -120,7 +120,9 @@ class LivingReplicas:
         await self.renew()
 
     async def find(self, replica: str) -> ReplicaInfo | None:
-        """Return the data of a living or dead replica. None if the replica is unknown. Raises: EngineAway."""
+        """Return the data of a living or dead replica, or None if the replica is unknown. Raises:
+        EngineAway.
+        """
         known = self.others.get(replica) or self._known_replicas.get(replica)
         if replica and (known is None or not known.url):  # the replica may have started to listen
             encoded = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
@@ -204,7 +206,7 @@ async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
 
 
 async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:
-    """Return the last data of a replica, up to an hour after its end. None if the replica is unknown.
+    """Return the last data of a replica, up to an hour after its end, or None if the replica is unknown.
 
     Raises: EngineAway.
     """

@@ -57,7 +57,7 @@ class ReplicaGroup:
 
     @property
     def away(self) -> str:
-        """Reason why shared state cannot be written now. Empty if it can be written."""
+        """Reason why shared state cannot be written now, or "" if it can be written."""
         status = self.engine.status
         if status.is_writable:
             return ""
@@ -65,16 +65,15 @@ class ReplicaGroup:
 
     @property
     def outage(self) -> str:
-        """Reason why shared state cannot be written now, without the address of the engine.
-
-        Empty if it can be written.
+        """Reason why shared state cannot be written now, without the address of the engine, or "" if it can
+        be written.
         """
         refusal = self.engine.status.refusal
         return "" if refusal is None else f"the engine that the replicas share {OUTAGES[refusal]}"
 
     @property
     def unready(self) -> str:
-        """Reason why new clients should not be sent to this replica. Empty if they may be sent here.
+        """Reason why new clients should not be sent to this replica, or "" if they may be sent here.
 
         The reason is that shared state cannot be written. An unreachable engine counts only when the lease of
         this replica has expired, because then the other replicas consider this replica dead.
@@ -87,9 +86,8 @@ class ReplicaGroup:
         return replica == self.id or replica in self.living.others
 
     def holder_of(self, number: int) -> str:
-        """Return the living replica to which a connection number belongs.
-
-        Empty if no such replica is known.
+        """Return the living replica to which a connection number belongs, or "" if no such replica is
+        known.
         """
         return next((each for each in (self.id, *self.living.others) if has_numbered(each, number)), "")
 
@@ -103,15 +101,14 @@ class ReplicaGroup:
         return EngineJobTable(self.engine, server, self.id, self.is_alive, LEASE_S)
 
     async def job_holder(self, identifier: str) -> str:
-        """Return the other living replica that runs a job.
-
-        Empty if no other replica runs it. Raises: EngineAway.
+        """Return the other living replica that runs a job, or "" if no other replica runs it. Raises:
+        EngineAway.
         """
         holder = await living_holder(self.engine, identifier)
         return "" if holder == self.id else holder
 
     async def round_holder(self, state: str) -> str:
-        """Return the living replica that holds the round of a `requestState`. Empty if no replica holds it.
+        """Return the living replica that holds the round of a `requestState`, or "" if no replica holds it.
 
         Raises: EngineAway.
         """

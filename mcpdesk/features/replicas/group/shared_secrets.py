@@ -39,7 +39,7 @@ class SharedSecrets:
 
     def __init__(self, engine: Engine) -> None:
         self.api_key = ""
-        """API key of callers. Empty until it has been read."""
+        """API key of callers, or "" until it has been read."""
         self.signing: tuple[bytes, ...] = ()
         """Secrets for `requestState`.
 

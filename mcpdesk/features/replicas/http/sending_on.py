@@ -95,7 +95,7 @@ async def _answer_of(
 async def holder_of_job(
     request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """Return the replica that has a job which is not here. Empty if no replica has it.
+    """Return the replica that has a job which is not here, or an empty tuple if no replica has it.
 
     If another replica forwarded the request, return a response instead. It names the replica that now has the
     job. Raises: StorageError.
@@ -111,7 +111,7 @@ async def holder_of_job(
 
 
 async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:
-    """Return the replica that runs the program or round in a request. Empty if no replica runs it.
+    """Return the replica that runs the program or round in a request, or "" if no replica runs it.
 
     Raises: StorageError.
     """
@@ -126,7 +126,7 @@ async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> 
 
 
 def task_of(message: dict[str, Any]) -> str:
-    """Return the task that a request names. Empty if the request names no task or several."""
+    """Return the task that a request names, or "" if the request names no task or several."""
     method, params = message["method"], message.get("params")
     if method not in ABOUT_TASKS or not isinstance(params, dict):
         return ""

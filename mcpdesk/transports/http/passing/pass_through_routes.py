@@ -165,7 +165,7 @@ class Talk:
 
     @cached_property
     def request(self) -> dict[str, Any] | None:
-        """JSON-RPC request in the body. None if the body is something else."""
+        """JSON-RPC request in the body, or None if the body is something else."""
         message = _decoded(self._body)
         return message if _is_request(message) else None
 

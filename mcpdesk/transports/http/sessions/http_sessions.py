@@ -134,7 +134,7 @@ class HttpSession:
         self.block = restarts % 1000
         """Number of the block of stream numbers, see `STREAMS`."""
         self.shared: SharedSession | None = None
-        """State that processes share. None if only this process serves the session."""
+        """State that processes share, or None if only this process serves the session."""
         self._sharing = sharing
         self.waiting: set[PostOutlet] = set()
         """Outlets of requests that are not answered yet."""
@@ -161,7 +161,7 @@ class HttpSession:
 
     @property
     def seen(self) -> float | None:
-        """Unix time of the last activity of the client. None while the client has a connection.
+        """Unix time of the last activity of the client, or None while the client has a connection.
 
         A running call is no activity, because it may continue without its client. May be read on any thread.
         """
@@ -180,7 +180,7 @@ class HttpSession:
         return self.owner == caller.identity
 
     def left_s(self, ttl_s: float) -> float | None:
-        """Return the seconds until the session expires. None while a call or stream is open."""
+        """Return the seconds until the session expires, or None while a call or stream is open."""
         return ttl_s - self._unused_s if self.is_unused else None
 
     def touch(self) -> None:
@@ -307,7 +307,7 @@ class HttpSessions:
         return session
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
-        """Return the session with that id. None if it does not belong to that server and caller."""
+        """Return the session with that id, or None if it does not belong to that server and caller."""
         session = self._sessions.get(identifier)
         if session is None or session.server != server or not session.is_for(caller):
             return None
@@ -319,7 +319,8 @@ class HttpSessions:
     async def resume(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Continue a session of an ended process. None if it does not belong to that server and caller.
+        """Continue a session of a process that has ended. Return the session, or None if it does not belong
+        to that server and caller.
 
         Raises: StorageError while another process locks the file, or if too many requests look for their
         sessions at the same time.
