@@ -252,10 +252,10 @@ class Feature:
         """
         raise NotImplementedError
 
-    def agreed_definitions(self, folder: Path) -> Definitions | None:
-        """Return the definitions in the lock file of a server folder, or None if it has no lock.
+    def agreed_definitions(self, lock_file: Path) -> Definitions | None:
+        """Return the definitions in a lock file, or None if it is missing or unusable.
 
-        The current definitions are compared with them. Called on any thread.
+        The current definitions of a server are compared with them. Called on any thread.
         """
         return None
 

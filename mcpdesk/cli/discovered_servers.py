@@ -18,11 +18,11 @@ def print_discovered(as_json: bool) -> None:
 
     found = discover()
     settings = resolve({}, os.environ).settings
-    trusted = _trusted(found, TrustStore(settings.state_dir), settings.trust)
+    trusted = trusted_files(found, TrustStore(settings.state_dir), settings.trust)
     if as_json:
         print_json(
             {
-                "servers": [_server_json(each, each.path in trusted) for each in found.servers],
+                "servers": [server_facts(each, each.path in trusted) for each in found.servers],
                 "problems": [
                     {"client": each.client, "file": str(each.path), "reason": each.reason}
                     for each in found.problems
@@ -46,7 +46,7 @@ def print_discovered(as_json: bool) -> None:
         print_message(f"Use a server: mcpdesk list {clean(found.servers[0].target, newlines=False)}")
 
 
-def _trusted(found: FoundServers, store: TrustStore, trusts_all: bool) -> set[Path]:
+def trusted_files(found: FoundServers, store: TrustStore, trusts_all: bool) -> set[Path]:
     """Return the files whose content the person agreed to."""
     contents = {(each.path, each.sha256) for each in found.servers}
     return {path for path, sha256 in contents if trusts_all or store.is_trusted(path, sha256)}
@@ -64,7 +64,8 @@ def _short(path: Path) -> str:
     return f"~{os.sep}{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def _server_json(found: FoundServer, is_trusted: bool) -> dict[str, Any]:
+def server_facts(found: FoundServer, is_trusted: bool) -> dict[str, Any]:
+    """Return the members of a server in the output of `mcpdesk list --json`."""
     return {
         "target": found.target,
         "client": found.client,

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.client.configs.entries import configured_server
-from mcpdesk.client.configs.entry_values import InvalidEntry
+from mcpdesk.client.configs.entry_values import InvalidEntry, OnlyInClient
 from mcpdesk.client.configs.formats import ConfigFormat, Repeats, known_formats, sections
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
@@ -126,7 +126,8 @@ def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> Conf
     try:
         given = kind.read(entry) if isinstance(entry, dict) else entry
     except InvalidEntry as error:
-        return ConfiguredServer(name, project=project, problem=str(error))
+        is_of_client = isinstance(error, OnlyInClient)
+        return ConfiguredServer(name, project=project, problem=str(error), is_only_in_client=is_of_client)
     except RecursionError:
         return ConfiguredServer(name, project=project, problem="it is nested too deeply")
     return configured_server(name, given, project)

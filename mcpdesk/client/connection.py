@@ -109,6 +109,8 @@ class ServerConnection:
         """Method of the message of the handshake that the server has not accepted yet."""
         self._is_unanswered = False
         """True if the probe for the newest revision was sent, but has no valid answer yet."""
+        self.probe_outcome: ServerReply | CallError | None = None
+        """Reply to the probe, or its error. None if the probe was not sent or not answered."""
         self._running: dict[int, ClientCall] = {}
         """Running calls, by the id of their current request, which is also their progress token."""
         self._unrelated = self._call("")
@@ -358,16 +360,17 @@ class ServerConnection:
         transport = self._transport
         try:
             async with asyncio.timeout(transport.probe_s):
-                reply = await self._discover()
+                reply = self.probe_outcome = await self._discover()
                 if is_contradiction(reply):
-                    reply = await self._discover()
+                    reply = self.probe_outcome = await self._discover()
         except TimeoutError:
             self._is_unanswered = True
             return None
-        except InvalidAnswer:
-            self._is_unanswered = True
+        except InvalidAnswer as error:
+            self._is_unanswered, self.probe_outcome = True, error
             return None
         except CallError as error:
+            self.probe_outcome = error
             if transport.is_open:
                 if isinstance(error, HttpError) and error.message == BROKE:
                     return None

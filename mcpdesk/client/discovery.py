@@ -32,6 +32,7 @@ class FoundServer(Struct, frozen=True):
     """Server in a configuration file of a client."""
 
     client: str
+    """Name of the client. Empty for a file of no known client."""
     server: ConfiguredServer
     path: Path
     sha256: str
@@ -44,7 +45,8 @@ class FoundServer(Struct, frozen=True):
     @property
     def target(self) -> str:
         """Text that every command accepts as a target."""
-        return f"{self.path}:{self.server.name}" if self.is_shadowed else f"{self.client}:{self.server.name}"
+        is_named_by_file = self.is_shadowed or not self.client
+        return f"{self.path}:{self.server.name}" if is_named_by_file else f"{self.client}:{self.server.name}"
 
     @property
     def transport(self) -> str:

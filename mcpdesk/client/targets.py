@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def find_target(
         return CommandTarget(tuple(shlex.split(text[len(COMMAND) :])))
     if "://" in text:
         return UrlTarget(text, kind="ws" if text.startswith(("ws://", "wss://")) else "")
-    path, name = discovered(text) if is_discovered(text) else _split(text)
+    path, name = discovered(text) if is_discovered(text) else split_target(text)
     if path.is_dir():
         return FolderTarget(path.resolve())
     if not path.exists():
@@ -122,9 +122,13 @@ def find_target(
 
 
 def configured_targets(
-    path: Path, environ: Mapping[str, str], ask: Callable[[InputVariable], str], agree: Agree
+    path: Path,
+    environ: Mapping[str, str],
+    ask: Callable[[InputVariable], str],
+    agree: Agree,
+    names: Collection[str] = (),
 ) -> list[tuple[str, RemoteTarget]]:
-    """Return all servers of a configuration file with their names.
+    """Return the servers of a configuration file with their names: those in `names`, or all if it is empty.
 
     A server that cannot be used becomes a `BrokenTarget`. `agree` is called with the file before its content
     is used.
@@ -135,6 +139,8 @@ def configured_targets(
     agree(config)
     targets: list[tuple[str, RemoteTarget]] = []
     for each in config.servers:
+        if names and each.name not in names:
+            continue
         try:
             target: RemoteTarget = configured(
                 expanded(each, environ, config.inputs, ask, config.workspace_of(each)), config
@@ -256,7 +262,7 @@ def client_hint(text: str) -> str:
     return f"Did you mean {near[0]}:{name[:80]}?" if near else ""
 
 
-def _split(text: str) -> tuple[Path, str]:
+def split_target(text: str) -> tuple[Path, str]:
     """Split a text into a path and the name after its last colon.
 
     The text is not split if the whole text is an existing path.

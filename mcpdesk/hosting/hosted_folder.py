@@ -248,7 +248,8 @@ class HostedFolder:
 
     def _agreed_contract(self) -> Definitions | None:
         """Return the agreed definitions of the folder, or None if there are none."""
-        contracts = (each.agreed_definitions(self.folder) for each in offering("agreed_definitions"))
+        lock_file = self.folder / LOCK_NAME
+        contracts = (each.agreed_definitions(lock_file) for each in offering("agreed_definitions"))
         return next((each for each in contracts if each is not None), None)
 
     def hold_back(self, reason: str) -> None:

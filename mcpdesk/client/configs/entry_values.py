@@ -12,6 +12,10 @@ class InvalidEntry(ValueError):
     """An entry is invalid. The text is the reason."""
 
 
+class OnlyInClient(InvalidEntry):
+    """An entry is valid, but only its client knows how to reach the server."""
+
+
 def text_at(given: Mapping[str, Any], key: str) -> str:
     """Return the string at a key, or "" if the key is missing or null. Raises: InvalidEntry."""
     value = given.get(key)

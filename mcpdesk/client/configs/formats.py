@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at, texts_at
+from mcpdesk.client.configs.entry_values import InvalidEntry, OnlyInClient, pairs_at, text_at, texts_at
 
 Keys = dict[str, Any]
 SectionPath = tuple[str, ...]
@@ -148,7 +148,7 @@ def _zed(given: Keys) -> Keys:
         own = {key: command[key] for key in ("args", "env") if key in command}
         return {**given, "command": command.get("path"), **own}
     if given.get("source") == "extension" or ("settings" in given and "url" not in given and command is None):
-        raise InvalidEntry("it comes from an extension of Zed; only Zed knows its command")
+        raise OnlyInClient("it comes from an extension of Zed; only Zed knows its command")
     return given
 
 
@@ -172,7 +172,7 @@ def _opencode(given: Keys) -> Keys:
 def _goose(given: Keys) -> Keys:
     kind = given.get("type")
     if isinstance(kind, str) and kind in _OF_GOOSE:
-        raise InvalidEntry(f"type is {kind!r}: it is built into Goose and cannot be reached")
+        raise OnlyInClient(f"type is {kind!r}: it is built into Goose and cannot be reached")
     names = {"cmd": "command", "envs": "env"}
     entry = {names.get(key, key): value for key, value in given.items() if key != "env_keys"}
     if wanted := texts_at(given, "env_keys"):

@@ -41,6 +41,8 @@ class ConfiguredServer(Struct, frozen=True):
     """Folder of the project that the entry belongs to, if the file has entries of several projects."""
     problem: str = ""
     """Reason why the server cannot be used, or an empty string."""
+    is_only_in_client: bool = False
+    """True if the entry is valid, but only its client can use the server. `problem` has the reason."""
     remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:

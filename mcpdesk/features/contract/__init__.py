@@ -25,13 +25,12 @@ class ContractFeature(Feature):
         )
     }
 
-    def agreed_definitions(self, folder: Path) -> Definitions | None:
+    def agreed_definitions(self, lock_file: Path) -> Definitions | None:
         """Return the definitions in the lock file, or None if it is missing or unusable."""
         from mcpdesk.features.contract.lock_file import read_lock
-        from mcpdesk.hosting.folder.manifest import LOCK_NAME
 
         try:
-            return read_lock((folder / LOCK_NAME).read_bytes()).definitions
+            return read_lock(lock_file.read_bytes()).definitions
         except (OSError, ValueError):
             return None
 
