@@ -6,6 +6,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "browser_desk": frozenset({"require_free_address", "served_pages"}),
     "contract": frozenset({"commands", "agreed_definitions"}),
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
+    "doctor": frozenset({"commands"}),
     "dashboard": frozenset({"http_routes"}),
     "gateway": frozenset({"dialect_paths"}),
     "holding": frozenset({"core_options", "interceptor", "link_parts", "screen_actions", "screen_signs"}),

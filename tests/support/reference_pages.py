@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import json
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from mcpdesk.cli.main import EPILOG, GROUPS, program
 from mcpdesk.settings import SETTINGS
@@ -408,7 +412,28 @@ def metrics_page() -> str:
     return METRICS.format(made=made) + table("metric | type | meaning", *rows)
 
 
+def doctor_schema() -> str:
+    """JSON Schema of the report of `mcpdesk doctor`, with the docstrings of the members."""
+    from mcpdesk.features.doctor import report
+
+    schema = msgspec.json.schema(report.Report)
+    tree = ast.parse(inspect.getsource(report))
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name in schema["$defs"]:
+            members = schema["$defs"][node.name].get("properties", {})
+            for member, text in pairwise(node.body):
+                match member, text:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(description))),
+                    ) if name in members:
+                        members[name]["description"] = " ".join(description.split())
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Report of mcpdesk doctor"}
+    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
+
+
 PAGES = {
+    "doctor.schema.json": doctor_schema,
     "metrics.md": metrics_page,
     "known-clients.md": clients_page,
     "client-files.md": files_page,

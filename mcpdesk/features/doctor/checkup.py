@@ -1,0 +1,283 @@
+"""Check-up of all servers in client configurations. Nothing of a file is started or expanded before a person
+has trusted its content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.cli.discovered_servers import server_facts
+from mcpdesk.client.configs.own_program import own_arguments
+from mcpdesk.client.configs.program_names import plain_name
+from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.client.discovery import FoundServer, FoundServers
+from mcpdesk.client.oauth.stored_grants import open_grants
+from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget, configured_targets
+from mcpdesk.client.trust import Agree, UntrustedFileError
+from mcpdesk.errors import DeskUserError
+from mcpdesk.features import offering
+from mcpdesk.features.doctor.comparison import Entry, duplicates
+from mcpdesk.features.doctor.entry_secrets import Secrets, secrets_of, unsafe_settings
+from mcpdesk.features.doctor.examination import Examination, examine
+from mcpdesk.features.doctor.report import (
+    VERSION,
+    ClientBudget,
+    FileProblem,
+    Lock,
+    LockChange,
+    Login,
+    LoginState,
+    Report,
+    ServerReport,
+    ServerState,
+    Totals,
+)
+from mcpdesk.hosting.folder.manifest import LOCK_NAME
+from mcpdesk.protocol.catalogue.contract import Definitions, contract_changes
+from mcpdesk.recorder.masking import mask_text
+
+MOST_AT_ONCE = 8
+"""Maximum number of servers that are examined at the same time."""
+TIMEOUT_S = 8.0
+"""Default time limit for one server, in seconds."""
+MOST_CHANGES = 50
+"""Maximum number of differences to a lock that are reported for one server."""
+_LOG = logging.getLogger(__name__)
+
+
+class Plan(Struct, frozen=True):
+    """Settings of a check-up."""
+
+    state_dir: Path
+    agree: Agree
+    """Function that is called with each file before its content is used. It raises DeskUserError unless the
+    file is trusted.
+    """
+    ask: Callable[[InputVariable], str]
+    """Function that returns the value of an input. It raises DeskUserError if it has none."""
+    timeout_s: float = TIMEOUT_S
+    lock_folder: Path | None = None
+    """Folder with lock files. None for the current folder and the folder of the configuration file."""
+    max_tokens: int | None = None
+    on_examined: Callable[[int, int], None] = lambda done, all_servers: None
+    """Function that is called with the numbers of examined servers and of all servers to examine."""
+
+
+class _Subject(Struct, frozen=True):
+    """Server with the result of the preparation."""
+
+    found: FoundServer
+    secrets: Secrets
+    target: RemoteTarget | None = None
+    """Target with expanded variables. None if the file is not trusted."""
+    refusal: DeskUserError | None = None
+    """Reason why the file is not trusted, or cannot be read any more."""
+
+
+def check_up(found: FoundServers, plan: Plan) -> Report:
+    """Examine all servers that are trusted, and compare the entries of all servers. Blocks."""
+    began = time.monotonic()
+    subjects = _prepared(found.servers, plan)
+    examinations = asyncio.run(_examinations(subjects, plan))
+    servers = [_report(subject, examinations.get(subject.found.target), plan) for subject in subjects]
+    return _summary(found, subjects, servers, plan, time.monotonic() - began)
+
+
+def _prepared(servers: Sequence[FoundServer], plan: Plan) -> list[_Subject]:
+    """Ask for trust once for each file, and expand the entries of trusted files."""
+    targets = dict[Path, dict[str, RemoteTarget] | DeskUserError]()
+    inputs = list[str]()
+
+    def ask(variable: InputVariable) -> str:
+        value = plan.ask(variable)
+        if variable.is_secret:
+            inputs.append(value)
+        return value
+
+    for path in dict.fromkeys(each.path for each in servers):
+        names = {each.server.name for each in servers if each.path == path}
+        try:
+            targets[path] = dict(configured_targets(path, os.environ, ask, plan.agree, names))
+        except DeskUserError as error:
+            targets[path] = error
+    subjects = list[_Subject]()
+    for each in servers:
+        known = targets[each.path]
+        if isinstance(known, DeskUserError):
+            subjects.append(_Subject(each, secrets_of(each.server), refusal=known))
+            continue
+        target = known.get(each.server.name, BrokenTarget("the entry was removed from the file"))
+        subjects.append(_Subject(each, secrets_of(each.server, target, os.environ, inputs), target))
+    return subjects
+
+
+async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, Examination]:
+    """Examine the servers that can be started, at most `MOST_AT_ONCE` at the same time. Return the results by
+    target.
+    """
+    limit = asyncio.Semaphore(MOST_AT_ONCE)
+    wanted = {
+        each.found.target: (each, each.target)
+        for each in subjects
+        if isinstance(each.target, UrlTarget | CommandTarget)
+    }
+    results = dict[str, Examination]()
+
+    async def run(subject: _Subject, target: UrlTarget | CommandTarget) -> None:
+        async with limit:
+            try:
+                name = shlex.quote(subject.found.target)
+                results[subject.found.target] = await examine(target, name, subject.secrets, plan.timeout_s)
+            except Exception:  # a server must not end the check-up of the others
+                _LOG.exception("a server could not be examined")
+                results[subject.found.target] = Examination("mcpdesk has a bug that this server triggers")
+            plan.on_examined(len(results), len(wanted))
+
+    async with asyncio.TaskGroup() as group:
+        for subject, target in wanted.values():
+            group.create_task(run(subject, target))
+    return results
+
+
+def _report(subject: _Subject, examination: Examination | None, plan: Plan) -> ServerReport:
+    found, target, secrets = subject.found, subject.target, subject.secrets
+    facts = server_facts(found, is_trusted=subject.refusal is None)
+    problem, remarks = str(facts.pop("problem")), [secrets.masked(each) for each in facts.pop("remarks")]
+    facts["address"] = secrets.masked(facts["address"])
+    report = ServerReport(
+        **facts,
+        state=ServerState.OK,
+        shadowed=found.is_shadowed,
+        unsafe=list(unsafe_settings(found.server, target)),
+        remarks=remarks,
+    )
+    if subject.refusal is not None:
+        is_refused = isinstance(subject.refusal, UntrustedFileError)
+        reason = "" if is_refused else secrets.masked(str(subject.refusal))
+        hint = f"mcpdesk trust {shlex.quote(str(found.path))}"
+        return replace(report, state=ServerState.NOT_TRUSTED, reason=reason, hint=hint)
+    if problem or isinstance(target, BrokenTarget):
+        reason = secrets.masked(problem or getattr(target, "problem", ""))
+        state = ServerState.ONLY_IN_CLIENT if found.server.is_only_in_client else ServerState.UNUSABLE
+        return replace(report, state=state, reason=reason)
+    assert examination is not None and target is not None
+    return replace(
+        report,
+        state=ServerState.FAILED if examination.reason else ServerState.OK,
+        reason=examination.reason,
+        hint=examination.hint,
+        stderr=list(examination.stderr),
+        start_s=examination.start_s,
+        server=examination.server,
+        server_version=examination.server_version,
+        era=examination.era,
+        revision=examination.revision,
+        other_era=examination.other_era,
+        tools=examination.tools,
+        total=examination.total,
+        login=_login(target, plan.state_dir),
+        lock=None if examination.reason else _lock(found, plan, examination.definitions),
+        remarks=[*remarks, *examination.remarks],
+    )
+
+
+def _login(target: RemoteTarget, state_dir: Path) -> Login | None:
+    """Return the login to a URL, or None for a program."""
+    if not isinstance(target, UrlTarget):
+        return None
+    if any(name.lower() == "authorization" for name in target.headers):
+        return Login(LoginState.HEADER)
+    grant = open_grants(state_dir, target.account).grant(target.url)
+    if grant is None:
+        return Login(LoginState.NONE)
+    state = LoginState.VALID
+    if grant.has_expired(time.time()):
+        state = LoginState.RENEWABLE if grant.refresh_token else LoginState.EXPIRED
+    return Login(state, grant.expires, list(grant.scopes))
+
+
+def _lock(found: FoundServer, plan: Plan, definitions: Definitions) -> Lock | None:
+    """Compare the definitions of a server with its lock file. Return None if it has none."""
+    file = next((each for each in _lock_files(found, plan) if each.is_file()), None)
+    if file is None:
+        return None
+    locks = (each.agreed_definitions(file) for each in offering("agreed_definitions"))
+    agreed = next((each for each in locks if each is not None), None)
+    if agreed is None:
+        return Lock(str(file), "unreadable")
+    changes = contract_changes(agreed, definitions)
+    return Lock(
+        str(file),
+        changes[0].verdict.value if changes else "same",
+        [
+            LockChange(each.verdict.value, f"{each.kind} {each.name}", mask_text(each.description))
+            for each in changes[:MOST_CHANGES]
+        ],
+    )
+
+
+def _lock_files(found: FoundServer, plan: Plan) -> list[Path]:
+    """Return the files that may have the lock of a server: in the folder that it serves, and by its name."""
+    name = f"{plain_name(found.server.name)}.lock.json"
+    folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd(), found.path.parent]
+    return [*_served_locks(found.server.argv), *(folder / name for folder in folders)]
+
+
+def _served_locks(argv: Sequence[str]) -> list[Path]:
+    """Return the lock file of the folder in `mcpdesk stdio FOLDER`, if an entry has this form."""
+    own = own_arguments(argv[0], list(argv[1:])) if argv else None
+    rest = () if own is None else argv[1 + len(own) :]
+    if rest[:1] != ("stdio",) or "--" in rest:
+        return []
+    return [Path(word).expanduser() / LOCK_NAME for word in rest[1:] if not word.startswith("-")]
+
+
+def _summary(
+    found: FoundServers, subjects: Sequence[_Subject], servers: list[ServerReport], plan: Plan, seconds: float
+) -> Report:
+    problems = [FileProblem(each.client, str(each.path), mask_text(each.reason)) for each in found.problems]
+    entries = [
+        Entry(
+            subject.found.target,
+            str(subject.found.path),
+            subject.found.server,
+            subject.secrets,
+            server.server_version,
+        )
+        for subject, server in zip(subjects, servers, strict=True)
+    ]
+    budgets = [
+        _budget(client, servers) for client in dict.fromkeys(each.client or each.file for each in servers)
+    ]
+    over = [
+        each.client for each in budgets if plan.max_tokens is not None and each.tools.tokens > plan.max_tokens
+    ]
+    is_ok = not (problems or over or any(map(has_fault, servers)))
+    return Report(
+        VERSION, is_ok, servers, problems, duplicates(entries), budgets, over, round(seconds, 3), found.is_cut
+    )
+
+
+def has_fault(server: ServerReport) -> bool:
+    """Return True if a server is a reason for exit code 1."""
+    is_down = server.state in (ServerState.FAILED, ServerState.UNUSABLE)
+    is_changed = server.lock is not None and server.lock.verdict in ("breaking", "unreadable")
+    return is_down or is_changed or bool(server.unsafe)
+
+
+def _budget(client: str, servers: Sequence[ServerReport]) -> ClientBudget:
+    """Return the definitions of all servers that a client uses."""
+    used = [each for each in servers if (each.client or each.file) == client and not each.shadowed]
+    tools = Totals()
+    for each in used:
+        tools = tools if each.tools is None else tools.plus(each.tools)
+    return ClientBudget(client, len(used), tools, sum(each.tools is None for each in used))

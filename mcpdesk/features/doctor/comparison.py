@@ -1,0 +1,98 @@
+"""Duplicates: servers that several clients or files have, and the differences between their entries."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from mcpdesk.client.configs.servers import ConfiguredServer
+from mcpdesk.features.doctor.entry_secrets import Secrets
+from mcpdesk.features.doctor.identities import identity_of
+from mcpdesk.features.doctor.report import Difference, Duplicate
+
+NONE = "(none)"
+LONGEST = 120
+"""Maximum number of characters that are shown of the arguments of one entry."""
+_Kind = Literal["version", "reported version", "arguments"]
+
+
+class Entry(Struct, frozen=True):
+    """Entry of a server in one file."""
+
+    target: str
+    file: str
+    server: ConfiguredServer
+    secrets: Secrets
+    reported_version: str = ""
+    """Version that the server reported. Empty if it is unknown."""
+
+
+def duplicates(entries: Sequence[Entry]) -> list[Duplicate]:
+    """Return the servers with entries in several files, with the differences between the entries.
+
+    A file may have several entries of one server, such as one for each database. Such entries are compared
+    with entries of the same name in other files.
+    """
+    groups = dict[str, list[Entry]]()
+    for entry in entries:
+        if identity := identity_of(entry.server):
+            groups.setdefault(identity.name, []).append(entry)
+    found = list[Duplicate]()
+    for name, members in groups.items():
+        by_name = dict[str, list[Entry]]()
+        is_repeated = max(Counter(each.file for each in members).values()) > 1
+        for each in members:
+            by_name.setdefault(each.server.name if is_repeated else "", []).append(each)
+        for group in by_name.values():
+            if len({each.file for each in group}) > 1:
+                shown = group[0].secrets.masked(name)
+                found.append(Duplicate(shown, [each.target for each in group], list(_differences(group))))
+    return found
+
+
+def _differences(entries: Sequence[Entry]) -> Iterator[Difference]:
+    identities = [identity_of(each.server) for each in entries]
+    versions = [each.version if each else "" for each in identities]
+    arguments = [shlex.join(each.arguments) if each else "" for each in identities]
+    reported = [each.reported_version for each in entries]
+    yield from _of_texts("version", entries, versions)
+    if all(reported):
+        yield from _of_texts("reported version", entries, reported)
+    yield from _of_texts("arguments", entries, arguments)
+    yield from _of_pairs("variables", entries, lambda server: server.environment)
+    yield from _of_pairs("headers", entries, lambda server: server.headers)
+
+
+def _of_texts(kind: _Kind, entries: Sequence[Entry], texts: Sequence[str]) -> Iterator[Difference]:
+    """Yield a difference if the texts of the entries are not equal."""
+    targets = dict[str, list[str]]()
+    for entry, text in zip(entries, texts, strict=True):
+        targets.setdefault(text, []).append(entry.target)
+    if len(targets) == 1:
+        return
+    secrets = {text: entry.secrets for entry, text in zip(entries, texts, strict=True)}
+    shown = (
+        f"{secrets[text].masked(text, LONGEST) or NONE} in {', '.join(named)}"
+        for text, named in targets.items()
+    )
+    yield Difference(kind, "; ".join(shown))
+
+
+def _of_pairs(
+    kind: Literal["variables", "headers"],
+    entries: Sequence[Entry],
+    pairs_of: Callable[[ConfiguredServer], Mapping[str, str]],
+) -> Iterator[Difference]:
+    """Yield a difference for each name whose values differ. The values are not shown."""
+    pairs = [pairs_of(each.server) for each in entries]
+    for name in dict.fromkeys(name for each in pairs for name in each):
+        having = [entry.target for entry, each in zip(entries, pairs, strict=True) if name in each]
+        shown = entries[0].secrets.masked(name, LONGEST)
+        if len(having) < len(entries):
+            yield Difference(kind, f"{shown} is only in {', '.join(having)}")
+        elif len({each[name] for each in pairs}) > 1:
+            yield Difference(kind, f"{shown} has different values")

@@ -1,0 +1,117 @@
+"""The command `doctor`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import msgspec
+
+from mcpdesk.cli import completion
+from mcpdesk.cli.printing import OK, TOOL_ERROR, print_json, print_message, print_text
+from mcpdesk.cli.reach import agreement, ask_input
+from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.errors import DeskUserError
+from mcpdesk.features.doctor.checkup import TIMEOUT_S, Plan, check_up
+from mcpdesk.features.doctor.report import Report, ServerState
+from mcpdesk.features.doctor.report_text import report_lines
+from mcpdesk.features.doctor.selection import only_trusted, selected
+from mcpdesk.transports.clean_terminal import is_terminal
+from mcpdesk.upstream.target_transport import Reach
+
+DOCTOR_EXAMPLES = """\b
+Examples:
+  mcpdesk doctor                               all servers of all clients
+  mcpdesk doctor cursor: claude-code:github
+  mcpdesk doctor .mcp.json --json
+  mcpdesk doctor --trust --max-tokens 20000 --timeout 60
+
+Exit codes: 0 no errors, 1 a server failed or has an unsafe setting, or a file is broken, 2 invalid command.
+"""
+
+
+@click.command(
+    name="doctor", epilog=DOCTOR_EXAMPLES, short_help="Check the servers of all clients on this machine."
+)
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.target)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1, 600),
+    default=TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit for each server. A first `npx` or `uvx` may need more.",
+)
+@click.option(
+    "--locks",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Folder with lock files NAME.lock.json. Default: this folder, and that of the configuration file.",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Fail if the tool definitions of one client have more than N tokens. Default: no limit.",
+)
+@click.option(
+    "--trust", is_flag=True, help="Start the servers of all files without asking whether you trust them."
+)
+def doctor_command(
+    targets: tuple[str, ...],
+    as_json: bool,
+    timeout_s: float,
+    locks: Path | None,
+    max_tokens: int | None,
+    trust: bool,
+) -> int:
+    """Check the servers in the configuration files of all known clients on this machine: start each, at most
+    eight at once, and print how long it takes to start, its protocol revision, the size of its definitions,
+    its login, and the differences to its lock file.
+
+    The report also names unsafe settings, servers that several clients have, and their different versions,
+    arguments and variables. Each failure has the last lines of stderr and advice.
+
+    A TARGET limits the check: a client such as `cursor:`, a server such as `cursor:github`, or a
+    configuration file, alone or as FILE:NAME.
+
+    Servers of a file that you have not trusted are listed, but not started. If you name a TARGET in a
+    terminal, the command asks whether you trust its file.
+    """
+    from mcpdesk.settings import resolve
+
+    settings = resolve({}, os.environ).settings
+    found = selected(targets)
+    reach = Reach(trusts_files=trust)
+    plan = Plan(
+        settings.state_dir,
+        agreement(reach) if targets else only_trusted(settings, trusts_all=trust),
+        ask_input if targets else _no_input,
+        timeout_s,
+        locks,
+        max_tokens,
+    )
+    if is_terminal() and found.servers:
+        print_message(f"Checking {len(found.servers)} servers, at most {timeout_s:g} s each ...")
+    report = check_up(found, plan)
+    if as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        print_text("\n".join(report_lines(report)))
+    return OK if report.ok and not (targets and _is_refused(report)) else TOOL_ERROR
+
+
+def _is_refused(report: Report) -> bool:
+    """Return True if a server was not started because its file is not trusted."""
+    return any(each.state is ServerState.NOT_TRUSTED for each in report.servers)
+
+
+def _no_input(variable: InputVariable) -> str:
+    """Return the default of an input, because nobody is asked. Raises: DeskUserError if it has none."""
+    if variable.default:
+        return variable.default
+    message = f"${{input:{variable.name}}} must be typed in."
+    raise DeskUserError(message, "Name the server as TARGET, in a terminal.")

@@ -1,0 +1,141 @@
+"""Secrets in the entry of a server, and unsafe settings.
+
+`Secrets` masks them in everything that a server prints or an error quotes. A server may print its own key.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from mcpdesk.client.configs.servers import ConfiguredServer
+from mcpdesk.client.configs.variables import variables
+from mcpdesk.client.oauth.values import LOOPBACK
+from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
+from mcpdesk.features.doctor.report import UnsafeKind, UnsafeSetting
+from mcpdesk.recorder.masking import MASK, SECRET_HEADERS, is_secret, mask_text
+
+SHORTEST = 4
+"""Shorter values are not masked in texts, because they would match parts of other words."""
+LONGEST_TEXT = 600
+"""Maximum number of characters of a masked text."""
+_PLAIN = ("http://", "ws://")
+
+
+class Secrets:
+    """Secret values of one server."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        found = {part for value in values for part in (value, *value.split()) if len(part) >= SHORTEST}
+        self._values = sorted(found - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
+
+    def masked(self, text: str, longest: int = LONGEST_TEXT) -> str:
+        """Return a text with secrets masked. A longer text is cut."""
+        text = text[: longest * 4]
+        for value in self._values:
+            text = text.replace(value, MASK)
+        text = mask_text(text)
+        return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def secrets_of(
+    server: ConfiguredServer,
+    target: RemoteTarget | None = None,
+    environ: Mapping[str, str] | None = None,
+    inputs: Iterable[str] = (),
+) -> Secrets:
+    """Return the secrets in an entry and in its target, where variables are expanded.
+
+    `environ` has the values of variables, and `inputs` the values that the person typed.
+    """
+    values = [*inputs, *_secret_pairs(server.environment), *_secret_headers(server.headers)]
+    values += _in_url(server.url)
+    values += [each.value for each in secret_arguments(server.argv)]
+    if environ is not None:
+        values += [environ[name] for name in variables(server) if is_secret(name) and name in environ]
+    if isinstance(target, UrlTarget):
+        values += [*_secret_headers(target.headers), *_in_url(target.url)]
+        values += [target.login.client_secret.text]
+    if isinstance(target, CommandTarget):
+        values += _secret_pairs(target.environment)
+        values += [each.value for each in secret_arguments(target.argv)]
+    return Secrets(value for value in values if value and "${" not in value)
+
+
+def _secret_pairs(pairs: Mapping[str, str]) -> list[str]:
+    return [value for name, value in pairs.items() if is_secret(name) or mask_text(value) != value]
+
+
+def _secret_headers(headers: Mapping[str, str]) -> list[str]:
+    return [
+        value
+        for name, value in headers.items()
+        if name.lower() in SECRET_HEADERS or is_secret(name) or mask_text(value) != value
+    ]
+
+
+class SecretArgument(NamedTuple):
+    """Secret in the arguments of a program."""
+
+    name: str
+    """Option or variable, such as `--token`. Empty for a token without a name."""
+    value: str
+
+
+def secret_arguments(argv: Sequence[str]) -> Iterator[SecretArgument]:
+    """Yield the secrets in a command: values of options and variables with secret names, and known tokens."""
+    words = list(argv[1:])
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if equals and value and is_secret(name.lstrip("-")):
+            yield SecretArgument(name, value)
+        elif word.startswith("-") and not equals and is_secret(word.lstrip("-")):
+            if following and not following.startswith("-"):
+                yield SecretArgument(word, following)
+        elif mask_text(word) != word:
+            yield SecretArgument(name if equals else "", value if equals else word)
+
+
+def _in_url(url: str) -> list[str]:
+    """Return the secrets in a URL: the password, or else the user, and values of secret parameters."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return [url]
+    secret = [parts.password or parts.username]
+    secret += [
+        value for name, value in parse_qsl(parts.query) if mask_text(f"?{name}={value}") != f"?{name}={value}"
+    ]
+    return [each for each in secret if each]
+
+
+def unsafe_settings(server: ConfiguredServer, target: RemoteTarget | None = None) -> Iterator[UnsafeSetting]:
+    """Yield the unsafe settings of an entry. Messages have names of options, but no values."""
+    url = target.url if isinstance(target, UrlTarget) else server.url
+    if url.lower().startswith(_PLAIN) and not _is_loopback(url):
+        yield UnsafeSetting(
+            UnsafeKind.PLAIN_HTTP,
+            "its URL has no TLS, so others in the network can read and change all messages",
+            "Use https:// or wss://.",
+        )
+    if _in_url(server.url):
+        yield UnsafeSetting(
+            UnsafeKind.TOKEN_IN_URL,
+            "its URL contains a secret, which servers and proxies write to their logs",
+            "Send the secret in a header, or log in with `mcpdesk login`.",
+        )
+    for each in dict.fromkeys(argument.name for argument in secret_arguments(server.argv)):
+        message = (
+            f"its argument {each or 'without a name'} is a secret, which other users of this machine see"
+        )
+        yield UnsafeSetting(UnsafeKind.KEY_IN_ARGUMENTS, message, "Pass the secret in `env`.")
+
+
+def _is_loopback(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname or ""
+        return host in LOOPBACK or host.endswith(".localhost") or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

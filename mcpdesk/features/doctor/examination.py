@@ -1,0 +1,218 @@
+"""Connection to one server: its start, its revisions, its definitions, and the reason of a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mcpdesk.cli.command_client import TALKS
+from mcpdesk.cli.reach import with_hint
+from mcpdesk.client.child_process import LAST_LINES, PROBE_S, ProgramEnded
+from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.client.transport import ServerReply
+from mcpdesk.connect import connect
+from mcpdesk.connect.connecting import open_within
+from mcpdesk.errors import CallError, ConnectTimeout, DeskError, ProtocolError, RpcError
+from mcpdesk.features.doctor.entry_secrets import Secrets
+from mcpdesk.features.doctor.report import OtherEra, Totals
+from mcpdesk.protocol.catalogue.contract import Definitions, locked
+from mcpdesk.protocol.catalogue.token_cost import definition_cost
+from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.protocol.revisions import ERAS, Revision
+from mcpdesk.upstream.offers import Offer, read_offers
+from mcpdesk.upstream.target_transport import ProgramEvents, Reach
+from mcpdesk.version import __version__
+
+IDENTITY = {"name": "mcpdesk", "version": __version__}
+LONGEST_LINE = 300
+"""Maximum number of characters of one line on stderr, or of one answer."""
+LONGEST_NAME = 80
+MOST_REMARKS = 10
+"""Maximum number of faults in the lists of one server that are reported."""
+SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
+"""Setting in hints, which stands for the option `--timeout` here."""
+Era = Literal["handshake", "stateless"]
+
+
+class Examination(Struct, frozen=True):
+    """Result of the connection to one server. Secrets are masked."""
+
+    reason: str = ""
+    """Reason of the failure. Empty if the server answered."""
+    hint: str = ""
+    stderr: tuple[str, ...] = ()
+    """Last lines on stderr, if the server failed."""
+    start_s: float | None = None
+    server: str = ""
+    server_version: str = ""
+    revision: str = ""
+    era: Literal["", "handshake", "stateless"] = ""
+    other_era: OtherEra | None = None
+    tools: Totals | None = None
+    total: Totals | None = None
+    remarks: tuple[str, ...] = ()
+    definitions: Definitions = {}
+
+
+class _Output:
+    """Last lines of a program on stderr. The program may write any amount."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._former: tuple[str, ...] = ()
+        """Lines of an earlier run that ended during the connection."""
+        self.strays = 0
+        """Number of lines on stdout that are not messages."""
+
+    @property
+    def events(self) -> ProgramEvents:
+        """Functions that receive the output."""
+        return ProgramEvents(self._log, self._stray, self._ended)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Last lines with secrets masked."""
+        lines = tuple(self._lines) or self._former
+        return tuple(self._secrets.masked(line, LONGEST_LINE) for line in lines)
+
+    def _log(self, line: str) -> None:
+        self._lines.append(line[: LONGEST_LINE * 4])
+
+    def _stray(self, line: bytes) -> None:
+        self.strays += 1
+
+    def _ended(self, how: ProgramEnded) -> None:
+        self._former = tuple(self._lines) or self._former
+        self._lines.clear()
+
+
+async def examine(
+    target: UrlTarget | CommandTarget, target_name: str, secrets: Secrets, timeout_s: float
+) -> Examination:
+    """Connect to a server and read its lists. A failure becomes part of the result.
+
+    `target_name` is the name of the target in advice. The limit applies to the connection together with the
+    lists. To ask for the other era, a stateless server is connected once more.
+    """
+    output = _Output(secrets)
+    found = Examination()
+    began = time.perf_counter()
+    try:
+        async with connect(
+            target, IDENTITY, reach=Reach(), answers=_questions, on_log=output.events
+        ) as server:
+            await open_within(server, timeout_s)
+            found = replace(found, start_s=round(time.perf_counter() - began, 3))
+            left_s = max(1.0, began + timeout_s - time.perf_counter())
+            try:
+                async with asyncio.timeout(left_s):
+                    found = await _read(server, found, secrets)
+            except TimeoutError:
+                message = f"its lists did not arrive within {timeout_s:g} s"
+                raise ConnectTimeout(message, server.target) from None
+    except DeskError as error:
+        return _failed(found, error, target_name, output, secrets)
+    if found.era == "stateless":
+        answer = await _handshake(target, timeout_s)
+        found = replace(found, other_era=replace(answer, answer=secrets.masked(answer.answer, LONGEST_LINE)))
+    return found
+
+
+async def _read(server: ServerConnection, found: Examination, secrets: Secrets) -> Examination:
+    """Read the facts and the lists of a connected server. Raises: CallError."""
+    agreement = await server.introduced()
+    offers, problems = await read_offers(server, agreement.capabilities)
+    revision = agreement.revision
+
+    def reported(name: str) -> str:
+        return secrets.masked(str(agreement.server.get(name) or ""), LONGEST_NAME)
+
+    return replace(
+        found,
+        server=reported("name"),
+        server_version=reported("version"),
+        revision=revision.name,
+        era=_era(revision),
+        other_era=None if revision.is_stateless else _stateless(server.probe_outcome, secrets),
+        tools=totals(each for each in offers if each.kind == "tool"),
+        total=totals(offers),
+        remarks=tuple(secrets.masked(each, LONGEST_LINE) for each in problems[:MOST_REMARKS]),
+        definitions={(each.kind, each.name): locked(each.definition) for each in offers},
+    )
+
+
+def _era(revision: Revision) -> Era:
+    return "stateless" if revision.is_stateless else "handshake"
+
+
+def totals(offers: Iterable[Offer]) -> Totals:
+    """Return the number of definitions and their size."""
+    total = Totals()
+    for each in offers:
+        cost = definition_cost(each.definition)
+        total = total.plus(Totals(1, cost.bytes, cost.tokens))
+    return total
+
+
+def _stateless(outcome: ServerReply | CallError | None, secrets: Secrets) -> OtherEra:
+    """Return the answer of a handshake server to `server/discover`."""
+    if outcome is None:
+        answer = f"no answer within {PROBE_S:g} s"
+    elif isinstance(outcome, CallError):
+        answer = outcome.message
+    elif outcome.code is not None:
+        answer = f"{outcome.code} {outcome.message['error'].get('message', '')}".strip()
+    elif outcome.status >= 300:
+        answer = f"HTTP {outcome.status}"
+    else:
+        answer = "a result without revision 2026-07-28"
+    return OtherEra("stateless", False, secrets.masked(answer, LONGEST_LINE))
+
+
+async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float) -> OtherEra:
+    """Return the answer of a stateless server to `initialize`, on a connection of its own."""
+    reach = Reach(revision=ERAS["handshake"])
+    try:
+        async with connect(target, IDENTITY, reach=reach, answers=_questions) as server:
+            await open_within(server, timeout_s)
+            agreement = await server.open()
+    except CallError as error:
+        code = f"{error.code} " if isinstance(error, RpcError) else ""
+        return OtherEra("handshake", False, f"{code}{error.message}")
+    return OtherEra("handshake", True, agreement.revision.name)
+
+
+def _failed(
+    found: Examination, error: DeskError, target_name: str, output: _Output, secrets: Secrets
+) -> Examination:
+    """Return the examination with the reason of a failure and advice."""
+    is_silent = isinstance(error, ConnectTimeout)
+    if isinstance(error, CallError):
+        error.target = ""  # the table names the server
+        error = with_hint(error, is_first=found.start_s is None)
+    message, code = str(error), f" ({error.code})" if isinstance(error, ProtocolError) else ""
+    hint = TALKS if is_silent and output.strays else str(getattr(error, "hint", ""))
+    hint = hint.replace(SETTING, "--timeout").replace("mcpdesk login URL", f"mcpdesk login {target_name}")
+    reason = secrets.masked(message if code and code in message else f"{message}{code}")
+    return replace(found, reason=reason, hint=hint, stderr=output.lines)
+
+
+def _questions() -> Questions:
+    """Return handlers that refuse every question.
+
+    With them, the client declares the same capabilities as `mcpdesk list`, because servers may adapt their
+    lists to the capabilities.
+    """
+    return {"elicitation/create": _refuse, "sampling/createMessage": _refuse}
+
+
+async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
+    raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, "No person can answer here")

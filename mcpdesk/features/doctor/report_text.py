@@ -1,0 +1,166 @@
+"""Report of a check-up as lines of text, for the shell and the screen."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from mcpdesk.cli.printing import aligned
+from mcpdesk.features.doctor.report import (
+    ClientBudget,
+    Duplicate,
+    LoginState,
+    Report,
+    ServerReport,
+    ServerState,
+)
+from mcpdesk.plain_text import clean
+
+HEAD = ("server", "state", "start", "revision", "other era", "tools", "tokens", "login", "lock")
+_STATES = {
+    ServerState.NOT_TRUSTED: "not started: not trusted",
+    ServerState.UNUSABLE: "not started: unusable",
+    ServerState.ONLY_IN_CLIENT: "not started: only in client",
+}
+_LOGINS = {
+    LoginState.NONE: "no login",
+    LoginState.RENEWABLE: "expired, renewable",
+    LoginState.EXPIRED: "expired",
+    LoginState.HEADER: "own header",
+}
+LONGEST_TARGET = 60
+LONGEST_ANSWER = 24
+
+
+def report_lines(report: Report) -> list[str]:
+    """Return the whole report. The lines contain no unsafe characters."""
+    table = [] if not report.servers else [list(aligned([HEAD, *map(_row, report.servers)]))]
+    parts = [*table, *map(list, _parts(report)), [_summary(report)]]
+    lines = [line for part in parts if part for line in (*part, "")][:-1]
+    return [clean(line, newlines=False) for line in lines]
+
+
+def _parts(report: Report) -> Iterator[Iterable[str]]:
+    yield (f"{each.client}: {each.file} cannot be read: {each.reason}" for each in report.problems)
+    for each in report.servers:
+        yield _fault_lines(each)
+    yield _untrusted_lines(report.servers)
+    yield _grouped(
+        (each.target, f"unsafe: {setting.message}. {setting.hint}")
+        for each in report.servers
+        for setting in each.unsafe
+    )
+    yield (line for each in report.servers for line in _lock_lines(each))
+    yield _grouped((each.target, f"note: {remark}") for each in report.servers for remark in each.remarks)
+    yield (line for each in report.duplicates for line in _duplicate_lines(each))
+    yield aligned([_budget_row(each) for each in report.clients if each.uncounted < each.servers])
+    yield (f"{client}: its tools have more tokens than --max-tokens allows" for client in report.over_budget)
+
+
+def _grouped(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield a line for each text, with all targets that it is about."""
+    targets = dict[str, list[str]]()
+    for target, text in texts:
+        targets.setdefault(text, []).append(target)
+    yield from (f"{', '.join(named)}: {text}" for text, named in targets.items())
+
+
+def _fault_lines(server: ServerReport) -> Iterator[str]:
+    if server.state in (ServerState.FAILED, ServerState.UNUSABLE):
+        yield f"{server.target}: {server.reason}"
+        if server.hint:
+            yield f"  {server.hint}"
+        yield from (f"  stderr: {line}" for line in server.stderr)
+
+
+def _untrusted_lines(servers: Sequence[ServerReport]) -> Iterator[str]:
+    """Yield the command that trusts a file, once for each file."""
+    waiting = [each for each in servers if each.state is ServerState.NOT_TRUSTED]
+    for hint, count in Counter(each.hint for each in waiting).items():
+        reason = next((f" ({each.reason})" for each in waiting if each.hint == hint and each.reason), "")
+        yield f"{_count(count, 'server')} not trusted{reason}. Read and trust the file: {hint}"
+
+
+def _duplicate_lines(duplicate: Duplicate) -> Iterator[str]:
+    names = ", ".join(duplicate.targets)
+    equal = "" if duplicate.differences else ", with equal entries"
+    yield f"{names} are the same server {duplicate.server}{equal}"
+    yield from (f"  {each.kind}: {each.message}" for each in duplicate.differences)
+
+
+def _lock_lines(server: ServerReport) -> Iterator[str]:
+    if server.lock is None:
+        return
+    if server.lock.verdict == "unreadable":
+        yield f"{server.target}: {server.lock.file} is not a lock file"
+    for each in server.lock.changes:
+        yield f"{server.target}: {each.verdict}: {each.subject}: {each.message}"
+
+
+def _row(server: ServerReport) -> tuple[str, ...]:
+    start = "" if server.start_s is None else f"{server.start_s:.2f} s"
+    tools = ("", "") if server.tools is None else (str(server.tools.count), f"{server.tools.tokens:,}")
+    other = server.other_era
+    era = "" if other is None else f"{other.era}: {_brief(other.answer)}"
+    cells = (
+        _short(server.target, LONGEST_TARGET),
+        _STATES.get(server.state, server.state.value) + ("; unsafe" if server.unsafe else ""),
+        start,
+        server.revision,
+        era,
+        *tools,
+        _login(server),
+        "" if server.lock is None else server.lock.verdict,
+    )
+    return tuple(clean(cell, newlines=False) for cell in cells)
+
+
+def _short(text: str, longest: int) -> str:
+    """Cut the middle of a long text, because both ends of a name matter."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]}…{text[len(text) - longest + half + 1 :]}"
+
+
+def _brief(answer: str) -> str:
+    """Return the code of an error, or the beginning of another answer."""
+    if answer.startswith("-"):
+        return answer.partition(" ")[0]
+    return answer if len(answer) <= LONGEST_ANSWER else f"{answer[: LONGEST_ANSWER - 1]}…"
+
+
+def _login(server: ServerReport) -> str:
+    login = server.login
+    if login is None:
+        return ""
+    if login.state is not LoginState.VALID:
+        return _LOGINS[login.state]
+    if login.expires is None:
+        return "valid"
+    return f"until {time.strftime('%Y-%m-%d %H:%M', time.localtime(login.expires))}"
+
+
+def _budget_row(budget: ClientBudget) -> tuple[str, ...]:
+    return (
+        clean(budget.client, newlines=False),
+        _count(budget.servers, "server"),
+        _count(budget.tools.count, "tool"),
+        f"about {budget.tools.tokens:,} tokens",
+        f"without {budget.uncounted} that did not answer" if budget.uncounted else "",
+    )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _summary(report: Report) -> str:
+    """Return the last line: the number of servers in each state."""
+    states = Counter(each.state for each in report.servers)
+    counts = ", ".join(f"{states[state]} {state.value}" for state in ServerState if states[state])
+    unsafe = sum(bool(each.unsafe) for each in report.servers)
+    more = f", {unsafe} unsafe" if unsafe else ""
+    cut = " There are more configuration files or servers than are read." if report.is_cut else ""
+    if not report.servers:
+        return f"No client on this machine has a server in its configuration.{cut}"
+    return f"{_count(len(report.servers), 'server')}: {counts}{more}. {report.seconds:.1f} s.{cut}"

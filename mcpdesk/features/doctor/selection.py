@@ -1,0 +1,80 @@
+"""Selection of servers for a check-up by the targets on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.client.config_files import ConfigFile, is_config_file, read_config
+from mcpdesk.client.configs.client_places import CLIENTS
+from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered, is_discovered
+from mcpdesk.client.targets import client_hint, split_target
+from mcpdesk.client.trust import Agree, TrustStore, UntrustedFileError, untrusted
+from mcpdesk.errors import DeskUserError
+
+if TYPE_CHECKING:
+    from mcpdesk.settings import Settings
+
+
+def only_trusted(settings: Settings, *, trusts_all: bool) -> Agree:
+    """Return a function that refuses a file unless the person has trusted its content. It asks nothing."""
+    store = TrustStore(settings.state_dir)
+
+    def agree(config: ConfigFile) -> None:
+        if not (trusts_all or settings.trust or store.is_trusted(config.path, config.sha256)):
+            raise UntrustedFileError(untrusted(config))
+
+    return agree
+
+
+def selected(targets: Sequence[str]) -> FoundServers:
+    """Return the servers that the targets name, each once. Without targets, return all servers.
+
+    Raises: DeskUserError for a target that names no server.
+    """
+    if not targets:
+        return discover()
+    parts = [_selected(each) for each in targets]
+    servers = {(each.path, each.server.name): each for part in parts for each in part.servers}
+    problems = dict.fromkeys(each for part in parts for each in part.problems)
+    return FoundServers(
+        tuple(servers.values()),
+        tuple(problems),
+        sum(part.files for part in parts),
+        any(part.is_cut for part in parts),
+    )
+
+
+def _selected(target: str) -> FoundServers:
+    if target.removesuffix(":") in CLIENTS and not Path(target).exists():
+        return discover(clients=(target.removesuffix(":"),))
+    if is_discovered(target):
+        path, name = discovered(target)
+        return _of_file(path, name)
+    path, name = split_target(target)
+    if not is_config_file(str(path)):
+        kinds = "A target is a client (`cursor:`), a server (`cursor:github`) or a configuration file."
+        raise DeskUserError(
+            f"{target[:200]!r} is no client and no configuration file.",
+            client_hint(target) or f"{kinds} `mcpdesk check TARGET` checks any other server.",
+        )
+    return _of_file(path.expanduser(), name)
+
+
+def _of_file(path: Path, name: str) -> FoundServers:
+    """Return the servers of a file, or only one of them. The client is known if the file is one of its files.
+
+    Raises: DeskUserError if the file cannot be read or has no such server.
+    """
+    known = discover()
+    servers = [each for each in known.servers if each.path.resolve() == path.resolve()]
+    if not servers:
+        config = read_config(path)
+        scope = "project" if config.is_of_project else "user"
+        servers = [FoundServer("", each, path.resolve(), config.sha256, scope) for each in config.servers]
+    if name:
+        servers = [each for each in servers if each.server.name == name]
+    if not servers:
+        read_config(path).server(name)
+    return FoundServers(tuple(servers), (), 1)

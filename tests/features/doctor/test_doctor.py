@@ -1,0 +1,285 @@
+"""`mcpdesk doctor` on real programs, good and hostile ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from mcpdesk.cli.main import run
+from mcpdesk.client.oauth.stored_grants import open_grants
+from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
+from mcpdesk.features.doctor import checkup
+from mcpdesk.features.doctor.examination import Examination
+from tests.features.doctor.conftest import Home, hostile, odd, write
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "doctor.schema.json"
+Capture = pytest.CaptureFixture[str]
+
+
+def report(capfd: Capture, *arguments: str, code: int = 0) -> dict[str, Any]:
+    """Report of the command as JSON. It must match the schema."""
+    capfd.readouterr()
+    assert run(["doctor", *arguments, "--json"]) == code, capfd.readouterr()
+    content: dict[str, Any] = json.loads(capfd.readouterr().out)
+    jsonschema.validate(content, json.loads(SCHEMA.read_text()))
+    return content
+
+
+def by_name(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Servers of a report by the names in their entries."""
+    return {each["name"]: each for each in content["servers"]}
+
+
+def test_untrusted_servers_are_listed_and_not_started(home: Home, capfd: Capture) -> None:
+    marker = home.path / "started"
+    path = home.cursor(
+        {"one": {"command": "touch", "args": [str(marker)]}, "two": {"url": "https://${HOME}.test"}}
+    )
+    found = report(capfd)
+    assert [each["state"] for each in found["servers"]] == ["not trusted", "not trusted"]
+    assert {each["hint"] for each in found["servers"]} == {f"mcpdesk trust {path}"}
+    assert found["ok"] and not marker.exists()
+    assert run(["doctor"]) == 0
+    out = capfd.readouterr().out
+    assert (
+        "not started: not trusted" in out
+        and f"mcpdesk trust {path}" in out
+        and str(home.path) + ".test" not in out
+    )
+    report(capfd, "cursor:one", code=1)  # a person who names a server expects that it is checked
+    assert not marker.exists()
+
+
+def test_without_servers_it_says_so(home: Home, capfd: Capture) -> None:
+    assert report(capfd)["servers"] == []
+    assert run(["doctor"]) == 0
+    assert capfd.readouterr().out == "No client on this machine has a server in its configuration.\n"
+
+
+def test_broken_file_is_reported_with_its_line_and_others_are_read(home: Home, capfd: Capture) -> None:
+    home.claude({"one": odd()})
+    path = write(home.path / ".cursor" / "mcp.json", '{"mcpServers": {\n  "a": {"command": \x1b[31m}\n}}')
+    found = report(capfd, code=1)
+    assert [each["target"] for each in found["servers"]] == ["claude-code:one"]
+    assert [(each["client"], each["file"]) for each in found["problems"]] == [("cursor", str(path))]
+    assert ":2:" in found["problems"][0]["reason"]
+    assert run(["doctor"]) == 1
+    assert "\x1b" not in capfd.readouterr().out
+
+
+@pytest.mark.process
+def test_good_servers_are_described(home: Home, capfd: Capture) -> None:
+    home.cursor({"old": odd(), "new": odd("late")})
+    found = report(capfd, "--trust")
+    servers = by_name(found)
+    assert found["ok"] and {each["state"] for each in servers.values()} == {"ok"}
+    old, new = servers["old"], servers["new"]
+    assert (old["era"], old["revision"], old["server"], old["server_version"]) == (
+        "handshake", "2025-06-18", "odd", "0.9",
+    )  # fmt: skip
+    assert old["other_era"] == {
+        "era": "stateless", "is_supported": False, "answer": "-32601 no server/discover",
+    }  # fmt: skip
+    assert (new["era"], new["revision"]) == ("stateless", "2026-07-28")
+    assert new["other_era"]["era"] == "handshake" and new["other_era"]["answer"].startswith("-32022")
+    assert old["start_s"] > 0 and old["tools"]["count"] == 4 and old["tools"]["tokens"] > 20
+    assert old["login"] is None and old["lock"] is None and len(old["remarks"]) == 3
+    budget = next(each for each in found["clients"] if each["client"] == "cursor")
+    assert budget["servers"] == 2 and budget["uncounted"] == 0
+    assert budget["tools"]["tokens"] == old["tools"]["tokens"] + new["tools"]["tokens"]
+
+
+@pytest.mark.process
+def test_table_has_a_row_for_each_server_and_advice_for_each_failure(home: Home, capfd: Capture) -> None:
+    home.cursor({"good": odd(), "brief": odd("brief"), "missing": {"command": "no-such-program"}})
+    home.claude({"good": odd()})
+    assert run(["doctor", "--trust"]) == 1
+    out = capfd.readouterr().out
+    assert "cursor:good" in out and "stateless: -32601" in out
+    assert "cursor:brief: the program ended with exit code 7" in out
+    assert "Run the command in a terminal: its output shows the reason." in out
+    assert "  stderr: no configuration" in out
+    assert "cursor:missing: program 'no-such-program' does not exist" in out
+    assert "use its full path" in out
+    assert "claude-code:good, cursor:good are the same server" in out and "with equal entries" in out
+    assert "4 servers: 2 ok, 2 failed" in out
+    assert "without 2 that did not answer" in out
+
+
+@pytest.mark.process
+def test_hostile_servers_fail_alone_and_their_output_is_bounded(home: Home, capfd: Capture) -> None:
+    home.cursor(
+        {
+            "silent": odd("silent"),
+            "flood": hostile("flood"),
+            "garbage": hostile("garbage"),
+            "\x1b[31mred\n": hostile("escapes"),
+            "good": odd(),
+        }
+    )
+    found = report(capfd, "--trust", "--timeout", "3", code=1)
+    servers = by_name(found)
+    states = {name: each["state"] for name, each in servers.items()}
+    assert states == dict.fromkeys(("silent", "flood", "garbage"), "failed") | {
+        "\x1b[31mred\n": "ok", "good": "ok",
+    }  # fmt: skip
+    assert "no answer to initialize within 3 s" in servers["silent"]["reason"]
+    assert "--timeout allows more time" in servers["silent"]["hint"]
+    assert servers["silent"]["stderr"] == ["it begins"]
+    assert 0 < len(servers["flood"]["stderr"]) <= 20
+    assert max(map(len, servers["flood"]["stderr"])) <= 300
+    assert "log to stderr" in servers["garbage"]["hint"]
+    assert len(servers["\x1b[31mred\n"]["server_version"]) <= 80
+    assert run(["doctor", "--trust", "--timeout", "3"]) == 1
+    out = capfd.readouterr().out
+    assert "\x1b" not in out and "\x07" not in out
+    assert sum("cursor:␛[31mred⏎" in line for line in out.splitlines()) >= 1
+
+
+@pytest.mark.process
+def test_secrets_are_masked_in_every_output(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = ("word-in-argument", "word-in-variable", "word-in-address", "word-in-query", "word-in-password")
+    monkeypatch.setenv("OUTER_TOKEN", "word-in-argument")
+    leaking = hostile("leak", "--token", "${OUTER_TOKEN}", env={
+        "SHOP_PASSWORD": secrets[1], "SHOP_ADDRESS": f"postgres://me:{secrets[2]}@db/x"})  # fmt: skip
+    home.cursor({"leak": leaking, "url": {"url": f"http://127.0.0.1:9/mcp?api_key={secrets[3]}"}})
+    home.claude({"leak": {**leaking, "env": {"SHOP_PASSWORD": secrets[4]}}})
+    found = report(capfd, "--trust", code=1)
+    assert run(["doctor", "--trust"]) == 1
+    shown = capfd.readouterr()
+    for secret in secrets:
+        assert secret not in json.dumps(found) + shown.out + shown.err
+    leak = next(each for each in found["servers"] if each["target"] == "cursor:leak")
+    assert "starting with --token ••••" in leak["stderr"][0]
+    assert [each["kind"] for each in leak["unsafe"]] == ["key in arguments"]
+    [duplicate] = found["duplicates"]
+    assert [each["kind"] for each in duplicate["differences"]] == ["variables", "variables"]
+
+
+@pytest.mark.process
+def test_thirty_servers_of_which_one_hangs(home: Home, capfd: Capture) -> None:
+    names = [f"server-{number}" for number in range(29)]
+    home.cursor({"hangs": odd("silent"), **{name: odd() for name in names}})
+    servers = by_name(report(capfd, "--trust", "--timeout", "6", code=1))
+    assert servers["hangs"]["state"] == "failed"
+    assert {servers[name]["state"] for name in names} == {"ok"}
+
+
+@pytest.mark.process
+def test_differences_to_the_lock_file_are_reported(home: Home, capfd: Capture) -> None:
+    home.cursor({"git": odd(), "same": hostile("escapes"), "none": odd()})
+    locks = home.path / "locks"
+    locks.mkdir()
+    file = locks / "git.lock.json"
+    tools = {"echo": {"name": "echo", "inputSchema": {"type": "object"}}, "gone": {"name": "gone"}}
+    write(file, {"version": 1, "server": "odd", "tool": tools})
+    write(locks / "same.lock.json", {"version": 1})
+    servers = by_name(report(capfd, "--trust", "--locks", str(locks), code=1))
+    assert servers["none"]["lock"] is None and servers["same"]["lock"]["verdict"] == "same"
+    lock = servers["git"]["lock"]
+    assert (lock["file"], lock["verdict"]) == (str(file), "breaking")
+    assert {"verdict": "breaking", "subject": "tool gone", "message": "was removed"} in lock["changes"]
+    assert run(["doctor", "--trust", "--locks", str(locks)]) == 1
+    assert "cursor:git: breaking: tool gone: was removed" in capfd.readouterr().out
+    write(home.project / "git.lock.json", "no JSON")
+    assert by_name(report(capfd, "--trust", code=1))["git"]["lock"]["verdict"] == "unreadable"
+
+
+@pytest.mark.process
+def test_budget_of_a_client_can_be_limited(home: Home, capfd: Capture) -> None:
+    home.cursor({"git": odd()})
+    assert report(capfd, "--trust", "--max-tokens", "10", code=1)["over_budget"] == ["cursor"]
+    assert report(capfd, "--trust", "--max-tokens", "1000")["over_budget"] == []
+
+
+@pytest.mark.parametrize(
+    ("expires", "refresh", "state"),
+    [(3600.0, "", "valid"), (-60.0, "again", "renewable"), (-60.0, "", "expired"), (None, "", "none")],
+)
+def test_state_of_a_login_is_reported(
+    home: Home,
+    capfd: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    expires: float | None,
+    refresh: str,
+    state: str,
+) -> None:
+    async def answered(*_: object) -> Examination:
+        return Examination(start_s=0.1)
+
+    monkeypatch.setattr(checkup, "examine", answered)
+    url = "https://mcp.example.test/mcp"
+    home.cursor(
+        {"remote": {"url": url}, "own": {"url": url, "headers": {"authorization": "Bearer abcdefgh"}}}
+    )
+    if expires is not None:
+        grant = OAuthGrant(
+            "https://login.test",
+            url,
+            ClientRegistration("me"),
+            "the-token",
+            ("read",),
+            refresh,
+            time.time() + expires,
+        )
+        open_grants(home.state).store(url, grant)
+    servers = by_name(report(capfd, "--trust"))
+    assert servers["remote"]["login"]["state"] == state
+    assert servers["remote"]["login"]["scopes"] == ([] if expires is None else ["read"])
+    assert servers["own"]["login"]["state"] == "header"
+    assert run(["doctor", "--trust"]) == 0
+    assert "the-token" not in capfd.readouterr().out
+
+
+def test_at_most_eight_are_examined_at_once(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, most = 0, 0
+
+    async def slow(*_: object) -> Examination:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _turn in range(20):
+            await asyncio.sleep(0)
+        running -= 1
+        return Examination(start_s=0.1)
+
+    monkeypatch.setattr(checkup, "examine", slow)
+    home.cursor({f"server-{number}": odd() for number in range(30)})
+    assert len(report(capfd, "--trust")["servers"]) == 30
+    assert most == 8
+
+
+def test_bug_of_ours_does_not_hide_the_other_servers(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def examine(_target: object, name: str, *_: object) -> Examination:
+        if name == "cursor:bad":
+            raise ZeroDivisionError
+        return Examination(start_s=0.1)
+
+    monkeypatch.setattr(checkup, "examine", examine)
+    home.cursor({"bad": odd(), "good": odd()})
+    servers = by_name(report(capfd, "--trust", code=1))
+    assert (servers["bad"]["state"], servers["good"]["state"]) == ("failed", "ok")
+
+
+def test_invalid_entries_and_those_of_the_client_alone_are_told_apart(home: Home, capfd: Capture) -> None:
+    write(
+        home.path / "xdg" / "goose" / "config.yaml",
+        "extensions:\n  developer: {type: builtin}\n  unset: {type: stdio, cmd: '${NOT_SET_X}'}\n",
+    )
+    servers = by_name(report(capfd, "--trust", code=1))
+    assert servers["developer"]["state"] == "only in client"
+    assert servers["unset"]["state"] == "unusable" and "NOT_SET_X" in servers["unset"]["reason"]
+    assert report(capfd, "goose:developer", "--trust")["ok"]
