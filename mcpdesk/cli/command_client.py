@@ -176,6 +176,19 @@ class CommandClient:
         work = self._connection.result(method, params, observer=progress)
         return self._run(work, method, timeout_s, progress)
 
+    def unchecked_result(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Return the result of one request of any method, without validating it. Raises: like `request`."""
+
+        async def run() -> dict[str, Any]:
+            return (await self._connection.request(method, params, observer=progress)).value()
+
+        progress = _ProgressLines() if is_terminal() else None
+        return self._run(run(), method, timeout_s, progress)
+
+    def notify(self, method: str, params: dict[str, Any], timeout_s: float) -> None:
+        """Send a notification. Raises: DeskUserError if it cannot be sent, or if the server rejects it."""
+        self._run(self._connection.notify(method, params), method, timeout_s)
+
     def request_all(
         self, method: str, key: str, timeout_s: float, faults: list[str] | None = None
     ) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from mcpdesk.cli.printing import summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 VARIABLE = "_MCPDESK_COMPLETE"
 """Variable that the shell's script sets when it requests completions."""
@@ -83,6 +83,17 @@ def discovered_servers(incomplete: str) -> list[CompletionItem]:
         for each in discover(clients=clients).servers[:MOST_SERVERS]
         if each.target.startswith(incomplete) and each.target.isprintable()
     ]
+
+
+def words(
+    known: Iterable[str],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return a completer for fixed words."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(word) for word in known if word.startswith(incomplete)]
+
+    return complete
 
 
 def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:

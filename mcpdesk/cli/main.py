@@ -37,6 +37,7 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
         "read": "requests",
         "prompt": "requests",
         "complete": "requests",
+        "send": "send_command",
         "watch": "requests",
         "login": "login",
         "logout": "login",
@@ -84,7 +85,7 @@ GROUPS = _groups()
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 ANY_SERVER_COMMANDS = frozenset(
-    {"call", "list", "read", "prompt", "complete", "watch", "schemas"}
+    {"call", "list", "read", "prompt", "complete", "send", "watch", "schemas"}
     | {name for name, command in FEATURE_COMMANDS.items() if command.takes_any_server}
 )
 """Commands whose target may be any server. The target may also be given as a command line after `--`."""

@@ -112,7 +112,7 @@ TIMEOUT = click.option(
 
 @click.command(name="call", epilog=CALL_EXAMPLES, short_help="Call a tool.")
 @TARGET
-@click.argument("tool", shell_complete=completion.items("tools/list", "tools"))
+@click.argument("tool", required=False, shell_complete=completion.items("tools/list", "tools"))
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option(
     "--input",
@@ -126,7 +126,7 @@ TIMEOUT = click.option(
 @reach_options
 def call_command(
     target: str,
-    tool: str,
+    tool: str | None,
     arguments: tuple[str, ...],
     whole: str | None,
     as_json: bool,
@@ -134,7 +134,8 @@ def call_command(
     alone: bool,
     reach: Reach,
 ) -> int:
-    """Call TOOL of the server TARGET, and print the result.
+    """Call TOOL of the server TARGET, and print the result. Without TOOL, list the tools, each with an
+    example.
 
     KEY=VALUE gives a text, a number, true or false; it is converted to the type in the tool's input schema.
     KEY:=JSON gives any JSON value. The same KEY several times gives a list. If the tool asks a question,
@@ -148,13 +149,26 @@ def call_command(
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client
+    from mcpdesk.cli.tool_examples import print_tools, tool_hint
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
+    if tool is None:
+        with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
+            faults = list[str]()
+            tools = server.request_all("tools/list", "tools", timeout_s, faults)
+        print_tools(tools, faults, target, as_json)
+        return OK
     given, texts = parse_arguments(arguments, whole)
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
-        definition = _definition(server, tool, timeout_s, is_needed=bool(texts))
+        tools, definition = _definition(server, tool, timeout_s, is_needed=bool(texts))
         given = fitted(given, texts, definition.get("inputSchema") or {})
-        result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
+        try:
+            result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
+        except RemoteProtocolError as error:
+            if definition or error.hint:
+                raise
+            hint = tool_hint(tool, tools, target, error.message)
+            raise RemoteProtocolError(error.code, error.message, error.data, hint) from None
         for fault in result_faults(result, definition, schema_failures):
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
@@ -164,13 +178,20 @@ def call_command(
         print_text(result_text(result))
     if not result.get("isError"):
         return OK
-    if wants_older_revision(result_text(result)):
+    text = result_text(result)
+    if tools and not definition and tool in text:
+        print_message(f"mcpdesk: The server has no tool {tool!r}.\n  {tool_hint(tool, tools, target, text)}")
+        return PROTOCOL_ERROR
+    if wants_older_revision(text):
         print_message(f"  {ASK_OLDER}")
     return TOOL_ERROR
 
 
-def _definition(server: CommandClient, tool: str, timeout_s: float, is_needed: bool) -> dict[str, Any]:
-    """Return the definition of a tool, or an empty one if it is not listed.
+def _definition(
+    server: CommandClient, tool: str, timeout_s: float, is_needed: bool
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the tools of the server, and the definition of one of them. It is empty if the tool is not
+    listed.
 
     If `is_needed`, arguments must be converted to the types of the definition. If the list is invalid or
     refused, a message then says that they are sent as text. Raises: DeskError if the definition is needed,
@@ -188,7 +209,7 @@ def _definition(server: CommandClient, tool: str, timeout_s: float, is_needed: b
     if is_needed and faults and not definition:
         message = "warning: arguments written as KEY=VALUE are sent as text, because tools/list failed"
         print_message(f"{message}: {clean(faults[0], newlines=False)}")
-    return definition
+    return tools, definition
 
 
 def with_remarks(result: dict[str, Any], remarks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -403,6 +424,7 @@ def complete_command(
 
 _ARGUMENT = re.compile(r"(?P<key>[^=]+?)(?P<is_json>:)?=(?P<value>.*)", re.DOTALL)
 FORM = "Write key=value for a text, key:=json for any other value."
+OBJECT_EXAMPLE = 'For example {"name": "Ada"}.'
 SWITCHES = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
@@ -426,10 +448,10 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
     """
     arguments: Any = {}
     if input_json:
-        arguments = _json(sys.stdin.read() if input_json == "-" else input_json, "--input")
+        text = sys.stdin.read() if input_json == "-" else input_json
+        arguments = json_value(text, "--input", OBJECT_EXAMPLE)
         if not isinstance(arguments, dict):
-            message = "--input: the arguments must be a JSON object."
-            raise DeskUserError(message, 'For example {"name": "Ada"}.')
+            raise DeskUserError("--input: the arguments must be a JSON object.", OBJECT_EXAMPLE)
     texts: set[str] = set()
     for word in words:
         match = _ARGUMENT.fullmatch(word)
@@ -439,7 +461,7 @@ def parse_arguments(words: Iterable[str], input_json: str | None = None) -> tupl
         if not _is_unicode(word):
             raise DeskUserError(f"{clean(key)}: the argument is not UTF-8 text.", FORM)
         if match["is_json"]:
-            arguments[key] = _json(value, key)
+            arguments[key] = json_value(value, key, FORM)
             texts.discard(key)
         else:
             arguments[key] = _added(arguments[key], value) if key in texts else value
@@ -468,9 +490,11 @@ def _added(earlier: Any, value: str) -> list[str]:
     return [*(earlier if isinstance(earlier, list) else [earlier]), value]
 
 
-def _json(text: str, key: str) -> Any:
-    """Return the value of a JSON text. Raises: DeskUserError if it cannot be sent without a change."""
-    hint = 'For example {"name": "Ada"}.' if key == "--input" else FORM
+def json_value(text: str, key: str, hint: str) -> Any:
+    """Return the value of a JSON text. Raises: DeskUserError if it cannot be sent without a change.
+
+    The error names `key`, the origin of the text, and has the hint.
+    """
     try:
         value = json.loads(text, object_pairs_hook=_unique)
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()

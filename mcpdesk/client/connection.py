@@ -36,13 +36,10 @@ from mcpdesk.client.transport import (
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, ProtocolError, RpcError
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.client_questions import ASKABLE
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid_params, is_id
-from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
-from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY, request_meta
-from mcpdesk.protocol.task_shapes import EXTENSION
+from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY, allowed_result_types, request_meta
 
 MOST_QUESTIONS = 100
 """Maximum number of unanswered questions of one call."""
@@ -249,7 +246,13 @@ class ServerConnection:
         """Send `notifications/roots/list_changed` if the revision supports it. Raises: CallError."""
         agreement = self._agreement
         if agreement is not None and not agreement.revision.is_stateless and self._transport.is_open:
-            await self._transport.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+            await self.notify("notifications/roots/list_changed", {})
+
+    async def notify(self, method: str, params: JSONObject) -> None:
+        """Connect, and send a notification. Raises: CallError."""
+        await self.open()
+        with self._naming_target():
+            await self._transport.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def remark(self, remark: Remark, request: Id | None = None) -> None:
         """Report a remark about a server message to all listeners and to the transport, which records it.
@@ -476,7 +479,7 @@ class ServerConnection:
         finally:
             call.group = None
             del self._running[identifier]
-        return reply.response(identifier, _kinds(message))
+        return reply.response(identifier, allowed_result_types(message))
 
     def _cancel(self, identifier: int, agreement: Agreement, error: BaseException) -> None:
         """Send `notifications/cancelled`, unless closing the connection already cancels the request."""
@@ -675,18 +678,6 @@ class ServerConnection:
         except CallError as error:
             error.target = error.target or self.target
             raise
-
-
-def _kinds(message: JSONObject) -> tuple[str, ...]:
-    """Return the allowed result types of the response to a request.
-
-    `task` and `input_required` are allowed only if the request declares the capability.
-    """
-    meta = message["params"].get("_meta") or {}
-    declared = meta.get(CAPABILITIES_KEY) or {}
-    tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()
-    may_ask = message["method"] in CALLS and not ASKABLE.isdisjoint(declared)
-    return ("complete", *tasks, *(("input_required",) if may_ask else ()))
 
 
 async def _answering_alone(work: Coroutine[Any, Any, None]) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcpdesk.errors import RemoteProtocolError
-from mcpdesk.protocol.client_questions import Terms, display_name
+from mcpdesk.protocol.client_questions import ASKABLE, Terms, display_name
 from mcpdesk.protocol.handshake import log_level
-from mcpdesk.protocol.jsonrpc import ErrorCode, invalid_params
-from mcpdesk.protocol.methods import LOG_LEVELS
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
+from mcpdesk.protocol.methods import CALLS, LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME, SERVED_NAMES, Revision
+from mcpdesk.protocol.task_shapes import EXTENSION
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = PREFIX + "protocolVersion"
@@ -128,3 +129,15 @@ def request_meta(revision: Revision, client: Mapping[str, Any], level: str | Non
     if level is not None:
         meta[LOG_LEVEL_KEY] = level
     return meta
+
+
+def allowed_result_types(request: JSONObject) -> tuple[str, ...]:
+    """Return the result types that the response to a request may have.
+
+    `task` and `input_required` are allowed only if the request declares the capability.
+    """
+    meta = request["params"].get("_meta") or {}
+    declared = meta.get(CAPABILITIES_KEY) or {}
+    tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()
+    may_ask = request["method"] in CALLS and not ASKABLE.isdisjoint(declared)
+    return ("complete", *tasks, *(("input_required",) if may_ask else ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
@@ -14,6 +14,25 @@ MOST_COMPARED = 300
 
 _OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
 """Fields that are not compared: functions and the source line. The fingerprint stands for the code."""
+
+
+def similar_name(name: str, names: Collection[str]) -> str:
+    """Return the most similar name, or an empty text. Names that differ only in case, `_` and `-` come
+    first.
+    """
+    if len(name) > LONGEST_NAME:
+        return ""
+    plain = _plain(name)
+    near = [each for each in names if _plain(each) == plain]
+    if not near and len(names) <= MOST_COMPARED:
+        import difflib
+
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
+    return near[0] if near else ""
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "-").casefold()
 
 
 class Item(Struct, frozen=True, eq=False, kw_only=True):
@@ -97,15 +116,8 @@ class Registry(Generic[T]):
 
     def suggestion(self, name: str) -> str:
         """Return text such as `; did you mean ret-bytes?` if a similar name is offered, else ""."""
-        if len(name) > LONGEST_NAME:
-            return ""
-        plain = name.replace("_", "-").casefold()
-        near = [each for each in self.items if each.replace("_", "-").casefold() == plain]
-        if not near and len(self.items) <= MOST_COMPARED:
-            import difflib
-
-            near = difflib.get_close_matches(name, self.items, n=1, cutoff=0.75)
-        return f"; did you mean {near[0]}?" if near else ""
+        near = similar_name(name, self.items)
+        return f"; did you mean {near}?" if near else ""
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener(kind)` after every change."""
