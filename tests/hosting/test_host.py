@@ -119,6 +119,19 @@ async def test_the_meeting_point_serves_the_folder(folder: Path) -> None:
     assert not Path(rendezvous.meeting_point(folder)).exists()
 
 
+@pytest.mark.skipif(not rendezvous.HAS_SOCKETS, reason="this system has no Unix sockets")
+async def test_another_process_on_the_same_state_files_is_announced(folder: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    async with running_desk(folder, state_dir=state) as desk:
+        _, writer = await asyncio.open_unix_connection(rendezvous.state_point(folder, str(state)))
+        writer.write(b"1\n")
+        await until(lambda: any("process 1 also hosts the folder" in each.text for each in desk.notices()))
+        assert desk.host.peers.pids("one") == {1}
+        writer.close()
+        text = f"process 1 no longer uses the state files of {folder}"
+        await until(lambda: text in [each.text for each in desk.logs()])
+
+
 async def test_a_saved_file_reaches_open_sessions(folder: Path) -> None:
     async with running_desk(folder, http=True, watch=True) as desk, aiohttp.ClientSession() as client:
         url = desk.view().servers[0].url

@@ -9,7 +9,7 @@ from mcpdesk.link import traffic_copy
 from mcpdesk.link.attach_messages import TrafficBatch, pack
 from mcpdesk.link.traffic_copy import TrafficCopy
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.recorder.record import Direction, HeldMark, RecordedRemark
+from mcpdesk.recorder.record import Direction, Frame, Gap, HeldMark, RecordedRemark
 
 
 def batch(count: int, left_out: int = 0) -> TrafficBatch:
@@ -30,6 +30,23 @@ def test_remarks_that_a_core_or_the_copy_leaves_out_are_counted(monkeypatch: pyt
     ended = RecordedRemark(1, 1, 1.0, Remark(RemarkKind.CODE_ENDED, "it ended"))
     copy.add_batch(TrafficBatch((), remarks=(ended,) * 5, first_remark=2), epoch=2)
     assert (len(copy.remarks), copy.remarks_left_out) == (8, 9), "ends have more room, and a limit as well"
+
+
+def frame(number: int) -> Frame:
+    return Frame(number, 1.0, 1, Direction.IN, b"{}", 2)
+
+
+def test_frames_that_were_not_sent_are_a_gap_and_repeated_ones_are_skipped() -> None:
+    copy = TrafficCopy(lambda epoch, number: None)
+
+    def add(*numbers: int, epoch: int = 1, why: str = "") -> int:
+        return copy.add_batch(TrafficBatch((), frames=tuple(map(frame, numbers)), why=why), epoch=epoch)
+
+    assert (add(0, 1), add(), add(1, 2), copy.count, copy.gaps) == (0, 0, 0, 3, [])
+    assert (add(7, 8, why="the screen was slow"), copy.count) == (4, 5)
+    assert (add(2, epoch=2), add(3, epoch=2), copy.count) == (2, 0, 7)
+    first, second = "the screen was slow", "they were deleted before they could be read"
+    assert copy.gaps == [Gap(3, 4, first), Gap(5, 2, second)]
 
 
 def test_integers_of_more_than_64_bits_are_sent_as_floats_and_those_beside_them_as_they_are() -> None:

@@ -235,6 +235,10 @@ async def test_fixed_choices_are_filtered_by_what_was_typed() -> None:
     assert await completed(_peer(), asked("country", "F")) == {"values": ["fr"], "total": 1, "hasMore": False}
 
 
+async def test_an_argument_without_suggestions_has_none() -> None:
+    assert await completed(_peer(), asked("free", "x")) == {"values": [], "total": 0, "hasMore": False}
+
+
 async def test_arguments_given_before_narrow_the_suggestions() -> None:
     assert (await completed(_peer(), asked("city", "", country="de")))["values"] == ["Bonn"]
 

@@ -15,7 +15,7 @@ import pytest
 from textual import events
 from textual.widgets import Input, Static
 
-from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, TokenView
+from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, TokenView, UpstreamView
 from mcpdesk.paths import sample_servers
 from mcpdesk.runtime.core_process import offer_link
 from mcpdesk.tui.app import DeskApp
@@ -313,6 +313,58 @@ def test_what_the_server_needs_comes_before_what_the_item_needs() -> None:
     assert scopes_for(SEND, strict) == ("all", "wallet:send")
     assert scopes_for(OPEN_TOOL, SERVER) is None and scopes_for(WHOAMI, SERVER) == ()
     assert scope_words(()) == ""
+
+
+LONG_SCOPE = "wallet:" + "x" * 80
+FAR = UpstreamView("https://example.org/mcp", "ready")
+
+
+@pytest.mark.parametrize(
+    ("server", "item", "lines"),
+    [
+        ({}, None, ["The desk calls wallet without a token."]),
+        (
+            {"upstream": FAR},
+            None,
+            ["wallet has no login. The desk sends this token to it, also with calls of clients."],
+        ),
+        (
+            {"token": TokenView("ada", frozenset(), NOW, "it has expired")},
+            None,
+            ["The token of ada is no longer accepted: it has expired."],
+        ),
+        (
+            {"token": TokenView("ada", frozenset())},
+            WHOAMI,
+            [
+                "The desk calls wallet as ada.",
+                "Scopes: none. Enter without a token removes it.",
+                "convert needs one.",
+            ],
+        ),
+        (
+            {"token": TokenView("a" * 50, frozenset({"b\x1b", "a", LONG_SCOPE}))},
+            SEND,
+            [
+                f"The desk calls wallet as {'a' * 39}….",
+                f"Scopes: a b␛ {LONG_SCOPE[:59]}…. Enter without a token removes it.",
+                "convert needs one with scope wallet:send.",
+            ],
+        ),
+        ({"token": TokenView("ada", frozenset({"a"}))}, OPEN_TOOL, ["The desk calls wallet as ada."]),
+    ],
+    ids=["none", "upstream", "ended", "no scopes", "long", "not needed"],
+)
+async def test_the_form_shows_the_current_token_and_the_needed_one(
+    server: dict[str, Any], item: CatalogueItem | None, lines: list[str]
+) -> None:
+    link = quiet_link()
+    async with running_frame(link) as (app, pilot):
+        await app.push_screen(TokenPrompt(link, replace(SERVER, **server), item))
+        await pilot.pause()
+        text = str(app.screen.query(Static).first().content)
+    assert text.splitlines()[: len(lines)] == lines
+    assert ("needs one" in text) == (item is not None and item.needs_token)
 
 
 CURSOR = GrantView("profiles", "Bash", "client:cursor 1.4", time.time() - 500)

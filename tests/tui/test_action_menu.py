@@ -37,6 +37,10 @@ async def test_actions_of_the_pane_come_before_those_of_the_desk() -> None:
         entries = [choice.value for choice in action_choices(app.main)]
         scopes = [entry.action.scope for entry in entries]
         assert scopes.index("main") > max(at for at, one in enumerate(scopes) if one == "statistics")
+        actions = [entry.action for entry in entries if entry.action.scope == "statistics"]
+        footers = [("narrow" if one.footer else "wide" if one.wide else "none") for one in actions]
+        assert footers == sorted(footers, key=["narrow", "wide", "none"].index)
+        assert set(footers) == {"narrow", "wide", "none"}
 
 
 async def test_space_in_a_field_is_text() -> None:

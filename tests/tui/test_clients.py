@@ -7,12 +7,14 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mcpdesk.link.link import finished
 from mcpdesk.link.values import ClientView, ModeView
+from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.clients import (
     COLUMNS,
@@ -23,7 +25,7 @@ from mcpdesk.tui.screens.clients import (
     targets_for,
 )
 from mcpdesk.tui.screens.frame_lines import DeskHeader
-from tests.support.fake_link import sample_view
+from tests.support.fake_link import FakeLink, sample_view
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import until
 from tests.support.still_clock import still_clock
@@ -287,6 +289,34 @@ async def test_a_long_name_is_cut_only_where_there_is_no_room_and_below_stand_th
             await until(lambda: "latest calls" in str(detail.content), pilot)
             latest = r"\d\d:\d\d:\d\d  user-profile +[\d.]+ [mµ]?s [✓✗] .*userId"
             assert re.search(latest, str(detail.content))
+
+
+@pytest.mark.parametrize(("connections", "expected"), [(2, ["own", "ended"]), (1, ["own"])])
+async def test_latest_calls_include_ended_connections_that_the_row_counts(
+    connections: int, expected: list[str]
+) -> None:
+    link = quiet_link()
+    code = replace(link.core.clients[1], connections=connections)
+    link.core = replace(link.core, clients=(code, link.core.clients[2]))
+    now = time.time()
+    for number, (peer, closed, tool) in enumerate(
+        [(code.name, now, "ended"), (code.name, None, "open"), ("other 1", now, "other")], 5
+    ):
+        info = ConnectionInfo(number, code.server, code.transport, peer, code.revision, now - 9, closed)
+        link.recording.connect(info)
+        _record_call(link, number, tool)
+    _record_call(link, code.connection, "own")
+    async with running_frame(link, (120, 60)) as (app, pilot):
+        pane = await shown(app, pilot)
+        text = str(pane.query_one(".detail Static", Static).content)
+    names = re.findall(r"\d\d:\d\d:\d\d  (own|ended|open|other) ", text)
+    assert names == expected
+
+
+def _record_call(link: FakeLink, connection: int, tool: str) -> None:
+    params = {"name": tool, "arguments": {}}
+    message = {"jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": params}
+    link.recording.frame(connection, Direction.IN, orjson.dumps(message))
 
 
 @pytest.mark.slow

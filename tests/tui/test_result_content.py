@@ -119,6 +119,23 @@ def test_contents_of_a_resource_and_messages_of_a_prompt() -> None:
 
 
 @pytest.mark.parametrize(
+    ("texts", "table"),
+    [
+        (['[{"a": 1}, {"a": 2}]'], b"a\n1\n2\n"),
+        (['{"a": 1}', '{"a": 2}'], b"a\n1\n2\n"),
+        (['{"a": 1}', "two"], None),
+        (["one", "two"], None),
+    ],
+)
+def test_json_texts_that_are_a_list_of_objects_are_also_a_table(
+    texts: list[str], table: bytes | None
+) -> None:
+    content = [{"type": "text", "text": text} for text in texts]
+    tables = [part.data for part in savables({"content": content}, "t") if part.name == "t.csv"]
+    assert tables == ([] if table is None else [table])
+
+
+@pytest.mark.parametrize(
     ("said", "name"),
     [
         ("../../etc/passwd", "etc-passwd"),

@@ -279,6 +279,9 @@ async def test_who_uses_our_token_needs_our_key_which_is_not_sent_on() -> None:
         async with session.post(url, data=ASKED, headers=JSON) as got:
             assert got.status == 403
         key = {"X-API-Key": desk.host.rules.api_key}
+        in_query = f"{url}?api_key={desk.host.rules.api_key}"
+        async with session.post(in_query, data=ASKED, headers=JSON) as got:
+            assert got.status == 403
         async with session.post(url, data=ASKED, headers=JSON | key) as got:
             assert got.status == 200
         async with session.post(url, data=ASKED, headers=JSON | key | {"Origin": "http://evil.test"}) as got:

@@ -347,6 +347,34 @@ def test_the_file_of_codex_is_wrapped_and_unwrapped(command: tuple[str, ...]) ->
     assert edited.changed == ("a", "b") and toml_edits.unwrapped(edited.text).text == INLINE
 
 
+BY_MODULE = '[mcp_servers.a]\ncommand = "/old/python3"\nargs = [{before}"-m", "mcpdesk", "stdio", {rest}]\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BY_MODULE.format(before="# mine\n", rest='"/srv"'),
+        BY_MODULE.format(before="", rest='"/srv"').replace("command", '"command"'),
+        BY_MODULE.format(before="", rest='"/srv"').replace("args", "'args'"),
+    ],
+    ids=["comment", "command", "args"],
+)
+def test_a_form_of_toml_that_is_not_edited_is_kept_and_named(text: str) -> None:
+    edited = toml_edits.repaired(text, COMMAND, lambda words: True)
+    assert (edited.text, edited.changed) == (text, ())
+    assert edited.left == {"a": "its form cannot be edited"}
+    tapped = text.replace('"/srv"', '"--", "cat"')
+    edited = toml_edits.unwrapped(tapped)
+    assert (edited.text, edited.changed, edited.left) == (tapped, (), {})
+
+
+def test_a_command_of_toml_under_a_quoted_key_is_not_wrapped() -> None:
+    text = '[mcp_servers.a]\n"command" = "x"\n'
+    edited = toml_edits.wrapped(text, COMMAND)
+    assert (edited.text, edited.changed) == (text, ())
+    assert edited.left == {"a": "its form cannot be edited; add the tap by hand"}
+
+
 def test_the_commands_wrap_and_unwrap_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(CODEX.encode())

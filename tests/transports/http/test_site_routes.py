@@ -252,6 +252,8 @@ async def test_a_stranger_to_a_desk_with_a_key_learns_counts_and_no_names(
             status = orjson.loads(await seen("/status", **headers))
             assert set(status["servers"][0]) == set(site_routes.PUBLIC_FACTS) and status["tools"] > 0
             assert status["key_required"] and "capture" not in status and "passed_on" not in status
+        assert "_tool" not in await seen("/metrics?api_key=k"), "addresses are logged by proxies"
+        assert "capture" not in orjson.loads(await seen("/status?api_key=k"))
         for headers in ({"X-API-Key": "k"}, {"X-Operator-Key": "the-operators"}):
             assert 'tool="secret_tool"' in await seen("/metrics", **headers)
             assert "capture" in orjson.loads(await seen("/status", **headers))
