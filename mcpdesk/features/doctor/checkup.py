@@ -10,6 +10,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,6 +48,10 @@ from mcpdesk.recorder.masking import mask_text
 
 MOST_AT_ONCE = 8
 """Maximum number of servers that are examined at the same time."""
+PROGRAMS_A_CORE = 2
+"""Maximum number of programs that start at the same time on one core of a machine. With more, programs that
+start slowly would exceed their time limits only because of each other.
+"""
 TIMEOUT_S = 8.0
 """Default time limit for one server, in seconds."""
 MOST_CHANGES = 50
@@ -125,6 +130,7 @@ async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, E
     target.
     """
     limit = asyncio.Semaphore(MOST_AT_ONCE)
+    programs = asyncio.Semaphore(min(MOST_AT_ONCE, PROGRAMS_A_CORE * (os.cpu_count() or 1)))
     wanted = {
         each.found.target: (each, each.target)
         for each in subjects
@@ -133,7 +139,8 @@ async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, E
     results = dict[str, Examination]()
 
     async def run(subject: _Subject, target: UrlTarget | CommandTarget) -> None:
-        async with limit:
+        slot = programs if isinstance(target, CommandTarget) else nullcontext()
+        async with slot, limit:
             try:
                 name = shlex.quote(subject.found.target)
                 results[subject.found.target] = await examine(target, name, subject.secrets, plan.timeout_s)

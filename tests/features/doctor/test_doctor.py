@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -240,8 +241,17 @@ def test_state_of_a_login_is_reported(
     assert "the-token" not in capfd.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("entry", "cores", "expected"),
+    [(odd(), 8, 8), (odd(), 2, 4), ({"url": "https://mcp.example.test"}, 1, 8)],
+)
 def test_at_most_eight_are_examined_at_once(
-    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+    home: Home,
+    capfd: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, Any],
+    cores: int,
+    expected: int,
 ) -> None:
     running, most = 0, 0
 
@@ -255,9 +265,10 @@ def test_at_most_eight_are_examined_at_once(
         return Examination(start_s=0.1)
 
     monkeypatch.setattr(checkup, "examine", slow)
-    home.cursor({f"server-{number}": odd() for number in range(30)})
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    home.cursor({f"server-{number}": entry for number in range(30)})
     assert len(report(capfd, "--trust")["servers"]) == 30
-    assert most == 8
+    assert most == expected
 
 
 def test_bug_of_ours_does_not_hide_the_other_servers(
