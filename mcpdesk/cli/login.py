@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcpdesk.cli import completion
 from mcpdesk.cli.printing import CANNOT_CONNECT, print_message, print_text
-from mcpdesk.cli.reach import account_name, given_login, login_flags
+from mcpdesk.cli.reach import account_name, agreement, ask_input, given_login, login_flags
+from mcpdesk.client.config_files import is_config_file
+from mcpdesk.client.discovery import is_discovered
+from mcpdesk.client.targets import UrlTarget, client_hint, find_target, split_target
 from mcpdesk.errors import AuthorizationError, CallError, DeskUserError
 from mcpdesk.transports.clean_terminal import is_terminal
+from mcpdesk.upstream.target_transport import Reach, login_options
 
 if TYPE_CHECKING:
     from mcpdesk.client.oauth.stored_grants import StoredGrants
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 LOGIN_EXAMPLES = """\b
 Examples:
   mcpdesk login https://mcp.example.com/mcp
+  mcpdesk login cursor:github
   mcpdesk login https://mcp.example.com/mcp --account work
   mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET
   mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET --client-credentials
@@ -47,22 +53,33 @@ ACCOUNT = click.option(
 )
 
 
+TRUST = click.option(
+    "--trust", is_flag=True, help="Use a configuration file without asking whether you trust its content."
+)
+
+
 @click.command(name="login", epilog=LOGIN_EXAMPLES, short_help="Log in to a remote server.")
-@click.argument("url")
+@click.argument("target", shell_complete=completion.target)
 @ACCOUNT
+@TRUST
 @login_flags(is_hidden=False)
 @click.option("--timeout", "timeout_s", type=float, default=300.0, show_default=True, metavar="SECONDS",
               help="Time limit for the login in the browser.")  # fmt: skip
-def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> None:
-    """Log in to the server at URL, and store its token. The desk and all commands then use the token.
+def login_command(target: str, account: str, trust: bool, timeout_s: float, **flags: Any) -> None:
+    """Log in to the server TARGET, and store its token. The desk and all commands then use the token.
+
+    TARGET is a URL, or a server with a URL in the configuration of a client, such as `cursor:github`. Its
+    entry can then have the account and the options of the login.
 
     You log in with a browser. These options log in without one: --client-credentials and --client-key-file
     use the client's own secret or key, --assertion-env and --assertion-file use a token from your platform,
     and --idp-token-url uses your identity provider.
     """
-    options = given_login(flags)
+    reach = Reach(account=account_name(account), login=given_login(flags), trusts_files=trust)
     from mcpdesk.client.oauth.browser_login import log_in
 
+    server = _server_at(target, reach)
+    url, account, options = server.url, reach.account or server.account, login_options(server, reach)
     store = _store(account)
     try:
         grant = asyncio.run(
@@ -84,10 +101,16 @@ def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> Non
 @click.command(
     name="logout", epilog=LOGOUT_EXAMPLES, short_help="Revoke and forget the token of a remote server."
 )
-@click.argument("url")
+@click.argument("target", shell_complete=completion.target)
 @ACCOUNT
-def logout_command(url: str, account: str) -> None:
-    """Delete the token of the server at URL, and revoke it if the server supports that."""
+@TRUST
+def logout_command(target: str, account: str, trust: bool) -> None:
+    """Delete the token of the server TARGET, and revoke it if the server supports that.
+
+    TARGET is a URL, or a server with a URL in the configuration of a client, such as `cursor:github`.
+    """
+    server = _server_at(target, Reach(trusts_files=trust))
+    url, account = server.url, account or server.account
     store, of = _store(account), f" of the account {account}" if account else ""
     store.check()
     if store.grant(url) is None:
@@ -101,6 +124,23 @@ def logout_command(url: str, account: str) -> None:
         print_message(f"warning: the token could not be revoked and may still be valid: {error}")
     store.forget(url)
     print_text(f"The token{of} for {url} was {'revoked and ' if is_revoked else ''}forgotten.")
+
+
+def _server_at(target: str, reach: Reach) -> UrlTarget:
+    """Return the URL that a target names, with the options of its entry. Raises: DeskUserError for any other
+    server, because only a URL has a login.
+    """
+    if "://" not in target and not is_discovered(target) and not _is_in_file(target):
+        hint = client_hint(target) or "Name a URL, or a server of a client such as cursor:github."
+        raise DeskUserError(f"{target[:200]!r} is not a URL.", hint)
+    found = find_target(target, os.environ, ask_input, agreement(reach))
+    if not isinstance(found, UrlTarget):
+        raise DeskUserError(f"{target} is a program, which needs no login.", "Name a server with a URL.")
+    return found
+
+
+def _is_in_file(target: str) -> bool:
+    return is_config_file(str(split_target(target)[0]))
 
 
 def _store(account: str) -> StoredGrants:

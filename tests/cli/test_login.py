@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from mcpdesk import private_files
+from mcpdesk.cli.main import run
 from mcpdesk.client.oauth.browser_login import log_in
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants, open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
@@ -66,6 +67,52 @@ async def test_who_logged_in_is_served_by_every_command_until_logout(tmp_path: P
         code, _, err = await _mcpdesk(tmp_path, "logout", server.url)
         assert (code, f"No token for {server.url}." in err) == (2, True)
     assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
+
+
+@pytest.mark.process
+async def test_server_of_a_client_is_logged_in_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    async with GuardedServer().running() as server:
+        entries = {"remote": {"url": server.url, "account": "work"}, "program": {"command": "server"}}
+        file.write_text(json.dumps({"mcpServers": entries}))
+        code, _, err = await _mcpdesk(tmp_path, "login", "cursor:remote")
+        assert (code, f"mcpdesk trust {file}" in err) == (2, True)
+        code, out, err = await _mcpdesk(tmp_path, "login", "cursor:remote", "--trust", logs_in=True)
+        assert (code, f"Logged in to {server.url} by {server.origin}, as work." in out) == (0, True), err
+        assert (await _mcpdesk(tmp_path, "list", "cursor:remote", "--trust"))[0] == 0
+        assert (await _mcpdesk(tmp_path, "logout", f"{file}:remote", "--trust"))[0] == 0
+        assert (await _mcpdesk(tmp_path, "list", "cursor:remote", "--trust"))[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("cursor:program", "is a program, which needs no login"),
+        ("cursor:remot", "No configuration of cursor has a server 'remot'"),
+        ("cursr:remote", "Did you mean cursor:remote?"),
+        ("example.com/mcp", "'example.com/mcp' is not a URL"),
+    ],
+)
+@pytest.mark.parametrize("command", ["login", "logout"])
+def test_target_without_a_url_has_no_login(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    command: str,
+    target: str,
+    words: str,
+) -> None:
+    for name in ("HOME", "MCPDESK_STATE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    (tmp_path / ".cursor").mkdir()
+    entries = {"mcpServers": {"program": {"command": "server"}}}
+    (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps(entries))
+    assert run([command, target, "--trust"]) == 2
+    assert words in capfd.readouterr().err
 
 
 @pytest.mark.slow
