@@ -7,7 +7,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "contract": frozenset({"commands", "agreed_definitions"}),
     "cases": frozenset({"commands", "pytest_plugins", "case_recorder"}),
     "doctor": frozenset({"commands"}),
-    "dashboard": frozenset({"http_routes"}),
+    "dashboard": frozenset({"host_parts", "http_routes", "link_parts", "screen_actions"}),
     "gateway": frozenset({"dialect_paths"}),
     "holding": frozenset({"core_options", "interceptor", "link_parts", "screen_actions", "screen_signs"}),
     "load": frozenset({"commands"}),

@@ -18,7 +18,7 @@ from mcpdesk.hosting.changes import LoopTurns
 from mcpdesk.hosting.endpoint import HostedEndpoint, intercept_all
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
-from mcpdesk.hosting.host_part import HostPart, StartedCore
+from mcpdesk.hosting.host_part import HostParts, StartedCore
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, rules_of, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.folder.state_peers import FolderPeers
     from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.jobs.programs import Program
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth
@@ -150,8 +149,8 @@ class Host:
         self._names = NamedLocks()
         """Locks by server name, held while a server of that name is added or removed."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._parts: list[HostPart] = []
-        """Parts that features added, in the order of their start."""
+        self.parts = HostParts()
+        """Parts that features added."""
         self.watch: ExchangeWatch | None = None
         """Observer of exchanges with upstream servers, or None."""
         self._began = time.monotonic()
@@ -288,7 +287,7 @@ class Host:
         from mcpdesk.hosting.metrics.figures import with_traffic
 
         shared = [] if self.shared is None else self.shared.figures
-        known = [*self.counted(), *(figure for part in self._parts for figure in part.figures), *shared]
+        known = [*self.counted(), *self.parts.figures, *shared]
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 
     def counted(self) -> list[Figure]:
@@ -353,7 +352,7 @@ class Host:
         hosted.server.hosted.on_callback = partial(self._called_back, name)
         hosted.server.hosted.notify_person = partial(self._notify_person, name)
         hosted.server.hosted.log_to_clients = partial(self._notify_clients, name)
-        hosted.server.hosted.on_program_over = partial(self._program_over, name)
+        hosted.server.hosted.on_program_over = partial(self.parts.program_over, name)
         return name
 
     def _load_upstream(self, plan: UpstreamPlan, has_login: bool) -> Upstream:
@@ -445,11 +444,18 @@ class Host:
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.stuck_folders.start()
-        core = StartedCore(self.settings, self.plan.reports, self.journal, self.upstreams, self.counted)
-        for feature in offering("host_parts"):
-            self._parts += feature.host_parts(core)
-        self.services.watch = next((part.call_watch for part in self._parts if part.call_watch), None)
-        self.watch = next((part.exchange_watch for part in self._parts if part.exchange_watch), None)
+        self.parts.start(
+            StartedCore(
+                self.settings,
+                self.plan.reports,
+                self.journal,
+                self.upstreams,
+                self.counted,
+                self.operator,
+                lambda: self.http,
+            )
+        )
+        self.services.watch, self.watch = self.parts.call_watch, self.parts.exchange_watch
         if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:
@@ -517,8 +523,7 @@ class Host:
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
         if self.shared is not None:
             await self.shared.close()
-        for part in reversed(self._parts):
-            await part.stop()
+        await self.parts.stop()
         self.stuck_folders.heartbeat.stop()
         self.journal.flush()
         await asyncio.to_thread(self.recording.close)
@@ -662,10 +667,6 @@ class Host:
                 subscriber.log("notice", "callback", fired_data(callback))
         except StorageError as error:
             self.journal.log("error", "callback", str(error), "", subscriber.server)
-
-    def _program_over(self, name: str, program: Program) -> None:
-        for part in self._parts:
-            part.program_over(name, program)
 
     def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
         self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")

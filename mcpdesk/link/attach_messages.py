@@ -129,7 +129,7 @@ class AskCodec:
 _FEATURE_INTENTS = tuple(intent for kind in FEATURE_PARTS.values() for intent in kind.intents)
 METHODS: Final[dict[str, AskCodec]] = {
     **{name: AskCodec(each.parameters, each.result) for name, each in INTENTS.items()},
-    "do": AskCodec(tuple.__class_getitem__((reduce(or_, _FEATURE_INTENTS or (Intent,)),)), bool),
+    "do": AskCodec(tuple.__class_getitem__((reduce(or_, _FEATURE_INTENTS or (Intent,)),)), bool | int | str),
     "request": AskCodec(tuple[str, str, dict[str, Any]], None),
     "cancel": AskCodec(tuple[int], None),  # `int`: id of a request
     "look": AskCodec(tuple[int], None),  # `int`: connection of a client

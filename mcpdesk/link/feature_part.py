@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from msgspec import Struct
 
+Result = TypeVar("Result", bound=bool | int | str)
 
-class Intent(Struct, frozen=True, tag=True):
-    """Request of a front end to a feature of a core."""
+
+class Intent(Struct, Generic[Result], frozen=True, tag=True):
+    """Request of a front end to a feature of a core. `Result` is the type of its result."""
+
+    for_one_core: ClassVar[bool] = False
+    """True if any core can carry out the request, and only one must. It is used if a front end shows several
+    cores.
+    """
+
+    @classmethod
+    def combined(cls, results: Sequence[Result]) -> Result:
+        """Combine the results of several cores."""
+        return min(results)
 
     @property
     def item(self) -> int | None:
@@ -26,7 +38,8 @@ class Intent(Struct, frozen=True, tag=True):
     def key(self) -> object:
         """Identifies what the request sets for the whole core.
 
-        A later request with the same key replaces this one.
+        Cores that join later get this request, unless a later one has the same key. If the key is None, they
+        do not get it.
         """
         return type(self)
 
@@ -39,7 +52,7 @@ class FeaturePart(Struct, frozen=True):
 
     part_name: ClassVar[str]
     """Name of the state in messages between a core and a screen."""
-    intents: ClassVar[Sequence[type[Intent]]] = ()
+    intents: ClassVar[Sequence[type[Intent[Any]]]] = ()
     """Kinds of requests about this state."""
 
     def raised(self, above: int, core: str) -> Self:

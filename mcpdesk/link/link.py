@@ -21,6 +21,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.client_config import Over as Over
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.feature_part import FeaturePart, Intent
+from mcpdesk.link.feature_part import Result as PartResult
 from mcpdesk.link.link_methods import INTENTS as INTENTS
 from mcpdesk.link.link_methods import SNAPSHOTS as SNAPSHOTS
 from mcpdesk.link.link_methods import Facet, Route, first, intent, snapshot, union
@@ -45,6 +46,7 @@ from mcpdesk.link.values import (
     UntrustedFile,
 )
 from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.interceptor import NOT_DONE
 
 Part = TypeVar("Part", bound=FeaturePart)
 Result = TypeVar("Result")
@@ -249,25 +251,6 @@ class PolicyFacet(Facet):
         """Withdraw an approval. Ignored if it does not exist."""
 
 
-class OperatorFacet(Facet):
-    """Browsers in which the operator has signed in."""
-
-    @intent(Route.ANY_CORE)
-    def sign_in_link(self) -> Future[str]:
-        """Return a URL of the dashboard. A one-time word in the URL signs in one browser.
-
-        The future fails with ValueError if the core does not listen on TCP.
-        """
-        refused: Future[str] = Future()
-        refused.set_exception(ValueError("HTTP is not served here, so no dashboard is available."))
-        return refused
-
-    @intent(Route.EVERY_CORE, sum)
-    def sign_out_browsers(self) -> Future[int]:
-        """Sign out all browsers. The result is their number."""
-        return finished(0)
-
-
 class WorkFacet(Facet):
     """Work that outlives a call: jobs, callbacks, task lists, plans."""
 
@@ -347,13 +330,15 @@ class FeatureFacet(Facet):
         return kind()
 
     @intent(Route.ITEM)
-    def do(self, intent: Intent) -> Future[bool]:
+    def do(self, intent: Intent[PartResult]) -> Future[PartResult]:
         """Carry out a request.
 
-        The result is False if the request has no effect, because its item no longer exists. The future fails
-        with ValueError for an invalid request.
+        A result that is False means that the request had no effect, because its item no longer exists. The
+        future fails with ValueError for an invalid request, and if the core lacks the feature.
         """
-        return _not_done()
+        refused: Future[PartResult] = Future()
+        refused.set_exception(ValueError(NOT_DONE))
+        return refused
 
 
 class SettingFacet(Facet):
@@ -382,7 +367,6 @@ class Link(
     CallFacet,
     QuestionFacet,
     PolicyFacet,
-    OperatorFacet,
     WorkFacet,
     ClientFacet,
     FeatureFacet,

@@ -20,6 +20,7 @@ from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.client_views import LISTEN, PassedRow, hosted_views, passed_views
 from mcpdesk.link.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
 from mcpdesk.link.feature_part import Intent
+from mcpdesk.link.feature_part import Result as PartResult
 from mcpdesk.link.link import ClientFacet, Link, Part, finished, promise
 from mcpdesk.link.local_catalogue import LocalServers
 from mcpdesk.link.local_work import LocalWork
@@ -308,11 +309,17 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def feature_part(self, kind: type[Part]) -> Part:
         """Return the state of a feature."""
         part = self._host.interceptor.part
-        return part if isinstance(part, kind) else kind()
+        return part if isinstance(part, kind) else self._host.parts.state(kind) or kind()
 
-    def do(self, intent: Intent) -> Future[bool]:
+    def do(self, intent: Intent[PartResult]) -> Future[PartResult]:
         """Carry out a request to a feature."""
-        return self._ask_core(lambda: self._host.made_interceptor().do(intent))
+
+        def do() -> PartResult:
+            part = self._host.parts.for_intent(intent) or self._host.made_interceptor()
+            result: PartResult = part.do(intent)
+            return result
+
+        return self._ask_core(do)
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Set the policy of a tool."""
@@ -357,15 +364,6 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             ("waiting question", sum(1 for each in own if each.state == "waiting")),
         )
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
-
-    def sign_in_link(self) -> Future[str]:
-        """Return the dashboard's URL with a one-time word that signs in one browser."""
-        service = self._host.http
-        return super().sign_in_link() if service is None else self._ask_core(service.sign_in_link)
-
-    def sign_out_browsers(self) -> Future[int]:
-        """Sign out all browsers; the future returns how many there were."""
-        return self._ask_core(self._host.operator.revoke_all)
 
     def attend(self, count: int) -> None:
         """Change the number of viewers by `count`, which may be negative."""

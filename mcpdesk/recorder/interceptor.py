@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Accept: TypeAlias = "Callable[[Any, Outlet, Mapping[str, str] | None, Principal | None], Answer]"
 """Function that handles one decoded message, like `Conversation.accept_message`."""
+NOT_DONE = "This core lacks the feature that can do this."
 GiveAnswer: TypeAlias = "Callable[[JSONObject], Awaitable[object]]"
 """Function that receives the response to a question of a server."""
 
@@ -81,9 +82,9 @@ class Interceptor:
         """State for front ends, or None."""
         return None
 
-    def do(self, intent: Intent) -> bool:
-        """Carry out a request of a front end. Return False if it has no effect. Raises: ValueError."""
-        return False
+    def do(self, intent: Intent[Any]) -> Any:
+        """Carry out a request of a front end. Return its result. Raises: ValueError."""
+        raise ValueError(NOT_DONE)
 
     def reset(self) -> None:
         """Stop intercepting messages, and let all waiting messages continue."""

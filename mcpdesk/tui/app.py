@@ -512,7 +512,7 @@ def news_line(message: str, others: int, width: int, hint: str = "", errors: int
 
 
 NEEDS_SERVER = frozenset(
-    {"copy_url", "client_config", "dashboard", "give_token", "reload", "open_question"}
+    {"copy_url", "client_config", "give_token", "reload", "open_question"}
     | {"add_server", "remove_server", "log_level", "edit_roots", "show_save", "speak_revision"}
 )
 """Actions of the main screen that need a server. A screen that shows a capture has no server."""
@@ -538,7 +538,7 @@ class CaptureScreen(MainScreen):
         """Disable actions that need a server, and screens that a capture does not have."""
         if action == "show_screen":
             return parameters[0] in self.panes
-        return action not in NEEDS_SERVER
+        return action not in NEEDS_SERVER and super().check_action(action, parameters)
 
 
 class CaptureApp(DeskApp):

@@ -8,6 +8,7 @@ import pytest
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.link.capture_link import CaptureLink
+from mcpdesk.link.feature_part import Intent
 from mcpdesk.link.link import Link
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
@@ -35,9 +36,9 @@ def test_its_traffic_is_that_of_the_file_and_the_rest_is_empty(tmp_path: Path) -
     assert not link.settings().result(0)
 
 
-def test_no_browser_can_sign_in_to_it(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="HTTP is not served here"):
-        opened(tmp_path / "a.jsonl").sign_in_link().result(0)
+def test_it_refuses_requests_to_features(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="lacks the feature"):
+        opened(tmp_path / "a.jsonl").do(Intent()).result(0)
 
 
 def test_it_cannot_be_asked_anything(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import time
-import webbrowser
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,7 +16,6 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.values import CatalogueItem, GrantView, ItemKind, ServerView, TokenView, UpstreamView
 from mcpdesk.paths import sample_servers
-from mcpdesk.runtime.core_process import offer_link
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.access_prompts import (
     NO_GRANTS,
@@ -40,9 +38,6 @@ from tests.support.workbench import Bench
 WALLET = sample_servers() / "wallet"
 MAKE: Callable[..., str] = runpy.run_path(str(WALLET / "issue_token.py"))["issue"]
 LASTS_S = 2 * 86_400 + 1800
-
-LABELS = ("Open it in a browser", "Copy a sign-in link", "Sign out all browsers")
-"""Choices of the dashboard's menu."""
 
 
 def issue(*scopes: str, secret: str = SECRET, lasts_s: int = LASTS_S) -> str:
@@ -216,37 +211,6 @@ async def test_no_token_is_on_disk_in_the_record_or_in_the_log(
     kept = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     for part in (text, text.rpartition(".")[2]):
         assert not any(part in each for each in (*kept, *said, shown))
-
-
-@pytest.mark.slow
-async def test_the_menu_of_the_dashboard_makes_links_that_sign_in_and_signs_browsers_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def no_browser(using: str | None = None) -> None:
-        raise webbrowser.Error
-
-    monkeypatch.setattr(webbrowser, "get", no_browser)
-    async with counter(monkeypatch, http=True) as it:
-        await it.until(lambda: bool(it.link.view().servers[0].url))
-        offer_link(it.link.host)
-
-        async def choose(label: str) -> None:
-            await it.pilot.press("W")
-            await it.until(lambda: isinstance(it.app.screen, Menu) and label in it.shown())
-            await it.pilot.press(*["down"] * LABELS.index(label), "enter")
-
-        await choose(LABELS[0])
-        told = "Cannot open a browser here: copy the sign-in link instead."
-        await it.until(lambda: told in toasts(it.app))
-        await choose(LABELS[1])
-        await it.until(lambda: "#" in it.app.clipboard)
-        url, _, word = it.app.clipboard.rpartition("#")
-        assert url.startswith(it.link.view().servers[0].url.partition("/mcp")[0])
-        operator = it.link.host.operator
-        session = operator.sign_in(word.rpartition("=")[2])
-        assert session is not None, "the link signs in"
-        await choose(LABELS[2])
-        await it.until(lambda: "Signed out 1 browser." in toasts(it.app))
 
 
 async def test_a_server_that_looks_at_no_tokens_says_so() -> None:

@@ -13,7 +13,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.actions import ACTIONS
 from mcpdesk.tui.traffic.exchange_menus import copy_menu
 from tests.support.fake_link import FakeLink
-from tests.support.features import needs_feature
+from tests.support.features import having, needs_feature
 from tests.support.frame import running_frame
 from tests.support.hostile import hostile
 from tests.support.traffic import IN, OUT, call, connection, settle
@@ -23,9 +23,9 @@ PACKAGE = Path(__file__).parents[2] / "mcpdesk"
 EVIL = "a\x1b]52;c;UFdORQ==\x07\x9b31m\u202eb\r\n\tc"
 COPY_ACTIONS = (
     "app.interrupt", "app.show_news", "callbacks.copy", "clients.copy", "inbox.copy", "jobs.copy",
-    "json.copy_path", "json.copy_value", "logs.copy", "main.client_config", "main.copy_url", "main.dashboard",
+    "json.copy_path", "json.copy_value", "logs.copy", "main.client_config", "main.copy_url",
     "plan.copy", "question.copy_link", "servers.copy", "statistics.copy", "table.copy", "todo.copy",
-    "traffic.copy", "workbench.copy",
+    "traffic.copy", "workbench.copy", *having("dashboard", "main.dashboard"),
 )  # fmt: skip
 """Every action that copies, or shows the copied text, according to its words."""
 

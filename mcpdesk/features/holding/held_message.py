@@ -66,7 +66,7 @@ class CannedCall(Struct, frozen=True):
     name: str
 
 
-class SetHold(Intent, frozen=True):
+class SetHold(Intent[bool], frozen=True):
     """Hold messages that match a traffic filter.
 
     An empty filter releases all messages and holds no further ones.
@@ -76,13 +76,13 @@ class SetHold(Intent, frozen=True):
     directions: HeldDirections
 
 
-class SetFaults(Intent, frozen=True):
+class SetFaults(Intent[bool], frozen=True):
     """Set the fault rules, one per line. An empty text removes all rules."""
 
     text: str
 
 
-class Mock(Intent, frozen=True):
+class Mock(Intent[bool], frozen=True):
     """Answer all requests like `what` with a recorded answer. An empty answer ends this mock."""
 
     what: CannedCall
@@ -94,7 +94,7 @@ class Mock(Intent, frozen=True):
         return self.what
 
 
-class Release(Intent, frozen=True):
+class Release(Intent[bool], frozen=True):
     """Release a held message, replace it by `text`, answer it, or drop it."""
 
     number: int
@@ -111,7 +111,7 @@ class Release(Intent, frozen=True):
         return replace(self, number=number)
 
 
-class Delay(Intent, frozen=True):
+class Delay(Intent[bool], frozen=True):
     """Release a held message after some seconds."""
 
     number: int
@@ -131,7 +131,7 @@ class HoldView(FeaturePart, frozen=True):
     """Rules for holding messages, and the messages that are held now."""
 
     part_name: ClassVar[str] = "held"
-    intents: ClassVar[Sequence[type[Intent]]] = (SetHold, SetFaults, Mock, Release, Delay)
+    intents: ClassVar[Sequence[type[Intent[bool]]]] = (SetHold, SetFaults, Mock, Release, Delay)
 
     rule: str = ""
     """Filter for the messages to hold, or "" if no messages are held."""

@@ -44,7 +44,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
 from mcpdesk.protocol.outlet import ACCEPTED, NULL_OUTLET, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.interceptor import Accept, GiveAnswer, Interceptor
+from mcpdesk.recorder.interceptor import NOT_DONE, Accept, GiveAnswer, Interceptor
 from mcpdesk.recorder.record import Direction, Frame, HeldMark
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Holds(Interceptor):
         """Rules and held messages."""
         return self.view
 
-    def do(self, intent: Intent) -> bool:
+    def do(self, intent: Intent[Any]) -> bool:
         """Carry out a request of a front end. Return False if the message is no longer held.
 
         Raises: ValueError for an invalid filter, rule or message.
@@ -124,7 +124,7 @@ class Holds(Interceptor):
             case Delay(number, seconds):
                 return self.delay(number, seconds)
             case _:
-                return False
+                raise ValueError(NOT_DONE)
         return True
 
     def reset(self) -> None:

@@ -28,7 +28,7 @@ from mcpdesk.link.attach_messages import (
     read_message,
 )
 from mcpdesk.link.capture_link import CaptureLink
-from mcpdesk.link.feature_part import FeaturePart, Intent
+from mcpdesk.link.feature_part import FeaturePart, Intent, Result
 from mcpdesk.link.link import Part, promise
 from mcpdesk.link.values import CoreView, Severity
 from mcpdesk.recorder.archive import Archive
@@ -99,7 +99,7 @@ class TapLink(CaptureLink):
         part = self._parts.get(kind.part_name)
         return part if isinstance(part, kind) else kind()
 
-    def do(self, intent: Intent) -> Future[bool]:
+    def do(self, intent: Intent[Result]) -> Future[Result]:
         """Carry out a request to a feature of the tap."""
         return self._ask("do", intent)
 

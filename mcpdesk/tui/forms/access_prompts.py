@@ -1,4 +1,4 @@
-"""Access: the prompt for the desk's token for a server, the dashboard, and standing approvals."""
+"""Access: the prompt for the desk's token for a server, and standing approvals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcpdesk.link.values import CatalogueItem, GrantView, ServerView, TokenView
-from mcpdesk.tui.forms.question_text import open_link
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -215,28 +214,6 @@ def _holder(token: TokenView, now: float) -> str:
 
 def _subject(token: TokenView) -> str:
     return one_line(token.name, 40)
-
-
-async def open_dashboard(main: MainScreen) -> None:
-    """Let the person open the dashboard, copy a sign-in link, or sign out all browsers."""
-    choices = [
-        Choice("Open it in a browser", "open", help="With a link that signs in one browser, once."),
-        Choice("Copy a sign-in link", "copy", help="It signs in one browser, once, within 10 minutes."),
-        Choice("Sign out all browsers", "revoke", help="Ends their sessions, open pages and unused links."),
-    ]
-    chosen = await main.app.push_screen_wait(Menu("Dashboard", choices))
-    try:
-        if chosen == "revoke":
-            ended = await asyncio.wrap_future(main.link.sign_out_browsers())
-            main.notify(f"Signed out {ended} browser{'s' * (ended != 1)}.", markup=False)
-        elif chosen is not None:
-            url = await asyncio.wrap_future(main.link.sign_in_link())
-            if chosen == "open":
-                await open_link(main.app, url, "copy the sign-in link instead")
-            else:
-                main.desk.copy(url, "a sign-in link")
-    except ValueError as error:
-        main.notify(str(error), severity="warning", markup=False)
 
 
 NO_GRANTS = (

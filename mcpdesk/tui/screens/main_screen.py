@@ -23,7 +23,7 @@ from mcpdesk.inbox.question import Question
 from mcpdesk.link.link import Link
 from mcpdesk.link.server_states import down_servers
 from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
-from mcpdesk.tui.actions import SCREENS, bindings_for
+from mcpdesk.tui.actions import FEATURE_ACTIONS, SCREENS, bindings_for, with_feature_actions
 from mcpdesk.tui.crash import ScreenPlace
 from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import PERIOD_S, TICK_S
@@ -585,6 +585,11 @@ class MainScreen(Screen[None]):
 
         self.app.push_screen(RootsPrompt(self.link))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable actions of features that are not available on this core."""
+        of_feature = FEATURE_ACTIONS.get(f"main.{action}")
+        return of_feature is None or of_feature.is_available(self.link.view())
+
     def action_about_server(self) -> None:
         """Show details of the server, without its items."""
         from mcpdesk.tui.screens.server_page import ServerScreen
@@ -607,13 +612,6 @@ class MainScreen(Screen[None]):
 
         await choose_client(self)
 
-    @work
-    async def action_dashboard(self) -> None:
-        """Open the dashboard in a browser that is signed in, or sign out browsers."""
-        from mcpdesk.tui.forms.access_prompts import open_dashboard
-
-        await open_dashboard(self)
-
     def action_give_token(self) -> None:
         """Ask for a token to call the server with."""
         from mcpdesk.tui.forms.access_prompts import open_token_prompt
@@ -626,6 +624,9 @@ class MainScreen(Screen[None]):
         self.link.reload(target)
         is_ours = server is None or server.upstream is None
         self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {target} again.", markup=False)
+
+
+with_feature_actions(MainScreen, "main")
 
 
 def _takes_letters(widget: Widget) -> bool:

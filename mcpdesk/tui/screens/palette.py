@@ -149,7 +149,6 @@ NAMES = {
     "main.zoom": "Maximise this pane, or restore it",
     "main.copy_url": "Copy the server's URL",
     "main.client_config": "Copy the configuration for a client",
-    "main.dashboard": "Open the dashboard in a browser, or sign browsers out",
     "main.servers": "Show all servers, or pick another one",
     "main.add_server": "Add a server to the desk",
     "main.remove_server": "Remove this server from the desk",
@@ -224,7 +223,6 @@ WORDS = {
     "main.standing_approvals": "permission allow grants always revoke security",
     "main.zoom": "maximize fullscreen bigger large",
     "main.copy_url": "address link endpoint http port",
-    "main.dashboard": "web page operator sign in link key cookie revoke log out session",
     "main.client_config": "api key secret token password bearer authorization connect install claude cursor "
     "vscode setup json",
     "main.servers": "switch change select pick overview down failed reason stderr list",

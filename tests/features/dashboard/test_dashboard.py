@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
+from mcpdesk.features.dashboard.browsers import SignOutBrowsers
 from mcpdesk.features.dashboard.dashboard_data import PATH
 from mcpdesk.features.dashboard.dashboard_routes import MEDIA_TYPES
 from mcpdesk.features.dashboard.entry import DashboardEntry
@@ -243,7 +244,7 @@ async def test_sessions_revoked_at_the_desk_end_with_their_pages(shown: Dashboar
     page = await shown.sign_in()
     link = shown.desk.host.operator.link_word()
     async with shown.events(**page) as events:
-        assert await asyncio.wrap_future(shown.desk.sign_out_browsers()) == 1
+        assert await asyncio.wrap_future(shown.desk.do(SignOutBrowsers())) == 1
         await _ended(events)
     assert (await shown.get(CONFIG, **page)).status == 401
     assert (await shown.post("sign-in", {"word": link})).status == 401

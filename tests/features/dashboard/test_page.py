@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.features.dashboard.browsers import SignInLink, SignOutBrowsers
 from tests.support.dashboard import DRAW, KEY, OPERATOR_KEY, Dashboard, dashboard
 from tests.support.folders import write
 from tests.web.browsing import CONTRAST, NAMELESS, Surfer, needs_browser, surfing
@@ -70,7 +71,7 @@ async def test_a_link_signs_in_once_and_is_out_of_sight(tmp_path: Path) -> None:
     async with dashboard(tmp_path, key="") as shown, surfing(shown, is_in=False) as surfer:
         page = surfer.page
         await page.locator("#entry").wait_for()
-        link = await asyncio.wrap_future(shown.desk.sign_in_link())
+        link = await asyncio.wrap_future(shown.desk.do(SignInLink()))
         await page.goto(link)  # only what follows # differs: the page is not loaded again
         await surfer.is_live()
         assert page.url == f"{shown.url}/"
@@ -89,7 +90,7 @@ async def test_a_link_signs_in_once_and_is_out_of_sight(tmp_path: Path) -> None:
 
 async def test_browsers_that_are_signed_out_at_the_desk_show_nothing_more(shown: Dashboard) -> None:
     async with surfing(shown) as surfer:
-        assert await asyncio.wrap_future(shown.desk.sign_out_browsers()) == 1
+        assert await asyncio.wrap_future(shown.desk.do(SignOutBrowsers())) == 1
         await surfer.page.locator("#entry").wait_for()
         assert not await surfer.page.locator("main").is_visible()
 

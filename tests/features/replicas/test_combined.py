@@ -272,6 +272,22 @@ def test_nobody_of_that_name_is_an_error_at_once(start: Start) -> None:
     assert time.monotonic() - began < WITHIN_S
 
 
+@needs_feature("dashboard")
+@pytest.mark.process
+def test_one_replica_makes_a_sign_in_link_and_all_sign_browsers_out(start: Start, attach: Attach) -> None:
+    from mcpdesk.features.dashboard.browsers import BrowserView, SignInLink, SignOutBrowsers
+    from tests.features.dashboard.test_desk_actions import sign_in
+
+    replicas = [start(), start()]
+    link = attach(*(each.name for each in replicas))
+    wait_until(lambda: has_all(link, 2) and link.feature_part(BrowserView).is_served)
+    asked = [copy.do(SignInLink()) for copy in link._living("far")]
+    for url in (*map(result_of, asked), result_of(link.do(SignInLink()))):
+        assert sign_in(url) == 200
+    assert result_of(link.do(SignOutBrowsers())) == 3
+    assert not link._wanted
+
+
 def test_every_method_of_the_link_is_combined() -> None:
     names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic", "is_elsewhere"}
     names -= {*INTENTS, "read_snapshot"}  # `carry_out` implements the intents; each snapshot is merged

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.replicas.desk.combined_views import (
@@ -36,6 +36,7 @@ from mcpdesk.features.replicas.desk.replica_source import FoundReplica, ReplicaS
 from mcpdesk.inbox.question import Question
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
 from mcpdesk.link.feature_part import Intent
+from mcpdesk.link.feature_part import Result as PartResult
 from mcpdesk.link.link import Link, LinkCall, Part, finished
 from mcpdesk.link.link_methods import LinkIntent, Route
 from mcpdesk.link.values import (
@@ -98,7 +99,7 @@ class CombinedLink(Link):
         """Replica that receives the requests for a server, by name of the server."""
         self._watched: dict[str, set[str]] = {}
         """URIs of subscribed resources, by name of the server."""
-        self._wanted: dict[object, Intent] = {}
+        self._wanted: dict[object, Intent[Any]] = {}
         """Requests of this desk to features of whole cores. Replicas that join later receive them."""
         self._counts: dict[str, tuple[object, int]] = {}
         self._comparison = OfferComparison(self.journal.notify)
@@ -406,19 +407,20 @@ class CombinedLink(Link):
         """Return the state of a feature, merged from all replicas."""
         return kind.merged([copy.feature_part(kind) for copy in self._living()])
 
-    def do(self, intent: Intent) -> Future[bool]:
+    def do(self, intent: Intent[PartResult]) -> Future[PartResult]:
         """Send a request to the replica that has its item.
 
         A request for whole cores goes to every replica. If no replica refuses it, replicas that join later
-        receive it as well.
+        receive it as well, if it has a key.
         """
         if (item := intent.item) is not None:
             copy = self._copy_of(item)
-            return finished(False) if copy is None else copy.do(intent)
-        done = all_of([copy.do(intent) for copy in self._living()], all)
+            return cast("Future[PartResult]", finished(False)) if copy is None else copy.do(intent)
+        living = self._living()[:1] if intent.for_one_core else self._living()
+        done = all_of([copy.do(intent) for copy in living], intent.combined)
 
-        def remember(done: Future[bool]) -> None:
-            if done.exception() is None:
+        def remember(done: Future[PartResult]) -> None:
+            if done.exception() is None and intent.key is not None:
                 self._wanted[intent.key] = intent
 
         done.add_done_callback(remember)

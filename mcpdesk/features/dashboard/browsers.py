@@ -1,0 +1,77 @@
+"""Sign-in and sign-out of browsers, at the request of a front end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from mcpdesk.hosting.host_part import HostPart
+from mcpdesk.link.feature_part import FeaturePart, Intent
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host_part import StartedCore
+
+NOT_SERVED = "HTTP is not served here, so no dashboard is available."
+
+
+class SignInLink(Intent[str], frozen=True):
+    """Return a URL of the dashboard. A one-time word in the URL signs in one browser.
+
+    Raises: ValueError if the core does not listen on TCP.
+    """
+
+    for_one_core: ClassVar[bool] = True
+
+    @property
+    def key(self) -> None:
+        """None, because the request sets nothing."""
+
+
+class SignOutBrowsers(Intent[int], frozen=True):
+    """Sign out all browsers, and invalidate all unused links. The result is the number of browsers."""
+
+    @classmethod
+    def combined(cls, results: Sequence[int]) -> int:
+        """Return the number of browsers of all cores."""
+        return sum(results)
+
+    @property
+    def key(self) -> None:
+        """None, because cores that join later have no browsers to sign out."""
+
+
+class BrowserView(FeaturePart, frozen=True):
+    """Dashboard of a core."""
+
+    part_name: ClassVar[str] = "dashboard"
+    intents: ClassVar[Sequence[type[Intent[Any]]]] = (SignInLink, SignOutBrowsers)
+
+    is_served: bool = False
+    """True if a browser can sign in over TCP."""
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """Return whether a core serves a dashboard."""
+        return cls(any(part.is_served for part in parts))
+
+
+class BrowserAccess(HostPart):
+    """Signs browsers of one core in and out."""
+
+    def __init__(self, core: StartedCore) -> None:
+        self._core = core
+
+    @property
+    def link_part(self) -> BrowserView:
+        """Whether the core serves a dashboard."""
+        http = self._core.http()
+        return BrowserView(http is not None and http.has_sign_in)
+
+    def do(self, intent: Intent[Any]) -> str | int:
+        """Return a link that signs in a browser, or sign out all browsers. Raises: ValueError."""
+        http = self._core.http()
+        if isinstance(intent, SignOutBrowsers):
+            return self._core.operator.revoke_all()
+        if http is None:
+            raise ValueError(NOT_SERVED)
+        return http.sign_in_link()
