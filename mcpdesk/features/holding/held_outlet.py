@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
@@ -11,6 +12,7 @@ from mcpdesk.recorder.interceptor import MessageLine
 
 MOST_QUEUED = 1_000
 """Maximum number of messages in a queue. If the queue is full, a new message overtakes the queued ones."""
+_log = logging.getLogger(__name__)
 
 
 class HeldLine(MessageLine):
@@ -71,10 +73,13 @@ class HeldLine(MessageLine):
         try:
             while self._queue:
                 message = self._first = self._queue.popleft()
-                passed = await self._hold(message) if self._must_hold(message) else message
-                self._first = None
-                if passed is not None:
-                    self._deliver(passed)
+                try:
+                    passed = await self._hold(message) if self._must_hold(message) else message
+                    self._first = None
+                    if passed is not None:
+                        self._deliver(passed)
+                except Exception:  # any failure; later messages must still be delivered, in their order
+                    _log.exception("a held message could not be delivered")
         finally:
             if self._going is asyncio.current_task():
                 self._going = self._first = None

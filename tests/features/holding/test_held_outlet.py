@@ -55,3 +55,27 @@ async def test_a_queue_that_is_closed_before_it_moves_returns_its_messages_and_c
         await line.all_gone()
     line.put(b"5")
     assert delivered == [b"5"]
+
+
+async def test_messages_behind_one_that_cannot_be_held_or_delivered_are_delivered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    delivered: list[bytes] = []
+
+    async def hold(message: bytes) -> bytes:
+        if message == b"held 1":
+            raise OSError("cannot be held")
+        return message
+
+    def deliver(message: bytes) -> None:
+        if message == b"held 2":
+            raise OSError("cannot be delivered")
+        delivered.append(message)
+
+    line = HeldLine(lambda message: message.startswith(b"held"), hold, deliver)
+    for message in (b"held 1", b"held 2", b"held 3", b"4"):
+        line.put(message)
+    async with within():
+        await line.all_gone()
+    assert delivered == [b"held 3", b"4"] and not line.has_messages
+    assert [each.exc_info is not None for each in caplog.records] == [True, True]
