@@ -64,6 +64,12 @@ def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
     assert names(100, raw=True) == ["mark", "time", "peer", "way", "bytes", "frame", "size"]
 
 
+def test_a_peer_that_shows_the_core_stays_and_the_columns_beside_it_shrink() -> None:
+    columns = {column.name: column.width for column in columns_for(62, has_cores=True)}
+    assert columns["peer"] and columns["what"] >= 30
+    assert "took" not in columns and columns["status"] == 2
+
+
 def test_no_two_steps_of_shrinking_have_the_same_position() -> None:
     for raw in (False, True):
         shown = [column for column in COLUMNS if (column.frame if raw else column.exchange) is not None]

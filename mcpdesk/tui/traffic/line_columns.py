@@ -234,7 +234,7 @@ def columns_for(
         at = next(at for at, column in enumerate(columns) if column.name == name)
         column = columns[at]
         if column.has_core and not step.width and width >= _KEEPS_CORE:
-            break
+            continue
         if step.width:
             narrowed = step.width + CORE_CELLS * column.has_core
             title = column.title if step.title is None else step.title
