@@ -36,12 +36,10 @@ OPENING = "opening a stream"
 """Name that is used instead of a method if the connection was rejected before the first message."""
 
 
-class _Pending(Struct):
+class _Pending(Struct, eq=False):
     """Request without a reply so far."""
 
     identifier: Id
-    line: MessageLine | None = None
-    """Queue for messages about the request while messages are intercepted, or None."""
 
 
 class RecordedTransport(ClientTransport):
@@ -71,6 +69,8 @@ class RecordedTransport(ClientTransport):
         self._watch = watch
         self._pending: dict[Id, _Pending] = {}
         """Pending requests by progress token, or by id if they have no token."""
+        self._with_line: dict[_Pending, MessageLine] = {}
+        """Pending requests with intercepted messages, and the queue of each."""
         self._unrelated: MessageLine | None = None
         """Queue for messages that belong to no pending request, or None before the connection is open."""
         self._questions: dict[Id, Id | None] = {}
@@ -143,8 +143,8 @@ class RecordedTransport(ClientTransport):
             else:
                 with self._awaited(request) as pending:
                     reply = await self._inner.exchange(request, headers, self._recording(receive, pending))
-                    if pending.line is not None:
-                        await pending.line.all_gone()
+                    if (line := self._with_line.get(pending)) is not None:
+                        await line.all_gone()
         except BaseException as error:
             if isinstance(error, SessionGone) and error.reply is not None:
                 self._record_lost(error.reply, identifier)
@@ -211,7 +211,7 @@ class RecordedTransport(ClientTransport):
                 failures.append(error)
 
         with self._awaited(request) as pending:
-            line = pending.line = self._line(received, pending.identifier)
+            line = self._with_line[pending] = self._line(received, pending.identifier)
 
             def put(incoming: Incoming) -> None:
                 if incoming.message is None or "method" not in incoming.message:
@@ -374,7 +374,8 @@ class RecordedTransport(ClientTransport):
         finally:
             if self._pending.get(token) is pending:
                 del self._pending[token]
-            for data in [] if pending.line is None else pending.line.close():
+            line = self._with_line.pop(pending, None)
+            for data in [] if line is None else line.close():
                 message = codec.decode(data)
                 if "id" not in message and _progress_token(message) is None and self._unrelated is not None:
                     self._unrelated.put(data)
@@ -382,8 +383,9 @@ class RecordedTransport(ClientTransport):
     @property
     def _is_intercepting(self) -> bool:
         """True if messages are intercepted now, or earlier messages still wait."""
-        lines = [self._unrelated, *(each.line for each in self._pending.values())]
-        return self._interceptor.is_active or any(line is not None and line.has_messages for line in lines)
+        if self._interceptor.is_active or (self._unrelated is not None and self._unrelated.has_messages):
+            return True
+        return any(line.has_messages for line in self._with_line.values())
 
     def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> MessageLine | None:
         """Return the queue for a message. The message belongs to the request `of`, or to the request that it
@@ -399,12 +401,12 @@ class RecordedTransport(ClientTransport):
             if of is None:
                 return None
         if of is None:
-            lines = [each for each in self._pending.values() if each.line is not None]
-            of = lines[0] if len(lines) == 1 else None
+            of = next(iter(self._with_line)) if len(self._with_line) == 1 else None
         if of is None:
             return self._unrelated
-        of.line = of.line or self._line(receive, of.identifier)
-        return of.line
+        if of not in self._with_line:
+            self._with_line[of] = self._line(receive, of.identifier)
+        return self._with_line[of]
 
     def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
         """Return a queue whose messages are recorded and passed to `receive`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import time
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.transport import Incoming
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.interceptor import Interceptor
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 from mcpdesk.upstream import recorded_transport
@@ -30,6 +31,18 @@ class Server:
     def close(self, reason: str) -> None: ...
 
 
+def transport_to(connect: Callable[[Write], FrameChannel], frames: Frames) -> RecordedTransport:
+    return RecordedTransport(
+        InMemory(connect, "far"),
+        cast(Recorder, frames),
+        ConnectionInfo(1, "far", "memory", "desk", "2025-11-25", time()),
+        Interceptor(),
+        lambda method, reply: None,
+        lambda info: None,
+        lambda: None,
+    )
+
+
 async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -40,16 +53,7 @@ async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
         servers.append(Server(write))
         return cast(FrameChannel, servers[0])
 
-    info = ConnectionInfo(1, "far", "memory", "desk", "2025-11-25", time())
-    transport = RecordedTransport(
-        InMemory(connect, "far"),
-        cast(Recorder, frames),
-        info,
-        Interceptor(),
-        lambda method, reply: None,
-        lambda info: None,
-        lambda: None,
-    )
+    transport = transport_to(connect, frames)
     await transport.open(received.append)
     asked: Sequence[bytes] = [codec.request(f"q{number}", "ping", {}) for number in range(3)]
     servers[0].write(asked)
@@ -60,4 +64,30 @@ async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
         ("q1", UNANSWERED),
         ("q2", UNANSWERED),
     ]
+    await transport.close()
+
+
+class Pending(dict[Id, Any]):
+    """Pending requests. They count how often all of them are looked at."""
+
+    looks = 0
+
+    def values(self) -> Any:
+        self.looks += 1
+        return super().values()
+
+
+async def test_a_message_costs_the_same_however_many_requests_are_pending() -> None:
+    servers, received, frames = list[Server](), list[Incoming](), Frames()
+
+    def connect(write: Write) -> FrameChannel:
+        servers.append(Server(write))
+        return cast(FrameChannel, servers[0])
+
+    transport = transport_to(connect, frames)
+    await transport.open(received.append)
+    pending = transport._pending = Pending()
+    servers[0].write([codec.request("q", "ping", {})])
+    assert len(received) == 1 and len(frames.seen) == 1
+    assert pending.looks == 0
     await transport.close()
