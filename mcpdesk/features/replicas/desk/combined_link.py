@@ -104,6 +104,8 @@ class CombinedLink(Link):
         self._counts: dict[str, tuple[object, int]] = {}
         self._comparison = OfferComparison(self.journal.notify)
         self._cached_view: tuple[object, CoreView] | None = None
+        self._reported: object = None
+        """States of the replicas at the last search, with the reason why each does not answer."""
         self._question_numbers = QuestionNumbers()
         self._lock = threading.Lock()
         self._looked = threading.Event()
@@ -173,8 +175,8 @@ class CombinedLink(Link):
 
     @property
     def reports_changes(self) -> bool:
-        """Always False, because a replica can appear, end or hang without a message."""
-        return False
+        """True, because replicas send every change, and the search for replicas reports what it finds."""
+        return self.room.changes.is_complete
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call `listener` when a copy has changed."""
@@ -446,6 +448,7 @@ class CombinedLink(Link):
                 if self._people > 0:
                     await self._look()
                     self._compare()
+                    self._report()
                     self._looked.set()
                 else:
                     self._pause()
@@ -455,6 +458,14 @@ class CombinedLink(Link):
         finally:
             with suppress(OSError):
                 await self.source.close()
+
+    def _report(self) -> None:
+        """Report a change that no replica reports itself: one that appears, ends or hangs."""
+        views = [(member.state, member.copy.view().silent_s) for member in self._members]
+        state = views, tuple(self._unreadable.values()), self._trouble, self._comparison.version
+        if state != self._reported:
+            self._reported = state
+            self.room.changes.note()
 
     async def _look(self) -> None:
         try:

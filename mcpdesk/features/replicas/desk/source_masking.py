@@ -43,12 +43,12 @@ class SourceMask:
                     remarks=tuple(map(_remark, message.remarks)),
                 )
             case State():
-                value = _texts(msgspec.msgpack.decode(message.value))
+                given = msgspec.msgpack.decode(message.value)
+                value = _texts(given)
                 if (kind := FEATURE_PARTS.get(message.part)) is not None:
-                    shown = msgspec.msgpack.decode(message.value, type=kind)
-                    value = shown.as_masked(msgspec.convert(value, kind))
+                    value = msgspec.convert(given, kind).as_masked(msgspec.convert(value, kind))
                 elif message.part == _QUESTIONS:
-                    value = _questions(message.value, value)
+                    value = _questions(given, value)
                 return replace(message, value=pack(value))
             case Reply():
                 return replace(message, value=pack(_texts(msgspec.msgpack.decode(message.value))))
@@ -108,11 +108,11 @@ def _texts(value: Any) -> Any:
     return value
 
 
-def _questions(before: bytes, after: Any) -> tuple[Question, ...]:
+def _questions(before: Any, after: Any) -> tuple[Question, ...]:
     """Return questions with their secrets masked.
 
     If a part of a call is masked, the call cannot be allowed.
     """
     kind = tuple[Question, ...]
-    pairs = zip(msgspec.msgpack.decode(before, type=kind), msgspec.convert(after, kind), strict=True)
+    pairs = zip(msgspec.convert(before, kind), msgspec.convert(after, kind), strict=True)
     return tuple(as_masked(was, now) for was, now in pairs)
