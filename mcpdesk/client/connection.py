@@ -118,6 +118,8 @@ class ServerConnection:
         """Set once notifications can arrive, or if the transport has no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
         """Called with the method and parameters of every notification."""
+        self.on_new_session: list[Callable[[], None]] = []
+        """Called after a new session replaced one that the server forgot, with its subscriptions."""
         self.remark_listeners: list[Callable[[Remark, Id | None], None]] = []
         """Called with every remark about a server message, and the id of the request it concerns."""
 
@@ -447,11 +449,17 @@ class ServerConnection:
         try:
             return await self._exchange(step, call)
         except SessionGone:
-            async with self._opening:
-                if self._agreement is used:
-                    self._agreement = await self._agreed(used)
-                    self._flows.revision = self._agreement.revision
+            await self._replace_session(used)
             return await self._exchange(step, call)
+
+    async def _replace_session(self, lost: Agreement | None) -> None:
+        """Open a new session, unless this was already done after `lost` was agreed."""
+        async with self._opening:
+            if self._agreement is lost:
+                self._agreement = await self._agreed(lost)
+                self._flows.revision = self._agreement.revision
+                for notify in self.on_new_session:
+                    notify()
 
     async def _exchange(self, step: Send, call: ClientCall) -> ServerResponse:
         transport, agreement = self._transport, self._agreement
@@ -666,7 +674,12 @@ class ServerConnection:
     async def _listen(self) -> None:
         await self.open()
         try:
-            await self._transport.listen(self._may_hear.set)
+            while True:
+                used = self._agreement
+                try:
+                    return await self._transport.listen(self._may_hear.set)
+                except SessionGone:
+                    await self._replace_session(used)
         finally:
             self._may_hear.set()
 

@@ -30,6 +30,7 @@ from mcpdesk.client.answers.resumption import next_framer, not_resumed, pause_s,
 from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
 from mcpdesk.client.timing import CLOSE_TIMEOUT_S, within
 from mcpdesk.client.transport import (
+    EXCERPT,
     REFUSED,
     ClientTransport,
     Incoming,
@@ -40,13 +41,7 @@ from mcpdesk.client.transport import (
     named_revision,
     without_query,
 )
-from mcpdesk.errors import (
-    AuthorizationError,
-    CallError,
-    DeskUserError,
-    HttpError,
-    InvalidAnswer,
-)
+from mcpdesk.errors import AuthorizationError, CallError, DeskUserError, HttpError, InvalidAnswer
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.headers import encode_value
@@ -200,7 +195,8 @@ class HttpRequests:
         asked = resuming(framer) | dict(headers or {})
         async with self.answered("GET", asked, follows=True) as answer:
             if answer.status != 200 or answer.content_type != EVENT_STREAM:
-                raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status)
+                body = excerpt(await answer.content.read(EXCERPT)) if answer.status >= 400 else ""
+                raise HttpError(f"HTTP {answer.status} without a stream", status=answer.status, body=body)
             opened()
             async for piece in answer.content.iter_any():
                 for event in framed(framer, piece):
@@ -448,13 +444,13 @@ class StreamableHttp(ClientTransport):
     async def listen(self, opened: Callable[[], None]) -> None:
         """Receive events from the session's stream, and resume the stream when it ends.
 
-        Return if the server offers no stream.
+        Return if the server offers no stream. Raises: SessionGone if it forgot the session of the stream.
         """
-        framer, failures = EventFramer(self._max_bytes), 0
+        framer, failures, session = EventFramer(self._max_bytes), 0, ""
 
         def begun() -> None:
-            nonlocal failures
-            failures = 0
+            nonlocal failures, session
+            failures, session = 0, self._session.get(SESSION, "")
             opened()
 
         while not self._is_stateless:
@@ -463,6 +459,8 @@ class StreamableHttp(ClientTransport):
                     self._on_event(event.data, await read_apart(event.data))
             except HttpError as error:
                 failures += 1
+                if session and is_lost_session(error.status, error.body):
+                    raise SessionGone(error.message, status=error.status, body=error.body) from None
                 if error.status:
                     return
                 if failures == MOST_FAILURES:

@@ -205,6 +205,105 @@ async def test_followed_notifications_end_with_the_reason_why_they_cannot_be_ren
     assert events == ["begun", "the server ended the subscription"]
 
 
+class ForgetfulServer:
+    """A server of the handshake era over HTTP. It forgets its session when the test says so."""
+
+    def __init__(self) -> None:
+        self.sessions = 0
+        self.subscribed: list[str] = []
+        """Session and URI of each subscription."""
+        self._streams: list[web.Request] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        message = orjson.loads(await request.read())
+        if message["method"] == "initialize":
+            self.sessions += 1
+            agreed = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+            response = _response(message, agreed)
+            response.headers["Mcp-Session-Id"] = self._session
+            return response
+        if "mcp-session-id" not in request.headers:
+            return web.Response(status=400)
+        if request.headers["mcp-session-id"] != self._session:
+            return web.Response(status=404)
+        if "id" not in message:
+            return web.Response(status=202)
+        self.subscribed.append(f"{self._session} {message['params']['uri']}")
+        return _response(message, {})
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        if request.headers["mcp-session-id"] != self._session:
+            return web.Response(status=404)
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        await stream.write(b"retry: 1\n\n")
+        self._streams.append(request)
+        await asyncio.Event().wait()
+        return stream
+
+    def restart(self) -> None:
+        """Forget the session, and cut the streams."""
+        self.sessions += 1
+        for request in self._streams:
+            assert request.transport is not None
+            request.transport.abort()
+        self._streams = []
+
+    @property
+    def has_stream(self) -> bool:
+        return bool(self._streams)
+
+    @property
+    def _session(self) -> str:
+        return f"s{self.sessions}"
+
+
+@asynccontextmanager
+async def forgetful() -> AsyncIterator[tuple[ForgetfulServer, ServerConnection]]:
+    """The server with a connection to it."""
+    served, app = ForgetfulServer(), web.Application()
+    app.router.add_post("/mcp", served.answer)
+    app.router.add_get("/mcp", served.stream)
+    async with TestServer(app) as site:
+        connection = ServerConnection(StreamableHttp(str(site.make_url("/mcp")), {}), {"name": "t"})
+        try:
+            yield served, connection
+        finally:
+            await connection.close()
+
+
+async def test_followed_notifications_continue_in_a_new_session_when_the_server_forgot_theirs() -> None:
+    events: list[str] = []
+    async with forgetful() as (served, connection):
+        following = asyncio.create_task(
+            follow_notifications(
+                connection,
+                ["a://"],
+                lambda: events.append("begun"),
+                events.append,
+                lambda: events.append("renewed"),
+            )
+        )
+        await until(lambda: events == ["begun"] and served.has_stream)
+        served.restart()
+        await until(lambda: events[1:] == ["the server has forgotten the session", "renewed"])
+        await until(lambda: served.has_stream)
+        assert served.subscribed == ["s1 a://", "s3 a://"]
+        assert not following.done()
+        following.cancel()
+
+
+async def test_watched_resources_are_subscribed_to_again_in_a_new_session() -> None:
+    async with forgetful() as (served, connection):
+        watch = ResourceWatch(connection)
+        watch.add("a://")
+        await until(lambda: served.subscribed and served.has_stream)
+        served.restart()
+        await until(lambda: served.subscribed == ["s1 a://", "s3 a://"])
+        assert watch.updates == {"a://": 1}, "updates may have been missed"
+        watch.close()
+
+
 async def test_watched_resources_count_an_update_when_their_subscription_is_renewed() -> None:
     async def serve(served: ChangingServer, subscription: Served) -> None:
         await subscription.acknowledge()

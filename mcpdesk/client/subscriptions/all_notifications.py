@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from mcpdesk.client.connection import LISTS, ServerConnection
@@ -17,19 +18,16 @@ async def follow_notifications(
 ) -> None:
     """Subscribe to notifications, including updates of these resources.
 
-    Return when the server ends the subscription for good. In the stateless era, a subscription that ends is
-    renewed: `ended` is called with the reason, and `renewed` when notifications arrive again.
+    Return when the server ends the subscription for good. A subscription that ends is renewed, in the
+    handshake era if the server forgot the session: `ended` is called with the reason, and `renewed` when
+    notifications arrive again.
 
     `begun` is called once notifications can arrive. Raises: CallError if the server refuses, the connection
     ends, or renewals failed too often.
     """
     agreement = await connection.open()
     if not agreement.revision.is_stateless:
-        await connection.listening()
-        for uri in uris:
-            await connection.result("resources/subscribe", {"uri": uri})
-        begun()
-        await connection.until_deaf()
+        await _follow_sessions(connection, uris, begun, ended, renewed)
         return
     wanted = {**LISTS, "resourceSubscriptions": list(uris)}
     subscription = Subscription(connection, wanted, renewed, lambda reason: None, ended=ended)
@@ -37,3 +35,40 @@ async def follow_notifications(
     await subscription.follow()
     if subscription.failure is not None:
         raise subscription.failure
+
+
+async def _follow_sessions(
+    connection: ServerConnection,
+    uris: Sequence[str],
+    begun: Callable[[], None],
+    ended: Callable[[str], None],
+    renewed: Callable[[], None],
+) -> None:
+    """Subscribe in the handshake era, and again in each session that replaces a forgotten one."""
+    is_new = asyncio.Event()
+    connection.on_new_session.append(is_new.set)
+
+    async def subscribe() -> None:
+        for uri in uris:
+            await connection.result("resources/subscribe", {"uri": uri})
+
+    async def renew() -> None:
+        while True:
+            await is_new.wait()
+            is_new.clear()
+            ended("the server has forgotten the session")
+            await subscribe()
+            renewed()
+
+    await connection.listening()
+    await subscribe()
+    begun()
+    tasks = [asyncio.create_task(connection.until_deaf()), asyncio.create_task(renew())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        connection.on_new_session.remove(is_new.set)

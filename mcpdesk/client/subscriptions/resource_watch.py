@@ -26,6 +26,7 @@ class ResourceWatch:
         self._listen: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         connection.listeners.append(self._notified)
+        connection.on_new_session.append(self._subscribe_again)
 
     def add(self, uri: str) -> None:
         """Start to watch a resource."""
@@ -48,6 +49,12 @@ class ResourceWatch:
         uri = params.get("uri")
         if method == "notifications/resources/updated" and isinstance(uri, str) and uri in self.updates:
             self.updates = {**self.updates, uri: self.updates[uri] + 1}
+
+    def _subscribe_again(self) -> None:
+        """Subscribe in the session that replaces a forgotten one. Updates may have been missed."""
+        for uri in self.updates:
+            self._begin(self._ask("resources/subscribe", uri))
+        self._count_missed()
 
     def _count_missed(self) -> None:
         self.updates = {uri: count + 1 for uri, count in self.updates.items()}
