@@ -211,9 +211,7 @@ class ServerConnection:
             self._listening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def listening(self) -> None:
-        """Listen, and wait until the stream is open, because servers may send questions of a call on this
-        stream.
-        """
+        """Listen, and wait until the stream is open. Servers may send questions of a call on this stream."""
         self.listen()
         await self._may_hear.wait()
 
