@@ -314,6 +314,7 @@ ABOUT = {
     "description": "a tool's description of more than {most} characters",
     "instructions": "instructions of more than {most} characters",
     "tool_count": "more than {most} tools",
+    "result_size": "results of more than {most} characters, from a tool without `{hint}` in `_meta`",
     "root_keyword": "an input schema with {words} at the top level",
     "parameter_name": "a parameter whose name does not match `{pattern}`",
     "array_items": "an array without `items` in an input schema",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -126,9 +127,9 @@ def check_command(
     reads these definitions in each conversation. The last lines are the totals for all tools, for all items,
     and for the tools of each mode.
 
-    With --clients, the report lists known limits of AI clients, each with its source and date. A warning
-    means that something does not work in the client. A note means that it works with a limitation; for
-    example, the client asks before every call.
+    With --clients, the report lists known limits of AI clients, each with its source and date. Sources older
+    than 90 days are marked, because clients change. A warning means that something does not work in the
+    client. A note means that it works with a limitation; for example, the client asks before every call.
 
     With --lock, the report compares the server with its lock file. Each difference is `breaking`,
     `compatible` or `wording`. A breaking difference is an error. Only --update writes the lock file.
@@ -194,6 +195,7 @@ def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list
         OfferedItem(each.kind.value, each.name, each.definition, each.source) for each in report.items
     )
     offering = Offering(report.server, report.instructions, items, report.asks)
+    today = date.today()
     return [
         _remark(each.finding(), strict)._replace(
             rule=each.claim.id,
@@ -204,6 +206,8 @@ def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list
                 "effect": each.effect,
                 "source": each.claim.source,
                 "date": each.claim.date,
+                "limit": each.claim.limit,
+                "stale": each.claim.is_stale(today),
             },
         )
         for each in client_findings(offering, [known[word] for word in asked])
@@ -212,10 +216,14 @@ def _client_remarks(report: _Report, names: Sequence[str], strict: bool) -> list
 
 def _client_lines(remarks: Sequence[Remark]) -> Iterator[str]:
     """Yield a line for each finding, then the numbered sources. Clients with the same effect share a line."""
+    from mcpdesk.features.contract.known_clients import STALE_DAYS
+
     sources = dict[str, int]()
     groups = dict[tuple[str, str], list[str]]()
     for remark in remarks:
-        number = sources.setdefault(f"{remark.origin['date']} {remark.origin['source']}", len(sources) + 1)
+        age = f" (older than {STALE_DAYS} days)" if remark.origin["stale"] else ""
+        source = f"{remark.origin['date']} {remark.origin['source']}{age}"
+        number = sources.setdefault(source, len(sources) + 1)
         fact_text = str(remark._replace(message=remark.origin["fact"]))
         effect = f"{remark.origin['effect']} [{number}]"
         groups.setdefault((fact_text, effect), []).append(remark.origin["client"])

@@ -7,6 +7,7 @@ case, the source, and the date. Clients change, so a claim is true only for its 
 from __future__ import annotations
 
 import ast
+import datetime
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -27,6 +28,16 @@ LARGEST = 1 << 20
 """Maximum size in bytes of a Python file that is searched for uses of client features."""
 DEEPEST = 12
 """Maximum depth of the search in schemas."""
+STALE_DAYS = 90
+"""Age of a claim in days, above which reports mark it."""
+LIMITS = {
+    "called": "{:,} characters",
+    "description": "{:,} characters",
+    "instructions": "{:,} characters",
+    "tool_count": "{:,} tools",
+    "result_size": "{:,} characters of a result",
+}
+"""Text of the limit of a claim, by check."""
 
 
 class Rule(Struct, frozen=True):
@@ -65,6 +76,15 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True):
     def id(self) -> str:
         """Identifier of client and check, in the form of a SARIF rule id."""
         return f"{self.client.lower().replace(' ', '-')}/{self.check}"
+
+    @property
+    def limit(self) -> str:
+        """Limit that the item exceeds, such as `64 characters`. Empty if the claim has none."""
+        return LIMITS[self.check].format(self.rule.most) if self.check in LIMITS else ""
+
+    def is_stale(self, today: datetime.date) -> bool:
+        """True if the claim is too old to rely on."""
+        return (today - datetime.date.fromisoformat(self.date)).days > STALE_DAYS
 
 
 class OfferedItem(NamedTuple):
@@ -107,8 +127,9 @@ class ClientFinding(NamedTuple):
 
     @property
     def effect(self) -> str:
-        """Behaviour of the client, with the name of the feature inserted."""
-        return self.claim.effect.format(feature=self.fact.feature)
+        """Behaviour of the client, with the name of the feature and the limit inserted."""
+        effect = self.claim.effect.format(feature=self.fact.feature)
+        return f"{effect} (limit: {self.claim.limit})" if self.claim.limit else effect
 
     def finding(self) -> Finding:
         """Return the claim as a general finding."""
@@ -200,6 +221,13 @@ def _tool_count(rule: Rule, offering: Offering) -> Iterator[Fact]:
         yield Fact(f"{count} tools")
 
 
+def _result_size(rule: Rule, offering: Offering) -> Iterator[Fact]:
+    names = [
+        tool.name for tool in offering.of("tool") if rule.hint not in (tool.definition.get("_meta") or {})
+    ]
+    yield from _together(f"tools without {rule.hint} in _meta", names)
+
+
 def _root_keyword(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
         if there := [word for word in rule.words if word in _input(tool)]:
@@ -280,6 +308,7 @@ CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
     "description": _description,
     "instructions": _instructions,
     "tool_count": _tool_count,
+    "result_size": _result_size,
     "root_keyword": _root_keyword,
     "parameter_name": _parameter_name,
     "array_items": _array_items,

@@ -32,7 +32,7 @@ class Remark(NamedTuple):
     is_mistake: bool
     rule: str = ""
     """Name of the rule in reports. Empty to use `word`."""
-    origin: Mapping[str, str] = MappingProxyType({})
+    origin: Mapping[str, Any] = MappingProxyType({})
     """Source of a remark about a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
 
     def __str__(self) -> str:

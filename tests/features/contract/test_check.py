@@ -476,7 +476,9 @@ def test_what_known_clients_do_is_told_with_its_source(mcpdesk: Run, folder: Pat
     [cut] = [line for line in lines if "Cursor: omits the tool" in line]
     assert cut.startswith(f"tools/again.py:1: warning: tool {name}: with its server it is ")
     number = cut.rpartition(" ")[2]
-    assert f"{number} 2026-02-27 https://github.com/ComposioHQ/composio/issues/2788" in lines
+    source = f"{number} 2026-02-27 https://github.com/ComposioHQ/composio/issues/2788"
+    assert f"{source} (older than 90 days)" in lines
+    assert "(limit: 59 characters)" in cut
     assert any(line.startswith("note: sampling is used in tools/again.py:3; Cursor: ") for line in lines)
     assert "Claude Code" not in "".join(line for line in lines if line.startswith("note"))
     [case] = [each for each in ElementTree.parse(junit).getroot() if each.attrib["name"] == name]
@@ -510,4 +512,6 @@ def test_what_clients_do_with_any_server_comes_as_json(mcpdesk: Run, tmp_path: P
         "effect": "sends the name unchanged, and the model API refuses every request",
         "source": "https://github.com/microsoft/wassette/issues/56",
         "date": "2025-08-03",
+        "limit": "",
+        "stale": True,
     }

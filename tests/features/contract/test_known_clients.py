@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,7 +23,8 @@ TEXT = {"type": "string"}
 
 
 def tool(name: str = "find", hint: bool = True, **definition: Any) -> OfferedItem:
-    annotations = {"annotations": {"readOnlyHint": True}} if hint else {}
+    annotations: dict[str, Any] = {"annotations": {"readOnlyHint": True}} if hint else {}
+    annotations["_meta"] = {"anthropic/maxResultSizeChars": 100_000}
     schema = {"type": "object", "properties": {"a": TEXT}}
     return OfferedItem(
         "tool", name, {"name": name, "inputSchema": schema, **annotations, **definition}, "tools/a.py:1"
@@ -56,9 +57,9 @@ def test_each_claim_has_a_source_and_a_day() -> None:
 @pytest.mark.parametrize(
     ("offering", "expected"),
     [
-        (offer(tool("n" * 59)), ["Claude Code/called", "Cursor/called", "Gemini CLI/called"]),
-        (offer(tool("n" * 57)), ["Claude Code/called"]),
-        (offer(tool("n" * 56)), []),
+        (offer(tool("n" * 59)), ["Cursor/called", "Gemini CLI/called"]),
+        (offer(tool("n" * 58)), []),
+        (offer(tool("find", _meta={})), ["Claude Code/result_size"]),
         (offer(tool("a.b")), ["Claude Code/tool_name"]),
         (offer(tool(description="d" * 1025)), ["OpenAI API/description", "Gemini CLI/description"]),
         (
@@ -108,7 +109,7 @@ def test_a_finding_says_what_is_there_and_what_the_client_does() -> None:
     found = client_findings(offer(required, tool("n" * 59), server="ss"), ["VS Code", "Cursor"])
     assert [str(each.finding()) for each in found] == [
         f"tools/a.py:1: warning: tool {'n' * 59}: with its server it is ss{'n' * 59}, 61 characters; "
-        "Cursor: omits the tool",
+        "Cursor: omits the tool (limit: 59 characters)",
         "note: tools that can be tasks: slow; Cursor: is not listed as supporting tasks in the MCP "
         "documentation",
         "note: tools that can be tasks: slow; VS Code: is not listed as supporting tasks in the MCP "
@@ -137,3 +138,10 @@ def test_what_a_folder_asks_of_clients_is_found_in_its_files(tmp_path: Path) -> 
         },
     )
     assert asked_of_clients(folder) == {"elicitation": "tools/a.py:5", "roots": "tools/a.py:9"}
+
+
+def test_a_claim_is_stale_after_ninety_days() -> None:
+    claim = claims()[0]
+    day = date.fromisoformat(claim.date)
+    assert not claim.is_stale(day + timedelta(days=90))
+    assert claim.is_stale(day + timedelta(days=91))
