@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = (".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 WITHIN_S = 900.0
 """Time after which tests that still run have noticed the fault: something waits for ever."""
-MOST_SLOW = 2
+MOST_SLOW = 3
 """Number of files whose slow tests are run."""
 TEST_S = 60
 """Time limit of one test."""
@@ -126,7 +126,7 @@ class Checkout:
             return "the tests, which did not end"
         if done.returncode in (0, 5):  # 5: no tests were collected
             return ""
-        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.M)
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - |$)", done.stdout, re.M)
         return failed.group(1) if failed else f"pytest, which ended with code {done.returncode}"
 
 

@@ -69,5 +69,16 @@ def test_the_nearest_tests_are_namesakes_and_importers(tmp_path: Path) -> None:
     ]
     assert nearest(tmp_path, Path("mcpdesk/tui/forms/box.py")) == near
     assert "mcpdesk.tui.forms.box.Lid" in imported(tmp_path / near[1])
-    (tmp_path / ALWAYS[0]).write_text("")
-    assert nearest(tmp_path, Path("mcpdesk/tui/forms/box.py")) == [ALWAYS[0], *near]
+
+
+def test_of_files_that_import_a_module_those_with_its_rare_words_are_nearest(tmp_path: Path) -> None:
+    for name, text in {
+        "mcpdesk/tui/box.py": "def open_lid() -> str:\n    return 'squeaks loudly'",
+        "tests/tui/test_a.py": "from mcpdesk.tui.box import open_lid",
+        "tests/tui/test_b.py": "from mcpdesk.tui.box import open_lid\nassert 'squeaks'",
+        ALWAYS[0]: "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    near = nearest(tmp_path, Path("mcpdesk/tui/box.py"))
+    assert near == [ALWAYS[0], "tests/tui/test_b.py", "tests/tui/test_a.py"]
