@@ -287,7 +287,7 @@ class _Reader:
         content = next(iter(_mapping(raw.get("content")).items()), None)
         if content is not None and not JSON_TYPE.fullmatch(str(content[0])):
             raise NotUsable(f"has a parameter of {_text(content[0])}")
-        schema = self._schema(_mapping(content[1]).get("schema") if content else raw.get("schema"))
+        schema = _mapping(_mapping(content[1]).get("schema") if content else raw.get("schema"))
         style = str(raw.get("style") or ("form" if location in ("query", "cookie") else "simple"))
         return ApiParameter(
             name=name,
@@ -311,14 +311,10 @@ class _Reader:
                 raise NotUsable(f"takes {_few(list(map(_text, offered)))}")
             return None
         kind, content_type = kinds[0]
-        schema = self._schema(offered[content_type].get("schema"))
+        schema = _mapping(offered[content_type].get("schema"))
         is_required = body.get("required") is True
         sent = "application/json" if content_type == "*/*" else content_type
         return ApiBody(kind, sent, schema, _text(body.get("description")), is_required)
-
-    def _schema(self, raw: Any) -> Mapping[str, Any]:
-        self.resolve(raw)
-        return raw if isinstance(raw, Mapping) else {}
 
     def keys(self) -> dict[str, ApiKey]:
         """Return the keys of the document that this program supports, by name."""

@@ -546,9 +546,15 @@ def test_a_document_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: p
         read(file(tmp_path, document()))
 
 
-def test_references_that_lead_nowhere_leave_their_operation_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["parameter", "items", "body"])
+def test_references_that_lead_nowhere_leave_their_operation_out(place: str, tmp_path: Path) -> None:
     def asking(reference: str) -> dict[str, Any]:
-        schema = {"type": "array", "items": {"$ref": reference}}
+        schema: dict[str, Any] = {"$ref": reference}
+        if place == "body":
+            body = {"content": {"application/json": {"schema": schema}}}
+            return {"post": operation(operationId=reference, requestBody=body)}
+        if place == "items":
+            schema = {"type": "array", "items": schema}
         return {
             "get": operation(
                 operationId=reference, parameters=[{"name": "p", "in": "query", "schema": schema}]
