@@ -128,6 +128,19 @@ async def test_enter_shows_the_whole_text_and_escape_hides_it() -> None:
 
 
 @pytest.mark.slow
+async def test_details_are_empty_while_a_filter_hides_every_line() -> None:
+    async with running_frame() as (app, pilot):
+        pane = await shown(app, pilot)
+        await pilot.press("enter", "slash", *"zzz", "enter")
+        await pilot.pause()
+        detail = pane.query_one("VerticalScroll Static", Static)
+        assert not pane.listing.shown and pane.has_class("-detail") and str(detail.content) == ""
+        await pilot.press("slash", *["backspace"] * 3, "enter")
+        await pilot.pause()
+        assert pane.listing.shown and "orders.py" in str(detail.content)
+
+
+@pytest.mark.slow
 async def test_secrets_are_masked_in_the_list_in_full_and_when_copied() -> None:
     link = quiet_link()
     link.log_lines = [entry(0, text="said nothing"), entry(1, text="the password: hunter2\napi_key: s3cret")]
