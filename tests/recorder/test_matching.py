@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.query import About, parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT, HeldMark
 from tests.support.traffic import IN, busy_recording, connection, request, settle
@@ -39,6 +39,21 @@ def test_a_tool_is_found_by_every_name_of_its_call() -> None:
         "callTool visualize-heatmap",
         "tools.call visualize-heatmap",
     ]
+
+
+def test_requests_for_one_item_are_those_of_its_server_method_and_exact_name() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.connect(connection(2, server="other"))
+    recording.frame(1, IN, request(1, "tools/call", {"name": "find"}))
+    recording.frame(1, IN, request(2, "tools.call", {"name": "find"}))
+    recording.frame(1, IN, request(3, "tools/call", {"name": "find-all"}))
+    recording.frame(1, IN, request(4, "prompts/get", {"name": "find"}))
+    recording.frame(2, IN, request(5, "tools/call", {"name": "find"}))
+    settle(recording)
+    view = View(recording.index, About("profiles", "tools/call", lambda name: name == "find"))
+    view.advance(5)
+    assert [recording.index.exchange(line).id for line in view.lines] == [1, 2]
 
 
 @pytest.mark.parametrize(

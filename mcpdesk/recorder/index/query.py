@@ -66,6 +66,17 @@ class Within(Struct, frozen=True):
     seconds: float
 
 
+class About(Struct, frozen=True):
+    """Condition that a request to a server is about one item. The filter language has no words for it."""
+
+    server: str
+    """Exact name of the server."""
+    method: str
+    """Current name of the method, such as `tools/call`."""
+    is_name: Callable[[str], bool]
+    """Returns True for the names, or URIs, of the item."""
+
+
 class Not(Struct, frozen=True):
     """Negation."""
 
@@ -84,7 +95,7 @@ class Either(Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
-Node = Word | Field | Limit | Since | Within | Not | All | Either
+Node = Word | Field | Limit | Since | Within | About | Not | All | Either
 
 EVERYTHING = All(())
 

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from time import perf_counter, time
 
-from mcpdesk.protocol.methods import TOOL_CALLS
+from mcpdesk.protocol.methods import TOOL_CALLS, canonical
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Status
 from mcpdesk.recorder.index.query import (
     CORE_FIELD,
     EVERYTHING,
+    About,
     All,
     Either,
     Field,
@@ -393,6 +394,17 @@ class Matcher:
                 return self._elapsed(_SIGNS[sign], bound)
             case Field(name, values):
                 return self._field(name, values)
+            case About(server, method, is_name):
+                return _every(
+                    [
+                        _by_code(
+                            self._table.connection, lambda number: self._end(number, "server") == server
+                        ),
+                        self._of_calls(
+                            self._by_label(lambda asked, name: canonical(asked) == method and is_name(name))
+                        ),
+                    ]
+                )
 
     def _word(self, text: str) -> Keep:
         """Match a text in the frames of a row, or in the name of its peer."""

@@ -29,8 +29,8 @@ from mcpdesk.tui.workbench.drafts import Draft
 
 MAX_HIGHLIGHTED = 32_000
 """Maximum number of characters that are highlighted. Highlighting a longer text would slow down typing."""
-AROUND_FORM = 2
-"""Number of rows around the form, without the hints: the title and the tabs."""
+AROUND_FORM = 3
+"""Number of rows around a form of fitted height: the title, the tabs and the hint."""
 MOST_SUGGESTED = 8
 """Maximum number of suggestions in the line of hints."""
 
@@ -49,6 +49,10 @@ def installed_grammar() -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(installed)
+
+
+def _rows_of_form(rows: int | None) -> int | None:
+    return None if rows is None else max(1, rows - AROUND_FORM)
 
 
 class JsonEditor(Vertical):
@@ -136,6 +140,7 @@ class Arguments(Vertical):
     Arguments.-fitted > ContentSwitcher { height: auto; }
     Arguments.-fitted.-json > ContentSwitcher { height: 1fr; }
     Arguments.-fitted Form { height: auto; }
+    Arguments.-fitted.-hints > .hint { display: none; }
     Arguments.-warned > .hint { display: block; color: $text-warning; }
     """
     form = query_one(Form)
@@ -154,16 +159,19 @@ class Arguments(Vertical):
             yield JsonEditor(id="json")
         yield Label("", classes="hint", markup=False)
 
-    def fit_form(self, most: int | None) -> None:
+    def fit_form(self, most: int | None, hints_within: int | None = None) -> None:
         """Set the height to the height of the form, but at most `most` rows. If None, the parent sets the
         height.
+
+        A form that would have more than `hints_within` rows with all hints shows only the hint of the focused
+        field.
         """
         self.set_class(most is not None, "-fitted")
         self.styles.max_height = most
         if most is not None:
             self.styles.height = None
-        hint = max(1, self.query_one(".hint", Label).size.height)
-        self.form.fit_into(None if most is None else max(1, most - AROUND_FORM - hint))
+        self.form.fit_into(_rows_of_form(most), _rows_of_form(hints_within))
+        self.set_class(self.form.has_class("-roomy"), "-hints")
 
     @property
     def is_json(self) -> bool:

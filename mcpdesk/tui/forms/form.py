@@ -305,8 +305,8 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
     def __init__(self, node: Node | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.node = node
-        self._most: int | None = None
-        """Maximum height of the form in rows, or None if the parent sets its height."""
+        self._hints_within: int | None = None
+        """Room in rows for the fields with all their hints, or None if this is the height of the form."""
         self._position = ""
         self._show_all = False
         self._swapping = asyncio.Lock()
@@ -435,17 +435,20 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         self._fit()
         self.call_after_refresh(self._report_position)
 
-    def fit_into(self, rows: int | None) -> None:
+    def fit_into(self, rows: int | None, hints_within: int | None = None) -> None:
         """Set the height to the height of the fields, but at most `rows`. If None, the parent sets the
         height.
+
+        `hints_within` is the room in rows for the fields with all their hints. By default it is `rows`.
         """
-        self._most = self.styles.max_height = rows
+        self.styles.max_height = rows
+        self._hints_within = rows if hints_within is None else hints_within
         self._fit()
 
     def _fit(self) -> None:
         """Show a hint below every field if all of them fit."""
         fields = len(list(walk(self.node))) if self.node else 0
-        room = self.size.height if self._most is None else self._most
+        room = self.size.height if self._hints_within is None else self._hints_within
         self.set_class(0 < 2 * fields <= room, "-roomy")
 
     def _report_position(self) -> None:

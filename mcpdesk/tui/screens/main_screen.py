@@ -37,6 +37,7 @@ from mcpdesk.tui.screens.frame_lines import (
 )
 from mcpdesk.tui.screens.refreshing import GuardedSteps, ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.terminal import HandsOff, is_typed
+from mcpdesk.tui.widgets.beside import BESIDE_FROM
 from mcpdesk.tui.widgets.pane import Pane
 
 News = tuple[str, SeverityLevel, str]
@@ -105,7 +106,7 @@ class MainScreen(Screen[None]):
     ]
     AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (BESIDE_FROM, "-wide")]
 
     def __init__(
         self, link: Link, desk: DeskFunctions, panes: Panes = PANES, position: ScreenPlace | None = None

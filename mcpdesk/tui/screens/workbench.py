@@ -1,4 +1,7 @@
-"""Workbench: the catalogue, the arguments and the result of an item, and a strip of traffic.
+"""Workbench: the catalogue, the arguments and the result of an item, and its traffic.
+
+The traffic is a strip of all messages below the item. On a wide screen it is a third column, with the
+requests for the item only.
 
 The catalogue is drawn first. The other parts, which take longer to import and lay out, are added later.
 """
@@ -33,10 +36,12 @@ from mcpdesk.tui.pager import edit_text, page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.beside import has_room_beside
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts, is_same_item
+from mcpdesk.tui.workbench.traffic_box import TrafficBox
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -50,9 +55,6 @@ if TYPE_CHECKING:
 
 _SLIM_BELOW = 110
 """Width in cells below which the catalogue is narrow."""
-_STRIP_FROM = 29
-"""Minimum height in rows for showing the traffic strip."""
-_NO_TRAFFIC = "  No messages yet. ctrl+r calls; space lists all actions."
 _ALONE_S = 0.5
 """Maximum seconds for which only the catalogue is shown, if it is empty."""
 _REST_S = 0.2
@@ -82,18 +84,15 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
     WorkbenchPane { height: 1fr; }
     WorkbenchPane #upper { height: 1fr; }
     WorkbenchPane CataloguePane { width: 32; border-right: vkey $foreground 15%; }
-    WorkbenchPane #strip {
-        display: none; height: 2; border-top: solid $foreground 20%; border-title-color: $text-muted;
-        border-title-style: bold;
-    }
-    WorkbenchPane #strip:focus-within { border-top: solid $primary; border-title-color: $text-primary; }
     WorkbenchPane.-slim CataloguePane { width: 26; }
-    WorkbenchPane.-broad CataloguePane { width: 42; }
-    WorkbenchPane.-high #strip { display: block; }
+    WorkbenchPane.-broad { layout: horizontal; }
+    WorkbenchPane.-broad #upper { width: 1fr; }
+    WorkbenchPane.-broad CataloguePane { width: 28%; min-width: 34; max-width: 50; }
     """
 
     app: DeskApp
     catalogue = query_one(CataloguePane)
+    traffic_box = query_one(TrafficBox)
 
     def __init__(self, link: Link) -> None:
         super().__init__()
@@ -110,14 +109,12 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         self._moved = 0.0
         """Monotonic time in seconds of the last cursor move to another item."""
         self._loading = asyncio.Lock()
-        self._strip: TrafficList | None = None
-        """Traffic list at the bottom, or None until there is space for it."""
 
     def compose(self) -> ComposeResult:
         """Compose the part that is drawn first."""
         with Horizontal(id="upper"):
             yield CataloguePane()
-        yield Vertical(id="strip")
+        yield TrafficBox(self._link.traffic)
 
     def on_mount(self) -> None:
         self._drafts.store_at(self.app.history_path)
@@ -137,7 +134,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         pane = ItemPane()
         await self.query_one("#upper").mount(pane)
         self._item_pane, self._seen = pane, None
-        self._add_strip()
+        self.traffic_box.add_list()
         self.refresh_bindings()
         self.show_view(self._link.view())
         if self._opening is not None:
@@ -178,10 +175,8 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < _SLIM_BELOW, "-slim")
-        self.set_class(event.size.width >= 160, "-broad")
-        self.set_class(event.size.height >= _STRIP_FROM, "-high")
-        self._add_strip()
-        self._fit_strip()
+        self.set_class(has_room_beside(self), "-broad")
+        self.traffic_box.lay_out(event.size, is_column=self.has_class("-broad"))
 
     def show_view(self, view: CoreView) -> None:
         """Update the catalogue and the running calls of the selected server."""
@@ -199,10 +194,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
                 self.notify("the server does not watch this resource", severity="warning", markup=False)
         self.catalogue.rows.show_running(self._drafts.running(self.server))
         self.item_pane.update(view, self.server)
-        if self._strip is not None and self._strip.is_mounted and self.has_class("-high"):
-            self._strip.show_stopped(signs_of(self._link).stopped)
-            self._strip.update_lines()
-            self._fit_strip()
+        self._show_traffic()
 
     def tick_s(self) -> float | None:
         """Return one second while a call runs, otherwise None."""
@@ -268,6 +260,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         if self._item_pane is None:
             return
         self.item_pane.expect(item)
+        self._show_traffic()
         if self._pending is not None:
             self._pending.stop()
         if soon:
@@ -658,23 +651,10 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         await self.item_pane.draw_result()
         self.refresh_bindings()
 
-    def _add_strip(self) -> None:
-        if self._strip is not None or self._item_pane is None or not self.has_class("-high"):
-            return
-        from mcpdesk.tui.traffic.traffic_list import TrafficList
-
-        self._strip = TrafficList(self._link.traffic, compact=True)
-        self._strip.empty_text = [(_NO_TRAFFIC, "traffic--muted")]
-        box = self.query_one("#strip", Vertical)
-        box.border_title = "Traffic"
-        box.mount(self._strip)
-
-    def _fit_strip(self) -> None:
-        """Set the height of the strip to its lines, but at most a quarter of the height. The result has the
-        rest.
-        """
-        lines = 0 if self._strip is None else len(self._strip.lines)
-        self.query_one("#strip").styles.height = 1 + max(1, min(lines, self.size.height // 4 - 1))
+    def _show_traffic(self) -> None:
+        item = self._opening.item if self._opening is not None else self.item
+        self.traffic_box.show_item(self.server, item)
+        self.traffic_box.update_lines(signs_of(self._link).stopped)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
         """Open an exchange on the traffic screen, which has space for its details."""

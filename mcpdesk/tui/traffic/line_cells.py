@@ -225,6 +225,23 @@ def message_cells(line: ExchangeLine, width: int) -> list[Cell]:
     return [*cells, *_summary_cells(texts, left - 1)] if left > _LEAST_SAID or fits else cells
 
 
+def item_cells(line: ExchangeLine, width: int) -> list[Cell]:
+    """Return arguments and result, without method and name, for a list of requests for one item."""
+    if line.fold is Fold.BELOW:
+        return message_cells(line, width)
+    exchange, cells = line.exchange, []
+    if folded := len(exchange.notifications) + (len(exchange.parts) if line.fold is Fold.OPEN else 0):
+        cells.append((f"{line.fold.value} {folded} ", "traffic--clock"))
+    if words := _operation_glyphs(exchange):
+        cells.append((f"{words} ", "traffic--clock"))
+    left = width - sum(cell_len(text) for text, _ in cells)
+    summary = _summary_cells(line.texts, left + 1)  # the space before it is not needed here
+    return [
+        *cells,
+        *((text.lstrip() if at == 0 else text, style) for at, (text, style) in enumerate(summary)),
+    ]
+
+
 _LEAST_SAID = 8
 """If at most this many cells remain for arguments and result, they are left out."""
 _ARROW = " → "

@@ -27,6 +27,7 @@ from mcpdesk.tui.traffic.line_cells import (
     FrameLine,
     core_cell,
     id_cells,
+    item_cells,
     mark_cells,
     message_cells,
     muted,
@@ -263,6 +264,24 @@ def bar_columns(width: int) -> tuple[LineColumn, ...]:
     return tuple(columns)
 
 
+def item_columns(width: int) -> tuple[LineColumn, ...]:
+    """Return the columns of a narrow list of requests for one item. Method and name are left out."""
+    time, peer, what = _BY_NAME["time"], _BY_NAME["peer"], _BY_NAME["what"]
+    status = _BY_NAME["status"]
+    columns = [
+        _BY_NAME["mark"],
+        replace(time, width=8),
+        *([replace(peer, width=11)] if width >= _SHOWS_PEER else []),
+        replace(what, exchange=lambda line, column: item_cells(line, column.width)),
+        replace(status, width=2),
+        _BY_NAME["took"],
+    ]
+    left = max(1, _left(columns, width))
+    return tuple(column if column.width else replace(column, width=left) for column in columns)
+
+
+_SHOWS_PEER = 52
+"""Minimum number of cells of a line of one item that shows the peer."""
 _WIDE_BARS = 90
 """Minimum number of cells of a line that shows the status as a word in the waterfall."""
 

@@ -20,7 +20,7 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Frame
 from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
 from mcpdesk.tui.traffic.line_cells import Cell, ExchangeLine, Fold, FrameLine, fitted
-from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_for
+from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_for, item_columns
 from mcpdesk.tui.traffic.waterfall import Waterfall
 
 EMPTY_SUMMARY = Summary()
@@ -137,6 +137,8 @@ class TrafficStrips:
         for arrival order."""
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of exchanges with a message that is held at the desk."""
+        self.is_of_item = False
+        """True if all lines are requests for the same item, so that method and name are left out."""
         self.zero: float | None = None
         """Unix time in seconds that the times of the lines are relative to. None to show the time of day."""
         self._fitted: tuple[object, ...] = ()
@@ -163,13 +165,15 @@ class TrafficStrips:
         bars, index = self._waterfall.is_on and not raw, self._index
         has_cores, has_servers = index.has_cores, index.has_servers
         filters, background = tuple(widget.get_line_filters()), widget.background_colors[1]
-        fitted = (width, raw, bars, has_zero, has_cores, has_servers, filters, background)
+        fitted = (width, raw, bars, self.is_of_item, has_zero, has_cores, has_servers, filters, background)
         if fitted != self._fitted:
             self._fitted, self._width, self._has_bars = fitted, width, bars
             self._filters, self._background = filters, background
             self._columns = (
                 bar_columns(width - 2)
                 if bars
+                else item_columns(width - 2)
+                if self.is_of_item and not raw
                 else columns_for(
                     width - 2,
                     raw=raw,

@@ -35,8 +35,15 @@ from mcpdesk.tui.workbench.split import STEP, Split
 
 _STACKED_BELOW = 80
 """Width in cells below which the result is below the arguments instead of beside them."""
+_HIGH = 36
+_STACKED_BELOW_IF_HIGH = 110
+"""Used instead of `_STACKED_BELOW` on a screen of at least `_HIGH` rows, because a wide result shows more."""
 MOST_ARGUMENTS = 60
 """Arguments above their result take at most this percentage of the height. A short form takes less."""
+_LEAST_ARGUMENTS = 8
+"""Minimum number of rows for the arguments of a long form, if there is a result."""
+_MOST_BESIDE_RESULT = 20
+"""If there is a result, the arguments above it take at most this percentage of the screen's height."""
 _MAX_CHECKED = 1_000_000
 """Maximum number of bytes of a result that is validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
@@ -99,7 +106,8 @@ class ItemPane(KnowsFirstSize, Vertical):
                 yield box.add_class("box")
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width < _STACKED_BELOW, "-stacked")
+        is_high = self.screen.size.height >= _HIGH
+        self.set_class(event.size.width < (_STACKED_BELOW_IF_HIGH if is_high else _STACKED_BELOW), "-stacked")
         self._divide()
 
     def on_work_area_resized(self) -> None:
@@ -123,11 +131,19 @@ class ItemPane(KnowsFirstSize, Vertical):
             box.styles.width = "1fr" if is_stacked else f"{part}fr"
             box.styles.height = f"{part}fr" if is_stacked else "1fr"
         if is_stacked and self._split.share(stacked=True) is None:
-            room = self.query_one("#work").size.height
-            self.arguments.fit_form(max(1, room * MOST_ARGUMENTS // 100))
+            most = max(1, self.query_one("#work").size.height * MOST_ARGUMENTS // 100)
+            # Independent of the strip, so that the hints do not come and go with its lines.
+            screen_height = self.screen.size.height
+            least = min(most, max(_LEAST_ARGUMENTS, screen_height * _MOST_BESIDE_RESULT // 100))
+            self.arguments.fit_form(least if self._has_result else most, hints_within=least)
             self.result.styles.height = "1fr"
         else:
             self.arguments.fit_form(None)
+
+    @property
+    def _has_result(self) -> bool:
+        draft = self.draft
+        return draft is not None and (draft.call is not None or draft.outcome is not None)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Start dragging the border between arguments and result."""
@@ -230,6 +246,7 @@ class ItemPane(KnowsFirstSize, Vertical):
                 await self.result.show(draft.outcome, marks, draft.logged, draft.before, faults)
             else:
                 await self.result.show_lines(*_hint(draft))
+        self._divide()
         self.show_title()
 
     def show_title(self) -> None:
@@ -340,7 +357,8 @@ class ItemHeader(Widget):
             lines.append(Content.styled(*self._token))
         below = [part for part in (clean(item.description.strip()), "" if fits else source) if part]
         if below:
-            rows = Content(" · ".join(below)).wrap(max(1, self._width))
+            wrapped = Content(" · ".join(below)).wrap(max(1, self._width))
+            rows = [row for row in wrapped if row.plain.strip()]
             shown = [row.plain.rstrip() for row in rows[: max(1, self.most_lines - len(lines))]]
             if len(rows) > len(shown):
                 shown[-1] = one_line(f"{shown[-1]} …", self._width)

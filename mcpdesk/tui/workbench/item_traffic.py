@@ -1,0 +1,61 @@
+"""Traffic on the workbench: a strip of all messages, or a column with the requests for the open item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcpdesk.link.values import CatalogueItem, ItemKind
+from mcpdesk.protocol.catalogue.uri_template import match
+from mcpdesk.recorder.index.query import EVERYTHING, About, Node
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.tui.traffic.traffic_list import TrafficList
+
+_ALL_EMPTY = "  No messages yet. ctrl+r calls; space lists all actions."
+_REQUESTS = {
+    ItemKind.TOOL: ("tools/call", "  No calls of this tool yet."),
+    ItemKind.PROMPT: ("prompts/get", "  No requests for this prompt yet."),
+}
+_READS = ("resources/read", "  No reads of this resource yet.")
+"""Method of the requests for an item, and the text of a list without such requests."""
+
+
+class ItemTraffic(TrafficList):
+    """List without column titles, of all messages or of the requests for one item."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__(index, compact=True)
+        self._shown: tuple[str, ItemKind, str] | None = None
+        """Server, kind and name of the item whose requests are shown. None if all messages are shown."""
+        self._show_empty(_ALL_EMPTY)
+
+    def show_item(self, server: str, item: CatalogueItem | None) -> None:
+        """Show only the requests for an item of a server. None shows all messages."""
+        wanted = None if item is None else (server, item.kind, item.name)
+        if wanted == self._shown:
+            return
+        self._shown = wanted
+        self._strips.is_of_item = item is not None
+        self._show_empty(_ALL_EMPTY if item is None else _REQUESTS.get(item.kind, _READS)[1])
+        self.filter(EVERYTHING if item is None else requests_for(server, item), is_typed=True)
+
+    def _show_empty(self, text: str) -> None:
+        self.empty_text = [(text, "traffic--muted")]
+
+
+def requests_for(server: str, item: CatalogueItem) -> Node:
+    """Return a filter for the requests for an item. For a template, these are reads of matching URIs."""
+    method, _ = _REQUESTS.get(item.kind, _READS)
+    return About(server, method, _is_name(item))
+
+
+def _is_name(item: CatalogueItem) -> Callable[[str], bool]:
+    if item.kind is ItemKind.TEMPLATE:
+        return lambda uri: _matches(item.name, uri)
+    return lambda name: name == item.name
+
+
+def _matches(template: str, uri: str) -> bool:
+    try:
+        return match(template, uri) is not None
+    except ValueError:  # the server lists an invalid template
+        return False

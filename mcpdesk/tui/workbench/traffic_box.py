@@ -1,0 +1,104 @@
+"""Place of the traffic on the workbench: a strip below the item, or a column beside it on a wide screen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from textual.containers import Vertical
+from textual.content import Content
+from textual.geometry import Size
+
+from mcpdesk.link.values import CatalogueItem
+from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.tui.render.safe_text import shortened
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.workbench.item_traffic import ItemTraffic
+
+STRIP_FROM = 29
+"""Minimum height in rows of a pane that shows the strip."""
+_TITLE = "Traffic"
+_LEAST_NAME = 10
+"""Minimum number of cells for the name of the item in the title of the column."""
+
+
+class TrafficBox(Vertical):
+    """Box with the list of the traffic. The list, which takes longer to import, is added later.
+
+    A strip shows all messages, and is as high as its lines, at most a quarter of the pane. A column shows the
+    requests for the open item, and has the full height.
+    """
+
+    DEFAULT_CSS = """
+    TrafficBox {
+        height: 2; border-top: solid $foreground 20%; border-title-color: $text-muted;
+        border-title-style: bold;
+    }
+    TrafficBox:focus-within { border-top: solid $primary; border-title-color: $text-primary; }
+    TrafficBox.-column { width: 30%; max-width: 80; border-left: vkey $foreground 15%; }
+    """
+
+    def __init__(self, index: Index) -> None:
+        super().__init__()
+        self._index = index
+        self._pane = Size(0, 0)
+        self._subject: tuple[str, CatalogueItem | None] = ("", None)
+        """Server and open item."""
+        self._is_wanted = False
+        self.listing: ItemTraffic | None = None
+        """List. None until `add_list`, and while there is no space for it."""
+        self.display = False
+
+    @property
+    def is_column(self) -> bool:
+        """True if the box is a column beside the item."""
+        return self.has_class("-column")
+
+    def lay_out(self, pane: Size, *, is_column: bool) -> None:
+        """Arrange the box for the size of its pane."""
+        self._pane = pane
+        self.set_class(is_column, "-column")
+        self.display = is_column or pane.height >= STRIP_FROM
+        self._arrange()
+
+    def add_list(self) -> None:
+        """Add the list, as soon as there is space for it."""
+        self._is_wanted = True
+        self._arrange()
+
+    def show_item(self, server: str, item: CatalogueItem | None) -> None:
+        """Set the item whose requests a column shows."""
+        if (server, item) != self._subject:
+            self._subject = (server, item)
+            self._arrange()
+
+    def update_lines(self, stopped: Collection[tuple[int, Id | None]]) -> None:
+        """Show new messages.
+
+        `stopped` has the connections and ids of exchanges with a message that is held at the desk.
+        """
+        if (listing := self.listing) is not None and listing.is_mounted and self.display:
+            listing.show_stopped(stopped)
+            listing.update_lines()
+            self._fit()
+
+    def _arrange(self) -> None:
+        if self.listing is None and self._is_wanted and self.display:
+            from mcpdesk.tui.workbench.item_traffic import ItemTraffic
+
+            self.listing = ItemTraffic(self._index)
+            self.mount(self.listing)
+        server, item = self._subject if self.is_column else ("", None)
+        room = max(_LEAST_NAME, self._pane.width * 3 // 10 - len(f"{_TITLE} of") - 6)
+        self.border_title = Content(_TITLE if item is None else f"{_TITLE} of {shortened(item.title, room)}")
+        if self.listing is not None:
+            self.listing.show_item(server, item)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Set the height of a strip to its lines. The result has the rest."""
+        lines = 0 if self.listing is None else len(self.listing.lines)
+        strip = 1 + max(1, min(lines, self._pane.height // 4 - 1))
+        self.styles.height = "1fr" if self.is_column else strip
