@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
     from mcpdesk.server.asks.question_wording import Accepted, Cancelled, Declined, Elicited, Root, Sampled
     from mcpdesk.server.calls.context import Context
-    from mcpdesk.server.calls.sync_context import SyncContext
+    from mcpdesk.server.calls.threads.sync_context import SyncContext
     from mcpdesk.server.offer.authoring import fail, header, message, prompt, refuse, resource, tool
     from mcpdesk.server.offer.server import RequestView
     from mcpdesk.server.offer.tool import ToolResult
@@ -72,7 +72,7 @@ _HOMES = {
     ),
     "mcpdesk.server.offer.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
     "mcpdesk.server.calls.context": ("Context", "RequestView"),
-    "mcpdesk.server.calls.sync_context": ("SyncContext",),
+    "mcpdesk.server.calls.threads.sync_context": ("SyncContext",),
     "mcpdesk.server.offer.tool": ("ToolResult",),
     "mcpdesk.version": ("__version__",),
 }

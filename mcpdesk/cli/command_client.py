@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
-    from mcpdesk.link.desk_client import HostedDesk
+    from mcpdesk.link.local.desk_client import HostedDesk
     from mcpdesk.link.values import CatalogueItem
     from mcpdesk.protocol.reading.remark import Remark
     from mcpdesk.settings import Settings
@@ -345,7 +345,7 @@ def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
     """Return the items of a folder that are not offered. The folder's code is imported, but no tool is
     called.
     """
-    from mcpdesk.link.local_catalogue import ServerCatalogue
+    from mcpdesk.link.local.local_catalogue import ServerCatalogue
     from mcpdesk.runtime.core_process import loaded
 
     with loaded(folder) as host:
@@ -437,9 +437,9 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
     """
     from mcpdesk.client.roots import folder_roots
     from mcpdesk.connect.in_process import lone_host
-    from mcpdesk.hosting.core_thread import loop_factory, run
-    from mcpdesk.link.desk_client import hosted_desk
-    from mcpdesk.link.local_catalogue import ServerCatalogue
+    from mcpdesk.hosting.core_loop.core_thread import loop_factory, run
+    from mcpdesk.link.local.desk_client import hosted_desk
+    from mcpdesk.link.local.local_catalogue import ServerCatalogue
     from mcpdesk.protocol.revisions import BY_NAME
     from mcpdesk.runtime.core_process import capture_output
 

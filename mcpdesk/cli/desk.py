@@ -33,7 +33,7 @@ from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.cli.screen_runs import MakeApp
-    from mcpdesk.hosting.core_thread import CoreThread
+    from mcpdesk.hosting.core_loop.core_thread import CoreThread
     from mcpdesk.hosting.host_plan import HostPlan
     from mcpdesk.hosting.journal import Journal
     from mcpdesk.link.capture_link import CaptureLink
@@ -261,9 +261,9 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
     # Objects created until the screen is shown are long-lived, so garbage collection would find nothing.
     gc.disable()
     from mcpdesk.auth.operator import kept_in
-    from mcpdesk.hosting.core_thread import CoreThread
+    from mcpdesk.hosting.core_loop.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
-    from mcpdesk.link.local import LocalLink
+    from mcpdesk.link.local.local_link import LocalLink
     from mcpdesk.tui.app import DeskApp
 
     host = Host(replace(plan, draws_first=True))

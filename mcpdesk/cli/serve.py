@@ -194,7 +194,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     Raises: DeskError if the core cannot start.
     """
     from mcpdesk.auth.operator import kept_in
-    from mcpdesk.hosting import core_thread
+    from mcpdesk.hosting.core_loop import core_thread
     from mcpdesk.hosting.host import Host
 
     host = Host(plan)

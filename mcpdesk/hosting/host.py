@@ -14,7 +14,8 @@ from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
 from mcpdesk.features import offering, required
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
-from mcpdesk.hosting.changes import LoopTurns
+from mcpdesk.hosting.core_loop.changes import LoopTurns
+from mcpdesk.hosting.core_loop.stuck_folders import StuckFolders
 from mcpdesk.hosting.endpoint import HostedEndpoint, intercept_all
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
@@ -28,7 +29,6 @@ from mcpdesk.hosting.kept.round_keys import RoundKeys
 from mcpdesk.hosting.pump_places import PipeOpener, PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.hosting.shared_core import SharedCore, SharingCore
-from mcpdesk.hosting.stuck_folders import StuckFolders
 from mcpdesk.jobs.schedule import NamedLocks, OneByOne, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
@@ -36,9 +36,9 @@ from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 from mcpdesk.recorder.record import CallLog, RecordedRemark
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.call_starts import CallStarts
-from mcpdesk.server.calls.left_code import ENDED, RUNS
 from mcpdesk.server.calls.services import Services
-from mcpdesk.server.calls.worker_threads import WORKERS
+from mcpdesk.server.calls.threads.left_code import ENDED, RUNS
+from mcpdesk.server.calls.threads.worker_threads import WORKERS
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 

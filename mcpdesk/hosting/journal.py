@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from mcpdesk.hosting.changes import Changes
+from mcpdesk.hosting.core_loop.changes import Changes
 from mcpdesk.hosting.log_limits import LogLimits
 from mcpdesk.protocol.jsonrpc import Id
 

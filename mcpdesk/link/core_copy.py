@@ -22,7 +22,7 @@ import msgspec
 from msgspec import structs
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.changes import Changes
+from mcpdesk.hosting.core_loop.changes import Changes
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.attach_messages import (
@@ -42,9 +42,9 @@ from mcpdesk.link.attach_messages import (
 from mcpdesk.link.feature_part import Intent
 from mcpdesk.link.link import INTENTS, Link, Part, promise
 from mcpdesk.link.link_methods import LinkIntent, LinkSnapshot, Route
+from mcpdesk.link.local.upstream_views import SchemaChecks
 from mcpdesk.link.raised_numbers import AT, Raised
 from mcpdesk.link.traffic_copy import EPOCH, OWN, TrafficCopy
-from mcpdesk.link.upstream_views import SchemaChecks
 from mcpdesk.link.values import (
     CallOutcome,
     Catalogue,

@@ -40,7 +40,7 @@ from mcpdesk.link.attach_messages import (
     read_message,
 )
 from mcpdesk.link.link import INTENTS, SNAPSHOTS, LinkCall
-from mcpdesk.link.local import LocalLink
+from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.values import CallOutcome, CoreView, LogLine
 from mcpdesk.recorder.index.pairing import needs_all_bytes
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote

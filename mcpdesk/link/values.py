@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from mcpdesk.client.trust import UntrustedFile as UntrustedFile
-from mcpdesk.hosting.heartbeat import Stuck as Stuck
+from mcpdesk.hosting.core_loop.heartbeat import Stuck as Stuck
 from mcpdesk.hosting.held_token import TokenView as TokenView
 from mcpdesk.hosting.journal import LogLine as LogLine
 from mcpdesk.hosting.journal import Notice as Notice

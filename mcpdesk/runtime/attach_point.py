@@ -79,7 +79,7 @@ class AttachPoint:
                 threading.Thread(target=self._serve, args=(visitor,), name="screen", daemon=True).start()
 
     def _make_link(self, viewers: int) -> Link:
-        from mcpdesk.link.local import LocalLink
+        from mcpdesk.link.local.local_link import LocalLink
 
         return LocalLink(self._host, viewers, shows_others=False)
 
@@ -88,7 +88,7 @@ class AttachPoint:
             if not visitor.recv(1, MSG_PEEK):
                 return visitor.close()  # another core checked whether this one is alive
         from mcpdesk.link.link_server import serve_screen
-        from mcpdesk.link.local import LocalLink
+        from mcpdesk.link.local.local_link import LocalLink
 
         with self._lock:
             self._screens.add(visitor)

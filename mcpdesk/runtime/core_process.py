@@ -111,7 +111,7 @@ def offer_link(host: Host) -> None:
 
     def make() -> FrontEnd:
         from mcpdesk.link.front_end import FrontEnd
-        from mcpdesk.link.local import LocalLink
+        from mcpdesk.link.local.local_link import LocalLink
         from mcpdesk.transports.rendezvous import attach_point
 
         if host.shared is not None:

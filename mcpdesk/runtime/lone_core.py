@@ -41,7 +41,7 @@ def run(
     """
     from msgspec.structs import replace
 
-    from mcpdesk.hosting import core_thread
+    from mcpdesk.hosting.core_loop import core_thread
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import plan_for
 

@@ -16,7 +16,7 @@ import time
 from array import array
 from dataclasses import asdict, dataclass
 
-from mcpdesk.hosting.core_thread import loop_factory
+from mcpdesk.hosting.core_loop.core_thread import loop_factory
 from tests.bench.caller import Caller, Cycler
 from tests.bench.measured import Measured
 from tests.bench.messages import ASKS, EVENT, Address

@@ -7,7 +7,12 @@ import pytest
 from tests.bench.folder import echo_folder
 from tests.bench.walk import over_stdio
 
-TURN = ("hosting/changes.py", "runtime/core_process.py", "hosting/journal.py", "hosting/log_limits.py")
+TURN = (
+    "hosting/core_loop/changes.py",
+    "runtime/core_process.py",
+    "hosting/journal.py",
+    "hosting/log_limits.py",
+)
 """Modules that run at the end of a turn of the loop, outside of the call."""
 
 

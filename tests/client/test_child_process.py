@@ -15,7 +15,7 @@ from mcpdesk.client import child_process, hints
 from mcpdesk.client.child_process import ChildProcess, ProgramCommand, ProgramEnded
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.errors import CallError, InvalidAnswer
-from mcpdesk.hosting.core_thread import loop_factory
+from mcpdesk.hosting.core_loop.core_thread import loop_factory
 from tests.support.patience import WITHIN_S, until, within
 from tests.support.processes import gone
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import TransportError
-from mcpdesk.hosting import core_thread
-from mcpdesk.hosting.core_thread import CoreThread
+from mcpdesk.hosting.core_loop import core_thread
+from mcpdesk.hosting.core_loop.core_thread import CoreThread
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from tests.support.patience import WITHIN_S

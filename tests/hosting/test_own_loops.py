@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcpdesk.server.calls import own_loops
-from mcpdesk.server.calls.own_loops import OwnLoops
+from mcpdesk.server.calls.threads import own_loops
+from mcpdesk.server.calls.threads.own_loops import OwnLoops
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save, write
 from tests.support.messages import said

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mcpdesk.link.local_catalogue import ServerCatalogue
+from mcpdesk.link.local.local_catalogue import ServerCatalogue
 from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.server.asks.approval_policies import AT_DESK, Policy
 from mcpdesk.server.offer.registry import Unavailable

@@ -13,7 +13,7 @@ from mcpdesk.auth.principal import MISSING
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.desk_client import KEPT_LOGS, DeskCall, HostedDesk
+from mcpdesk.link.local.desk_client import KEPT_LOGS, DeskCall, HostedDesk
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.protocol import task_shapes
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision

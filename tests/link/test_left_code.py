@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import JobState, JobView
 from mcpdesk.recorder.index.exchange import Exchange, Status
-from mcpdesk.server.calls.left_code import ENDED, RUNS, LeftCode
+from mcpdesk.server.calls.threads.left_code import ENDED, RUNS, LeftCode
 from mcpdesk.tui.results.result_view import verdict
 from mcpdesk.tui.workbench.drafts import Drafts
 from tests.support.desk import RunningDesk, running_desk

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.inbox.question import Answer
-from mcpdesk.link.local import LocalLink
+from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.protocol.revisions import SERVED_NAMES
 from tests.support.desk import RunningDesk, running_desk

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
-from mcpdesk.link.local_catalogue import ModeList
+from mcpdesk.link.local.local_catalogue import ModeList
 from mcpdesk.settings import resolve
 
 TOOLS = '''

@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.link import local as module
+from mcpdesk.link.local import local_link as module
 from mcpdesk.link.values import (
     QUIET_S,
     ClientDetail,

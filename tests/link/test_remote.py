@@ -25,7 +25,7 @@ from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome
 from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.link import INTENTS, SNAPSHOTS, Link
 from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, CoreNews, serve_screen
-from mcpdesk.link.local import LocalLink
+from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
 from mcpdesk.link.traffic_copy import TrafficCopy
 from mcpdesk.link.values import Notice, Severity

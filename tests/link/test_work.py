@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcpdesk.link.local_work import WINDOW
+from mcpdesk.link.local.local_work import WINDOW
 from mcpdesk.link.values import JobKind, JobState, JobView
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.features import needs_feature

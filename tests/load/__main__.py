@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 
-from mcpdesk.hosting.core_thread import loop_factory
+from mcpdesk.hosting.core_loop.core_thread import loop_factory
 from tests.load.load import Load, run
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.server.calls.awaited_line import awaited_line
-from mcpdesk.server.calls.sync_context import awaitable
+from mcpdesk.server.calls.threads.sync_context import awaitable
 
 CODE = """\
 import asyncio

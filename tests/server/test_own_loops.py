@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from mcpdesk.server.calls.context import Context
-from mcpdesk.server.calls.left_code import LEFT
-from mcpdesk.server.calls.loop_context import run_on
-from mcpdesk.server.calls.own_loops import OwnLoops
 from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.server.calls.sync_context import awaitable
+from mcpdesk.server.calls.threads.left_code import LEFT
+from mcpdesk.server.calls.threads.loop_context import run_on
+from mcpdesk.server.calls.threads.own_loops import OwnLoops
+from mcpdesk.server.calls.threads.sync_context import awaitable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import Asked, AskingServer

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.server.calls import worker_threads
-from mcpdesk.server.calls.worker_threads import ThreadedCall, WorkerThreads
+from mcpdesk.server.calls.threads import worker_threads
+from mcpdesk.server.calls.threads.worker_threads import ThreadedCall, WorkerThreads
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Limits, Server

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from mcpdesk.hosting.core_thread import CoreThread
+from mcpdesk.hosting.core_loop.core_thread import CoreThread
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
-from mcpdesk.link.local import LocalLink
+from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.patience import in_time, within

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.hosting.changes import LoopTurns
-from mcpdesk.hosting.core_thread import run
+from mcpdesk.hosting.core_loop.changes import LoopTurns
+from mcpdesk.hosting.core_loop.core_thread import run
+from mcpdesk.hosting.core_loop.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.folder.folder_bell import FolderBell
-from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp

@@ -277,7 +277,7 @@ def _check_folder(folder: str) -> _Report:
     from mcpdesk.features.contract.known_clients import asked_of_clients
     from mcpdesk.features.contract.lint import lint
     from mcpdesk.hosting.folder.manifest import read_manifest
-    from mcpdesk.link.local_catalogue import ServerCatalogue
+    from mcpdesk.link.local.local_catalogue import ServerCatalogue
 
     folder_path = server_folder(folder)
     if IS_UNIX:

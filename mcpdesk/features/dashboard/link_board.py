@@ -22,8 +22,8 @@ from mcpdesk.feature import ExchangeFacts
 from mcpdesk.features import offering
 from mcpdesk.inbox.answers import problem
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
-from mcpdesk.link.definition_costs import DefinitionCosts
 from mcpdesk.link.link import Link
+from mcpdesk.link.local.definition_costs import DefinitionCosts
 from mcpdesk.link.values import (
     CallbackView,
     Catalogue,

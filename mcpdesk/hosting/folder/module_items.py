@@ -95,7 +95,7 @@ def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
         raise RegistrationError(
             f"{function.__name__} yields; return one value, and report on the way with ctx"
         )
-    from mcpdesk.server.calls import sync_context
+    from mcpdesk.server.calls.threads import sync_context
 
     return sync_context.awaitable(function)
 

@@ -29,7 +29,7 @@ from mcpdesk.server.schemas.hints import (
 )
 
 CONTEXT_NAMES = ("ctx", "context")
-PLAIN_CONTEXT = "mcpdesk.server.calls.sync_context"
+PLAIN_CONTEXT = "mcpdesk.server.calls.threads.sync_context"
 OWN_CONTEXTS = ("mcpdesk.server.calls.context", PLAIN_CONTEXT)
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
 """Packages whose `Context` type works only with their own servers."""

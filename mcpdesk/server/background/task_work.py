@@ -17,8 +17,8 @@ from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.asks.rounds import Follower, Round
 from mcpdesk.server.calls import outcomes
-from mcpdesk.server.calls.left_code import note_left_job
 from mcpdesk.server.calls.running_call import Call
+from mcpdesk.server.calls.threads.left_code import note_left_job
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion

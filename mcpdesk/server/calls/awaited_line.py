@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 from types import CoroutineType, FrameType, GeneratorType
 from typing import Any
 
-from mcpdesk.server.calls.worker_threads import LOOP_TASKS, WORKERS
+from mcpdesk.server.calls.threads.worker_threads import LOOP_TASKS, WORKERS
 
 DEEPEST = 200
 """Maximum length of a chain of coroutines in which each awaits the next."""

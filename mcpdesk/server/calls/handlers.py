@@ -124,7 +124,7 @@ class Handlers:
     def _invoke(
         self, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
     ) -> Awaitable[T]:
-        from mcpdesk.server.calls.loop_context import invoke  # imported late
+        from mcpdesk.server.calls.threads.loop_context import invoke  # imported late
 
         return invoke(self._server, is_folder_code, make, context)
 

@@ -324,7 +324,7 @@ class ToolCalls:
         hosted = self._server.hosted
         if hosted is None or hosted.own_loops is None:
             return tool.handler(arguments, context)
-        from mcpdesk.server.calls.loop_context import invoke  # imported late
+        from mcpdesk.server.calls.threads.loop_context import invoke  # imported late
 
         return invoke(
             self._server, tool.is_folder_code, lambda inner: tool.handler(arguments, inner), context

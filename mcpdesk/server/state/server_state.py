@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.output_budget import OutputBudget
     from mcpdesk.jobs.programs import Program, Programs
-    from mcpdesk.server.calls.own_loops import OwnLoops
+    from mcpdesk.server.calls.threads.own_loops import OwnLoops
     from mcpdesk.server.offer.tool import Tool
     from mcpdesk.server.state.callback_timers import CallbackTimers, CoreMark, Listener
     from mcpdesk.storage.database import StateData
@@ -417,7 +417,7 @@ class ServerState:
 
     def isolate(self) -> None:
         """Run the folder's code on separate loops from now on, because the code blocks the core's loop."""
-        from mcpdesk.server.calls.own_loops import OwnLoops
+        from mcpdesk.server.calls.threads.own_loops import OwnLoops
 
         if self.own_loops is None:
             self.own_loops = OwnLoops(self.folder.name)

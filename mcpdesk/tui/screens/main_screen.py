@@ -21,7 +21,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.inbox.question import Question
 from mcpdesk.link.link import Link
-from mcpdesk.link.server_states import down_servers
+from mcpdesk.link.local.server_states import down_servers
 from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
 from mcpdesk.tui.actions import FEATURE_ACTIONS, SCREENS, bindings_for, with_feature_actions
 from mcpdesk.tui.crash import ScreenPlace

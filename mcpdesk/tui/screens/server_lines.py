@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.server_states import look_of
+from mcpdesk.link.local.server_states import look_of
 from mcpdesk.link.state_looks import Look, Tone
 from mcpdesk.link.values import ClientView, CoreView, ItemKind, ServerView, connected
 from mcpdesk.recorder.index.statistics import CallStatistics, Subject

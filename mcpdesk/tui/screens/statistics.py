@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcpdesk.byte_size import size_text
-from mcpdesk.link.definition_costs import DefinitionCosts
 from mcpdesk.link.link import Link
+from mcpdesk.link.local.definition_costs import DefinitionCosts
 from mcpdesk.link.values import CoreView
 from mcpdesk.protocol import methods
 from mcpdesk.recorder.index.exchange import Exchange

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from aiohttp import WSMsgType, web
 
-from mcpdesk.hosting.core_thread import loop_factory
+from mcpdesk.hosting.core_loop.core_thread import loop_factory
 from tests.bench.peers.answers import answering, batches, ticks
 
 LARGEST = 16 << 20

@@ -30,7 +30,7 @@ from mcpdesk.features.replicas.group.living import LivingReplicas
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
 from mcpdesk.link.core_copy import LOST, _of_core
-from mcpdesk.link.local import LocalLink
+from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.values import Severity, ShownCoreState
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.testing.sync_client import ServerUnderTest

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
-from mcpdesk.link.local import LocalLink
+from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.dashboard import OPERATOR_KEY, Events

@@ -38,7 +38,7 @@ from mcpdesk.features.replicas.desk.source_masking import SourceMask
 from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
 from mcpdesk.link.attach_messages import FromScreen, Join, Welcome, framed, pack
 from mcpdesk.link.link_server import CoreNews, ScreenVisit
-from mcpdesk.link.local import LocalLink
+from mcpdesk.link.local.local_link import LocalLink
 
 LOOK_S = 0.05
 """Seconds between two reads of the traffic while a desk is present."""

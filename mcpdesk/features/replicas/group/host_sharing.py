@@ -133,7 +133,7 @@ class HostSharing(SharedCore):
     def publish(self, welcome: Callable[[], Welcome], make_link: Callable[[int], Link]) -> EnginePublisher:
         """Return the publisher of this replica."""
         from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
-        from mcpdesk.link.local import LocalLink
+        from mcpdesk.link.local.local_link import LocalLink
 
         def make_local_link(viewers: int) -> LocalLink:
             link = make_link(viewers)

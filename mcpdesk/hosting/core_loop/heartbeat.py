@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 
 from msgspec import Struct
 
-from mcpdesk.hosting.changes import LoopTurns
+from mcpdesk.hosting.core_loop.changes import LoopTurns
 
 BEAT_S = 0.2
 STUCK_S = 0.5

@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.calls.left_code import LEFT
 from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.server.calls.worker_threads import LOOP_TASKS
+from mcpdesk.server.calls.threads.left_code import LEFT
+from mcpdesk.server.calls.threads.worker_threads import LOOP_TASKS
 from mcpdesk.server.state.lifespan import Lifespan
 
 T = TypeVar("T")

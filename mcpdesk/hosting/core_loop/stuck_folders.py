@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mcpdesk.hosting.changes import LoopTurns
-from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
+from mcpdesk.hosting.core_loop.changes import LoopTurns
+from mcpdesk.hosting.core_loop.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks import question_wording
     from mcpdesk.server.asks.person_questions import Elsewhere
     from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
-    from mcpdesk.server.calls.own_loops import LoopThread, OwnLoops
+    from mcpdesk.server.calls.threads.own_loops import LoopThread, OwnLoops
     from mcpdesk.server.offer.server import Server
 
 T = TypeVar("T")

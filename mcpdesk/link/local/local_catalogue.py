@@ -17,7 +17,7 @@ from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.link.link import ServerFacet, finished, promise
-from mcpdesk.link.upstream_views import UpstreamViews
+from mcpdesk.link.local.upstream_views import UpstreamViews
 from mcpdesk.link.values import (
     Catalogue,
     CatalogueItem,
@@ -238,7 +238,7 @@ class LocalServers(ServerFacet):
         done: Future[tuple[ServerOffer, ...]] = promise()
 
         async def read() -> None:
-            from mcpdesk.link.server_offers import server_offers
+            from mcpdesk.link.local.server_offers import server_offers
 
             try:
                 done.set_result(await asyncio.to_thread(server_offers))

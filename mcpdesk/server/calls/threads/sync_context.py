@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpdesk.server.calls.context import CallContext, Context
-from mcpdesk.server.calls.loop_context import LoopContext
-from mcpdesk.server.calls.worker_threads import WORKERS, ThreadedCall
+from mcpdesk.server.calls.threads.loop_context import LoopContext
+from mcpdesk.server.calls.threads.worker_threads import WORKERS, ThreadedCall
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.question import Page, Question

@@ -17,13 +17,13 @@ from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.setting_views import setting_views
 from mcpdesk.inbox.question import Answer, Question
-from mcpdesk.link.client_views import LISTEN, PassedRow, hosted_views, passed_views
-from mcpdesk.link.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
 from mcpdesk.link.feature_part import Intent
 from mcpdesk.link.feature_part import Result as PartResult
 from mcpdesk.link.link import ClientFacet, Link, Part, finished, promise
-from mcpdesk.link.local_catalogue import LocalServers
-from mcpdesk.link.local_work import LocalWork
+from mcpdesk.link.local.client_views import LISTEN, PassedRow, hosted_views, passed_views
+from mcpdesk.link.local.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
+from mcpdesk.link.local.local_catalogue import LocalServers
+from mcpdesk.link.local.local_work import LocalWork
 from mcpdesk.link.values import (
     ClientDetail,
     ClientView,

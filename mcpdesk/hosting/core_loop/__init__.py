@@ -1,0 +1,1 @@
+"""Event loop of a core: its thread, its turns, and code that blocks it."""

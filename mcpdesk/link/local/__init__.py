@@ -1,0 +1,1 @@
+"""Link to a core in this process."""

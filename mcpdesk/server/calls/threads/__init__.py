@@ -1,0 +1,1 @@
+"""Threads for hosted code, and code that still runs after its call."""
