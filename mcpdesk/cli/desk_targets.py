@@ -14,6 +14,7 @@ import click
 from mcpdesk.cli.reach import ask_input, reach_options, server_folder
 from mcpdesk.client.config_files import ConfigFile, is_config_file
 from mcpdesk.client.configs.program_names import plain_name, program_name
+from mcpdesk.client.configs.python_commands import MODULE, module_target
 from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.discovery import is_discovered
 from mcpdesk.client.oauth.login_options import NO_OPTIONS
@@ -123,6 +124,8 @@ def _words(text: str) -> list[str]:
         raise DeskUserError(f"{text[:80]!r} cannot be read: {error}.", "Close the quotation mark.") from None
     for before in ("$", "mcpdesk", "desk"):
         words = words[1:] if words[:1] == [before] else words
+    if words[:1] == ["-m"] and len(words) > 1:
+        words = [MODULE + words[1], *words[2:]]
     if "--" not in words:
         return words
     separator = words.index("--")
@@ -183,6 +186,8 @@ def server_name(text: str, target: Target) -> str:
         return plain_name(text.partition(":")[2])
     if not isinstance(target, CommandTarget):
         return plain_name(urlsplit(target.url).hostname or "server")
+    if not Path(text).exists() and (module := module_target(text, Path.cwd())):
+        return plain_name(module[0])
     file = text
     before, _, name = text.rpartition(":")
     if name and is_config_file(before):

@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mcpdesk.cli.printing import report, report_crash
+from mcpdesk.client.configs.python_commands import MODULE, module_target
 from mcpdesk.client.discovery import is_discovered
 from mcpdesk.client.targets import client_hint, command_text
 from mcpdesk.errors import DeskError, DeskUserError
@@ -105,6 +106,7 @@ Examples:
   mcpdesk https://example.com/mcp      the desk on a URL
   mcpdesk .mcp.json                    the desk on every server of a client's configuration
   mcpdesk server.py                    the desk on a Python file of FastMCP or the SDK
+  mcpdesk -m package.server:app        the desk on a server object of a module
   mcpdesk ~/servers/profiles           the desk on a server folder
   mcpdesk serve ~/servers/profiles     the same server without a screen
   mcpdesk stdio ~/servers/profiles     the command for a client's configuration
@@ -172,10 +174,11 @@ class Commands(click.Group):
 
 def with_command(arguments: list[str]) -> list[str]:
     """Return the arguments so that the first one is a command or an option of mcpdesk itself. If no command
-    is given, insert one.
+    is given, insert one. `-m MODULE` becomes a target.
 
     Raises: DeskUserError for a first word that is neither a command nor a target.
     """
+    arguments = _with_module(arguments)
     first = arguments[0] if arguments else ""
     if "--" in arguments and (
         first in SEVERAL_SERVER_COMMANDS | ANY_SERVER_COMMANDS or first not in COMMANDS
@@ -199,8 +202,20 @@ def with_command(arguments: list[str]) -> list[str]:
     return ["desk", *arguments]
 
 
+def _with_module(arguments: list[str]) -> list[str]:
+    """Replace `-m MODULE` by the target `module:MODULE`. Words after `--` belong to a program."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    if "-m" not in arguments[:end]:
+        return arguments
+    place = arguments.index("-m")
+    if place + 1 >= end:
+        raise DeskUserError("A module must follow -m.", "Example: mcpdesk -m package.server:app.")
+    return [*arguments[:place], MODULE + arguments[place + 1], *arguments[place + 2 :]]
+
+
 def _is_path(word: str) -> bool:
-    return "://" in word or os.sep in word or Path(word).exists() or is_discovered(word)
+    is_place = "://" in word or os.sep in word or Path(word).exists() or is_discovered(word)
+    return is_place or module_target(word, Path.cwd()) is not None
 
 
 @click.command(

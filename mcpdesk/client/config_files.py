@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from mcpdesk.client.configs.entries import configured_server
 from mcpdesk.client.configs.entry_values import InvalidEntry, OnlyInClient
+from mcpdesk.client.configs.fastmcp_file import fastmcp_server, is_fastmcp
 from mcpdesk.client.configs.formats import ConfigFormat, Repeats, known_formats, sections
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.errors import DeskUserError
@@ -102,6 +103,8 @@ def read_config(path: Path) -> ConfigFile:
     """Read a file. Raises: DeskUserError with the file, line and reason."""
     text = read_text(path)
     document = parsed(path, text)
+    if is_fastmcp(document):
+        return ConfigFile(path, (fastmcp_server(path, document),), {}, sha256_of(text))
     here = sections(document)
     if not here and path.name == "mcp.json" and isinstance(document, dict) and "name" in document:
         raise NoServers(f"{path} describes a server folder.", f"Name the folder: {path.parent}.")

@@ -16,6 +16,10 @@ from mcpdesk.protocol.revisions import BY_NAME
 URL_REQUIRED = -32042
 """Code of an error with links that the person must open first. Source: MCP 2025-11-25, client/elicitation."""
 NOT_STARTED = "Check that it is installed, on PATH and executable, or use its full path."
+NO_MODULE = (
+    "Python finds no module {0!r}: check its name, install it in the environment of the project, or add "
+    "--with {1} if the target is a Python file or module."
+)
 NO_FOLDER = "Create the folder, or correct its path (cwd)."
 ENDED = "Run the command in a terminal: its output shows the reason."
 NOT_THERE = "Check that the server is running, and the host and port."
@@ -70,6 +74,7 @@ NOBODY_ASKED = (
 NO_LINK = "The server named no link in data.elicitations: see its log or documentation for the page to open."
 NO_PROTOCOL = "Check that it is an MCP server. --era handshake or --revision selects an older revision."
 REFUSED_REQUEST = "The server rejected the request: see its message, or its log."
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 BY_STATUS = {
     401: NO_TOKEN,
     403: FORBIDDEN,
@@ -161,6 +166,8 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
     `is_first` is True if the error concerns the first message, so that the server may use another protocol.
     """
     match error:
+        case ProgramEnded(message=message) if missing_module := _NO_MODULE.search(message):
+            return NO_MODULE.format(missing_module[1], missing_module[1].partition(".")[0])
         case ProgramEnded():
             return ENDED
         case Unreachable(message=message) if "working folder" in message:

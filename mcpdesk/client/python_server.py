@@ -1,7 +1,8 @@
-"""Script that serves the server object of a Python file over stdio: `python_server.py FILE [OBJECT]`.
+"""Script that serves the server object of a Python file or module over stdio.
 
-Supports any version of FastMCP and of the official SDK. Runs under any Python, so it imports only the
-standard library.
+Usage: `python_server.py FILE [OBJECT [ARGUMENT...]]` or `python_server.py -m MODULE [OBJECT]`. An empty
+OBJECT stands for the only one. The file finds the ARGUMENTs in `sys.argv`. Supports any version of FastMCP
+and of the official SDK. Runs under any Python, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -21,9 +22,35 @@ MODULE = "served_by_mcpdesk"
 
 
 def main() -> None:
-    """Load the file and serve until stdin ends."""
-    path, name = Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else ""
-    serve(find(load(path), name, path))
+    """Load the file or module, and serve until stdin ends."""
+    words = sys.argv[1:]
+    is_module = words[:1] == ["-m"]
+    subject, *rest = words[1:] if is_module else words
+    sys.argv = [subject, *rest[1:]]
+    defined = load_module(subject) if is_module else load(Path(subject).resolve())
+    serve(made(find(defined, rest[0] if rest else "", subject)))
+
+
+def load_module(name: str) -> dict[str, Any]:
+    """Import a module from the current folder, its `src`, or the environment. Return its global variables."""
+    sys.path[0] = str(Path.cwd())  # this entry was the folder of this script
+    sys.path.insert(1, str(Path.cwd() / "src"))
+    return vars(importlib.import_module(name))
+
+
+def made(value: Any) -> Any:
+    """Return a server object. A function without arguments is called, because it makes the server."""
+    if not inspect.isfunction(value):
+        return value
+    result = value()
+    if inspect.isawaitable(result):
+        import asyncio
+
+        async def wait() -> Any:
+            return await result
+
+        return asyncio.run(wait())
+    return result
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -45,8 +72,8 @@ def load(path: Path) -> dict[str, Any]:
     return vars(importlib.import_module(".".join(names)))
 
 
-def find(defined: dict[str, Any], name: str, path: Path) -> Any:
-    """Return the server object with this name, or the only one in the file."""
+def find(defined: dict[str, Any], name: str, path: str) -> Any:
+    """Return the object with this name, or the only server object in the file or module `path`."""
     if name:
         if name not in defined:
             sys.exit(f"{path} has no {name}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,6 +13,7 @@ from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.client_places import CLIENTS
+from mcpdesk.client.configs.python_commands import file_command, module_command, module_target
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.client.configs.variables import expanded
 from mcpdesk.client.discovery import discovered, is_discovered
@@ -24,10 +23,8 @@ from mcpdesk.errors import DeskUserError
 
 COMMAND = "$ "
 """Prefix of a target that is a command, with its words quoted as in a shell."""
-RUNNER = Path(__file__).with_name("python_server.py")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-_SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 
 
 class FolderTarget(Struct, frozen=True):
@@ -102,11 +99,16 @@ def find_target(
     path, name = discovered(text) if is_discovered(text) else split_target(text)
     if path.is_dir():
         return FolderTarget(path.resolve())
+    if not path.exists() and (named := module_target(text, Path.cwd())):
+        module, served = named
+        command = module_command(module, served, packages, Path.cwd())
+        return CommandTarget(command, title=f"{module}:{served}" if served else module)
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
         raise DeskUserError(f"No folder or file {text!r}.", client_hint(text) or hint)
     if path.suffix == ".py":
-        return python_command(path.resolve(), name, packages)
+        command = file_command(path.resolve(), name, packages)
+        return CommandTarget(command, title=f"{path.resolve()}:{name}" if name else str(path.resolve()))
     if path.suffix == ".jsonl":
         from mcpdesk.recorder.archive import require_capture
 
@@ -209,50 +211,6 @@ def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
             f"{server.name}: program {program[:200]!r} does not exist; a command is one program.",
             f'Write "command": "{words[0][:80]}" and the other words into "args".',
         )
-
-
-def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTarget:
-    """Return the command that serves an object of a Python file in the file's environment.
-
-    If the file or `packages` declare dependencies, uv creates the environment. Otherwise the environment is a
-    `.venv` near the file, the active environment, or the one of the Python on PATH.
-    """
-    needed = [*_dependencies(path), *packages]
-    served = (str(RUNNER), str(path), *((name,) if name else ()))
-    if needed:
-        uv = shutil.which("uv")
-        if uv is None:
-            hint = "Install uv (https://docs.astral.sh/uv), or run the file by a Python that has them."
-            raise DeskUserError(f"{path.name} needs {', '.join(needed)}, which uv can install.", hint)
-        command = (uv, "run", "--no-project", *[f"--with={each}" for each in needed])
-    else:
-        command = (_python_for(path),)
-    return CommandTarget((*command, *served), title=f"{path}:{name}" if name else str(path))
-
-
-def _python_for(path: Path) -> str:
-    active = os.environ.get("VIRTUAL_ENV")
-    places = [*(folder / ".venv" for folder in list(path.parents)[:3]), *([Path(active)] if active else [])]
-    for candidate in places:
-        if (python := candidate / "bin" / "python").exists():
-            return str(python)
-    return shutil.which("python3") or "python3"
-
-
-def _dependencies(path: Path) -> list[str]:
-    """Return the dependencies that a file's script block declares. Source: PEP 723."""
-    try:
-        match = _SCRIPT.search(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DeskUserError(f"{path} cannot be read: {error}.") from None
-    if match is None:
-        return []
-    lines = [line[2:] if line.startswith("# ") else line[1:] for line in match["content"].splitlines()]
-    try:
-        given = tomllib.loads("\n".join(lines)).get("dependencies", [])
-    except tomllib.TOMLDecodeError as error:
-        raise DeskUserError(f"{path}: its script block is not valid TOML: {error}.") from None
-    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 
 def client_hint(text: str) -> str:

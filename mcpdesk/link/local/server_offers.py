@@ -33,6 +33,8 @@ def _here(folder: Path) -> Iterator[ServerOffer]:
     """Yield the Python file, the configuration file and the server folder at the working folder."""
     if (folder / "server.py").is_file():
         yield ServerOffer("server.py", "server.py", "Python file in this folder", runs_code=True)
+    if (folder / "fastmcp.json").is_file():
+        yield ServerOffer("./fastmcp.json", "fastmcp.json", "server of FastMCP in this folder")
     manifest = folder / "mcp.json"
     if manifest.is_file():
         try:

@@ -1,0 +1,82 @@
+"""`fastmcp.json`: a server of FastMCP, its environment and its variables, in one file.
+
+Source: FastMCP documentation, Project Configuration (2026-11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at, texts_at
+from mcpdesk.client.configs.python_commands import RUNNER, python_of, uv_for
+from mcpdesk.client.configs.servers import ConfiguredServer
+from mcpdesk.errors import DeskUserError
+
+SUFFIX = "fastmcp.json"
+OF_UV = {"dependencies": "--with", "editable": "--with-editable"}
+"""Option of uv by key of `environment`, for lists."""
+
+
+def is_fastmcp(document: Any) -> bool:
+    """True if a configuration describes a server of FastMCP."""
+    source = document.get("source") if isinstance(document, dict) else None
+    return isinstance(source, dict) and "path" in source
+
+
+def fastmcp_server(path: Path, document: Mapping[str, Any]) -> ConfiguredServer:
+    """Return the server of a file. It runs over stdio, whatever transport the file names.
+
+    A value that cannot be used becomes the server's `problem`.
+    """
+    stem = path.name.removesuffix(SUFFIX).removesuffix(path.suffix).strip(".")
+    name = stem or path.resolve().parent.name or "server"
+    try:
+        return _server(name, path.resolve().parent, document)
+    except (InvalidEntry, DeskUserError) as error:
+        return ConfiguredServer(name, problem=str(error).rstrip("."))
+
+
+def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredServer:
+    source, environment, deployment = (
+        _object_at(document, key) for key in ("source", "environment", "deployment")
+    )
+    for key, given, allowed in (("source", source, "filesystem"), ("environment", environment, "uv")):
+        if (kind := text_at(given, "type")) not in ("", allowed):
+            raise InvalidEntry(f"{key}.type is {kind[:80]!r}; allowed: {allowed}")
+    file = folder / text_at(source, "path")
+    if not file.is_file():
+        raise InvalidEntry(f"source.path: no file {str(file)!r}")
+    served = [str(RUNNER), str(file), text_at(source, "entrypoint")]
+    arguments = texts_at(deployment, "args")
+    return ConfiguredServer(
+        name,
+        (*_python(folder, file, environment), *served, *arguments),
+        pairs_at(deployment, "env"),
+        str(folder / text_at(deployment, "cwd")),
+    )
+
+
+def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the command of the Python that runs the file."""
+    options: list[str] = []
+    if python := text_at(environment, "python"):
+        options.append(f"--python={python}")
+    for key, option in OF_UV.items():
+        base = folder if key == "editable" else None
+        options += [f"{option}={base / each if base else each}" for each in texts_at(environment, key)]
+    if requirements := text_at(environment, "requirements"):
+        options.append(f"--with-requirements={folder / requirements}")
+    project = text_at(environment, "project")
+    options.append(f"--project={folder / project}" if project else "--no-project")
+    if options == ["--no-project"]:
+        return python_of(file.parent)
+    return (uv_for(f"the environment of {file.name} has packages"), "run", *options, "python")
+
+
+def _object_at(given: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = given.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise InvalidEntry(f"{key} must be an object")
+    return value or {}

@@ -1,0 +1,153 @@
+"""Commands that serve the server object of a Python file or module, in the environment of its project."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mcpdesk.errors import DeskUserError
+
+RUNNER = Path(__file__).parents[1] / "python_server.py"
+MODULE = "module:"
+"""Prefix of a target that is a module, such as `module:package.server:app`."""
+PROJECT_LEVELS = 3
+"""Number of folders above a file, or above the current folder, in which an environment is searched."""
+ENVIRONMENTS = (".venv", "venv")
+_SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def file_command(path: Path, name: str, packages: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that serves an object of a Python file. `name` is empty for the only object.
+
+    If the file or `packages` declare dependencies, uv creates the environment. Otherwise the environment is
+    the one of the file's project, the active one, or that of the Python on PATH. Raises: DeskUserError.
+    """
+    served = (str(RUNNER), str(path), *((name,) if name else ()))
+    needed = [*_dependencies(path), *packages]
+    if needed:
+        return (*_uv_with(needed, path.name), *served)
+    return (*python_of(path.parent), *served)
+
+
+def module_command(module: str, name: str, packages: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return the command that serves an object of a module, which is imported in `folder`.
+
+    Raises: DeskUserError.
+    """
+    if not _MODULE.fullmatch(module):
+        raise DeskUserError(f"{module[:80]!r} is not the name of a module.", "Example: package.server:app.")
+    served = (str(RUNNER), "-m", module, *((name,) if name else ()))
+    if packages:
+        return (*_uv_with(packages, module), *served)
+    return (*python_of(folder), *served)
+
+
+def module_target(text: str, folder: Path) -> tuple[str, str] | None:
+    """Return the module and the object that a text names, or None if it names no module.
+
+    Without the prefix `module:`, the text has a dot, and the package is in `folder` or its `src`.
+    """
+    if text.startswith(MODULE):
+        module, _, name = text.removeprefix(MODULE).partition(":")
+        return module, name
+    module, _, name = text.partition(":")
+    if "." not in module or not _MODULE.fullmatch(module) or not (not name or name.isidentifier()):
+        return None
+    if module.endswith((".py", ".json", ".toml", ".jsonl")):
+        return None
+    path = Path(*module.split("."))
+    roots = (folder, folder / "src")
+    is_there = any((root / path).is_dir() or (root / f"{path}.py").is_file() for root in roots)
+    return (module, name) if is_there else None
+
+
+def python_of(folder: Path) -> tuple[str, ...]:
+    """Return the command of the Python in the environment of a project.
+
+    The environment is a `.venv` or `venv` in the folder or above, that of Poetry, or that of uv. Otherwise
+    it is the active one, or the Python on PATH.
+    """
+    folders = [folder, *folder.parents][:PROJECT_LEVELS]
+    for python in (each for place in folders for each in _pythons_in(place)):
+        if python.exists():
+            return (str(python),)
+    project = next((each for each in folders if (each / "uv.lock").is_file()), None)
+    if project is not None and (uv := shutil.which("uv")):
+        return (uv, "run", "--project", str(project), "python")
+    if active := os.environ.get("VIRTUAL_ENV"):
+        python = _python_in(Path(active))
+        if python.exists():
+            return (str(python),)
+    return (shutil.which("python3") or shutil.which("python") or "python3",)
+
+
+def _pythons_in(folder: Path) -> Iterator[Path]:
+    """Yield where the Python of a project in this folder may be."""
+    for name in ENVIRONMENTS:
+        yield _python_in(folder / name)
+    if (folder / "poetry.lock").is_file():
+        for environment in sorted(_poetry_environments(folder)):
+            yield _python_in(environment)
+
+
+def _python_in(environment: Path) -> Path:
+    return environment / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def _poetry_environments(folder: Path) -> Iterator[Path]:
+    """Yield the environments that Poetry made for a project.
+
+    Source: Poetry 2, `EnvManager.generate_env_name`.
+    """
+    digest = hashlib.sha256(os.path.normcase(os.path.realpath(folder)).encode()).digest()
+    suffix = base64.urlsafe_b64encode(digest).decode()[:8]
+    if place := os.environ.get("POETRY_VIRTUALENVS_PATH"):
+        yield from Path(place).glob(f"*-{suffix}-py*")
+        return
+    caches = [Path.home() / ".cache" / "pypoetry", Path.home() / "Library" / "Caches" / "pypoetry"]
+    if cache := os.environ.get("POETRY_CACHE_DIR"):
+        caches = [Path(cache)]
+    for each in caches:
+        yield from (each / "virtualenvs").glob(f"*-{suffix}-py*")
+
+
+def _uv_with(needed: Sequence[str], name: str) -> tuple[str, ...]:
+    return (
+        uv_for(f"{name} needs {', '.join(needed)}"),
+        "run",
+        "--no-project",
+        *[f"--with={each}" for each in needed],
+    )
+
+
+def uv_for(reason: str) -> str:
+    """Return the path of uv. Raises: DeskUserError with the reason if it is not installed."""
+    uv = shutil.which("uv")
+    if uv is None:
+        hint = "Install uv (https://docs.astral.sh/uv), or run the file by a Python that has them."
+        raise DeskUserError(f"{reason}, which uv can install.", hint)
+    return uv
+
+
+def _dependencies(path: Path) -> list[str]:
+    """Return the dependencies that a file's script block declares. Source: PEP 723."""
+    try:
+        match = _SCRIPT.search(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DeskUserError(f"{path} cannot be read: {error}.") from None
+    if match is None:
+        return []
+    lines = [line[2:] if line.startswith("# ") else line[1:] for line in match["content"].splitlines()]
+    try:
+        given = tomllib.loads("\n".join(lines)).get("dependencies", [])
+    except tomllib.TOMLDecodeError as error:
+        raise DeskUserError(f"{path}: its script block is not valid TOML: {error}.") from None
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
