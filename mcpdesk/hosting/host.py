@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.operator import Operator
-from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
+from mcpdesk.errors import DeskUserError, UnknownMode
 from mcpdesk.features import offering, required
+from mcpdesk.hosting.callback_reports import CallbackReports
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
 from mcpdesk.hosting.core_loop.changes import LoopTurns
 from mcpdesk.hosting.core_loop.stuck_folders import StuckFolders
@@ -23,7 +24,7 @@ from mcpdesk.hosting.host_part import HostParts, StartedCore
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, rules_of, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
-from mcpdesk.hosting.journal import Journal, LogLine, Notice, Severity
+from mcpdesk.hosting.journal import Journal, LogLine, Severity
 from mcpdesk.hosting.kept.kept_jobs import KeptJobs
 from mcpdesk.hosting.kept.round_keys import RoundKeys
 from mcpdesk.hosting.pump_places import PipeOpener, PumpPlaces
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth
-    from mcpdesk.server.calls.subscriptions import Subscriber
-    from mcpdesk.server.state.callback_timers import CallbackTimers
-    from mcpdesk.storage.callbacks import Callback
     from mcpdesk.transports.base import Rules
     from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.http_service import HttpService
@@ -101,6 +99,7 @@ class Host:
         )
         self.services.on_left = self._record_left
         self.folders: dict[str, HostedFolder] = {}
+        self._callback_reports = CallbackReports(self.services, self.journal, self.folders, self.start_chore)
         self.shared: SharedCore | None = self._sharing() if settings.shared else None
         """Connection to other cores with the same state, or None if this core shares nothing."""
         self._hosted_upstreams = HostedUpstreams(
@@ -349,9 +348,7 @@ class Host:
         server.tools.subscribe(lambda _: self._refresh_rules())
         assert hosted.server.hosted is not None
         hosted.server.hosted.is_brief = self.plan.is_brief
-        hosted.server.hosted.on_callback = partial(self._called_back, name)
-        hosted.server.hosted.notify_person = partial(self._notify_person, name)
-        hosted.server.hosted.log_to_clients = partial(self._notify_clients, name)
+        self._callback_reports.observe(name, hosted.server.hosted)
         hosted.server.hosted.on_program_over = partial(self.parts.program_over, name)
         return name
 
@@ -462,7 +459,7 @@ class Host:
             function()
         self._pending.clear()
         self.services.on_job = self._kept_jobs.update
-        self.services.on_session = self._report_missed_callbacks
+        self.services.on_session = self._callback_reports.report_missed
         await asyncio.gather(*map(self._wake_folder, self.folders))
 
     async def _wake_folder(self, name: str) -> None:
@@ -500,7 +497,20 @@ class Host:
             self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reloads.ask(hosted)))
 
     async def stop(self) -> None:
-        """End calls, streams and listeners, and write the unwritten part of the capture."""
+        """End calls, streams and listeners, and write the unwritten part of the capture.
+
+        The capture is written even if an earlier step fails.
+        """
+        async with contextlib.AsyncExitStack() as stack:  # the callback that is added last runs first
+            stack.push_async_callback(asyncio.to_thread, self.recording.close)
+            stack.callback(self.journal.flush)
+            stack.callback(self.stuck_folders.heartbeat.stop)
+            stack.push_async_callback(self.parts.stop)
+            if self.shared is not None:
+                stack.push_async_callback(self.shared.close)
+            await self._stop_serving()
+
+    async def _stop_serving(self) -> None:
         ending = [*self._watches.values(), *([self._capture_watch] if self._capture_watch else [])]
         for task in ending:
             task.cancel()
@@ -521,12 +531,6 @@ class Host:
         if "peers" in self.__dict__:
             await self.peers.close()
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
-        if self.shared is not None:
-            await self.shared.close()
-        await self.parts.stop()
-        self.stuck_folders.heartbeat.stop()
-        self.journal.flush()
-        await asyncio.to_thread(self.recording.close)
 
     async def send_pumps_away(self) -> None:
         """Ask pumps that have no running call to use another process."""
@@ -646,34 +650,6 @@ class Host:
             self.services.subscriptions.resource_updated(hosted.server.name, uri)
         if self.shared is not None:
             self.start_chore(self.shared.describe_folders())
-
-    def _notify_person(self, name: str, message: str) -> None:
-        self.journal.notify(f"{name}: {message}", Severity.ERROR, "logs")
-
-    def _notify_clients(self, name: str, level: str, data: Any) -> list[str]:
-        return self.services.subscriptions.log(name, level, "callback", data)
-
-    def _report_missed_callbacks(self, subscriber: Subscriber) -> None:
-        """Notify a newly connected client of the callbacks that fired while it was disconnected."""
-        home = self.folders[subscriber.server].server.hosted
-        if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
-            self.start_chore(self._send_missed(subscriber, home.callbacks, subscriber.peer()))
-
-    async def _send_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
-        from mcpdesk.server.state.callback_timers import fired_data
-
-        try:
-            for callback in await callbacks.missed(peer):
-                subscriber.log("notice", "callback", fired_data(callback))
-        except StorageError as error:
-            self.journal.log("error", "callback", str(error), "", subscriber.server)
-
-    def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
-        self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")
-        if has_fired:
-            self.journal.log("notice", "callback", callback.message, "", name)
-            message = f"Callback {callback.id} of {name}: {callback.message}"
-            self.journal.keep_notice(Notice(0, message, Severity.INFO, "activity/callbacks"))
 
     def _refresh_rules(self) -> None:
         self.__dict__.pop("rules", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.features import offering
@@ -116,6 +117,7 @@ class HostParts:
         return None
 
     async def stop(self) -> None:
-        """Stop the parts, the last one first."""
-        for part in reversed(self._parts):
-            await part.stop()
+        """Stop the parts, the last one first. If one fails, the others are still stopped."""
+        async with AsyncExitStack() as stack:
+            for part in self._parts:
+                stack.push_async_callback(part.stop)

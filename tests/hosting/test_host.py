@@ -14,6 +14,9 @@ import aiohttp
 import pytest
 
 from mcpdesk.errors import DeskUserError, TransportError
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_part import HostPart
+from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.transports import pump, rendezvous
 from tests.support.desk import running_desk
 from tests.support.features import having
@@ -367,3 +370,32 @@ async def test_a_damaged_state_file_is_told_of_where_a_person_looks(folder: Path
         (notice,) = [one for one in desk.notices() if "is damaged" in one.text]
         assert str(aside) in notice.text and notice.severity == "error"
         assert any(str(aside) in line.text for line in desk.logs())
+
+
+async def test_the_capture_is_written_although_a_part_of_a_feature_cannot_stop(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
+
+    class Part(HostPart):
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        async def stop(self) -> None:
+            stopped.append(self._name)
+            if self._name == "broken":
+                raise OSError("it cannot stop")
+
+    host = Host(plan_for((folder,), {"port": 0}, os.environ, http=False))
+    await host.start()
+    host.parts._parts = [Part("first"), Part("broken")]
+    close = host.recording.close
+
+    def noted() -> None:
+        close()
+        stopped.append("recording")
+
+    monkeypatch.setattr(host.recording, "close", noted)
+    with pytest.raises(OSError, match="cannot stop"):
+        await host.stop()
+    assert stopped == ["broken", "first", "recording"]
