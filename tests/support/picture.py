@@ -61,6 +61,7 @@ EVERY_SCREEN = (
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
     ("servers", ("escape", "g", "s"), ("Servers", "served", "use this server")),
+    ("doctor", ("v", "h"), ("Servers of all clients", "esc close")),
     ("add", ("escape", "N"), ("Add a server", "enter adds", "a folder")),
     ("trust", (*str(CONFIG), "enter"), ("Trust this file?", str(CONFIG), "weather: starts npx", "t trusts")),
     ("themes", ("n", "escape", "t"), ("Theme", "type to search", "night")),

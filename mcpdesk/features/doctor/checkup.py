@@ -10,7 +10,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -75,6 +75,10 @@ class Plan(Struct, frozen=True):
     max_tokens: int | None = None
     on_examined: Callable[[int, int], None] = lambda done, all_servers: None
     """Function that is called with the numbers of examined servers and of all servers to examine."""
+    on_begin: Callable[[Callable[[], object]], None] = lambda stop: None
+    """Function that is called with a function that ends the check-up early. Any thread may call the latter.
+    `check_up` then raises CancelledError.
+    """
 
 
 class _Subject(Struct, frozen=True):
@@ -129,6 +133,15 @@ async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, E
     """Examine the servers that can be started, at most `MOST_AT_ONCE` at the same time. Return the results by
     target.
     """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    cancel = task.cancel
+
+    def stop() -> None:
+        with suppress(RuntimeError):  # the check-up has ended, and its loop is closed
+            loop.call_soon_threadsafe(cancel)
+
+    plan.on_begin(stop)
     limit = asyncio.Semaphore(MOST_AT_ONCE)
     programs = asyncio.Semaphore(min(MOST_AT_ONCE, PROGRAMS_A_CORE * (os.cpu_count() or 1)))
     wanted = {
@@ -268,17 +281,10 @@ def _summary(
     over = [
         each.client for each in budgets if plan.max_tokens is not None and each.tools.tokens > plan.max_tokens
     ]
-    is_ok = not (problems or over or any(map(has_fault, servers)))
+    is_ok = not (problems or over or any(each.has_fault for each in servers))
     return Report(
         VERSION, is_ok, servers, problems, duplicates(entries), budgets, over, round(seconds, 3), found.is_cut
     )
-
-
-def has_fault(server: ServerReport) -> bool:
-    """Return True if a server is a reason for exit code 1."""
-    is_down = server.state in (ServerState.FAILED, ServerState.UNUSABLE)
-    is_changed = server.lock is not None and server.lock.verdict in ("breaking", "unreadable")
-    return is_down or is_changed or bool(server.unsafe)
 
 
 def _budget(client: str, servers: Sequence[ServerReport]) -> ClientBudget:

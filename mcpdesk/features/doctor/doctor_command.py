@@ -11,12 +11,10 @@ import msgspec
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_json, print_message, print_text
 from mcpdesk.cli.reach import agreement, ask_input
-from mcpdesk.client.configs.servers import InputVariable
-from mcpdesk.errors import DeskUserError
 from mcpdesk.features.doctor.checkup import TIMEOUT_S, Plan, check_up
 from mcpdesk.features.doctor.report import Report, ServerState
 from mcpdesk.features.doctor.report_text import report_lines
-from mcpdesk.features.doctor.selection import only_trusted, selected
+from mcpdesk.features.doctor.selection import no_input, only_trusted, selected
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
@@ -89,7 +87,7 @@ def doctor_command(
     plan = Plan(
         settings.state_dir,
         agreement(reach) if targets else only_trusted(settings, trusts_all=trust),
-        ask_input if targets else _no_input,
+        ask_input if targets else no_input,
         timeout_s,
         locks,
         max_tokens,
@@ -107,11 +105,3 @@ def doctor_command(
 def _is_refused(report: Report) -> bool:
     """Return True if a server was not started because its file is not trusted."""
     return any(each.state is ServerState.NOT_TRUSTED for each in report.servers)
-
-
-def _no_input(variable: InputVariable) -> str:
-    """Return the default of an input, because nobody is asked. Raises: DeskUserError if it has none."""
-    if variable.default:
-        return variable.default
-    message = f"${{input:{variable.name}}} must be typed in."
-    raise DeskUserError(message, "Name the server as TARGET, in a terminal.")

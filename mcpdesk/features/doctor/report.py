@@ -148,6 +148,13 @@ class ServerReport(Struct, frozen=True):
     remarks: list[str] = []
     """Faults in the entry, and in the server's lists."""
 
+    @property
+    def has_fault(self) -> bool:
+        """True if the server is a reason for exit code 1."""
+        is_down = self.state in (ServerState.FAILED, ServerState.UNUSABLE)
+        is_changed = self.lock is not None and self.lock.verdict in ("breaking", "unreadable")
+        return is_down or is_changed or bool(self.unsafe)
+
 
 class FileProblem(Struct, frozen=True):
     """Configuration file that cannot be read."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from mcpdesk.cli.printing import aligned
 from mcpdesk.features.doctor.report import (
@@ -35,8 +37,19 @@ LONGEST_ANSWER = 24
 
 def report_lines(report: Report) -> list[str]:
     """Return the whole report. The lines contain no unsafe characters."""
-    table = [] if not report.servers else [list(aligned([HEAD, *map(_row, report.servers)]))]
-    parts = [*table, *map(list, _parts(report)), [_summary(report)]]
+    table = table_lines(report)
+    return [*table, *([""] if table else []), *note_lines(report)]
+
+
+def table_lines(report: Report, longest_target: int = LONGEST_TARGET) -> list[str]:
+    """Return a line for each server, below the titles. Empty without servers."""
+    rows = [_row(each, longest_target) for each in report.servers]
+    return list(aligned([HEAD, *rows])) if rows else []
+
+
+def note_lines(report: Report) -> list[str]:
+    """Return the lines below the table. The last line is the summary."""
+    parts = [*map(list, _parts(report)), [_summary(report)]]
     lines = [line for part in parts if part for line in (*part, "")][:-1]
     return [clean(line, newlines=False) for line in lines]
 
@@ -98,13 +111,13 @@ def _lock_lines(server: ServerReport) -> Iterator[str]:
         yield f"{server.target}: {each.verdict}: {each.subject}: {each.message}"
 
 
-def _row(server: ServerReport) -> tuple[str, ...]:
+def _row(server: ServerReport, longest_target: int) -> tuple[str, ...]:
     start = "" if server.start_s is None else f"{server.start_s:.2f} s"
     tools = ("", "") if server.tools is None else (str(server.tools.count), f"{server.tools.tokens:,}")
     other = server.other_era
     era = "" if other is None else f"{other.era}: {_brief(other.answer)}"
     cells = (
-        _short(server.target, LONGEST_TARGET),
+        _short(server.target.replace(f"{Path.home()}{os.sep}", f"~{os.sep}", 1), longest_target),
         _STATES.get(server.state, server.state.value) + ("; unsafe" if server.unsafe else ""),
         start,
         server.revision,

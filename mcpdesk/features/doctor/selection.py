@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.client.config_files import ConfigFile, is_config_file, read_config
 from mcpdesk.client.configs.client_places import CLIENTS
+from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.discovery import FoundServer, FoundServers, discover, discovered, is_discovered
 from mcpdesk.client.targets import client_hint, split_target
 from mcpdesk.client.trust import Agree, TrustStore, UntrustedFileError, untrusted
@@ -26,6 +27,14 @@ def only_trusted(settings: Settings, *, trusts_all: bool) -> Agree:
             raise UntrustedFileError(untrusted(config))
 
     return agree
+
+
+def no_input(variable: InputVariable) -> str:
+    """Return the default of an input, because no person is asked. Raises: DeskUserError if it has none."""
+    if variable.default:
+        return variable.default
+    message = f"${{input:{variable.name}}} must be typed in."
+    raise DeskUserError(message, "Name the server as TARGET, in a terminal.")
 
 
 def selected(targets: Sequence[str]) -> FoundServers:

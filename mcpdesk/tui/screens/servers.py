@@ -14,7 +14,7 @@ from textual.content import Content
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.query import quoted
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.actions import bindings_for, with_feature_actions
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.name_cuts import cut_apart
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, one_line, shortened
@@ -290,6 +290,9 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     async def action_add(self) -> None:
         """Add a server."""
         self.app.main.action_add_server()
+
+
+with_feature_actions(ServersPane, "servers")
 
 
 def _recorded_text(line: ServerLine) -> Content:

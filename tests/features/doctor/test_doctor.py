@@ -111,6 +111,7 @@ def test_table_has_a_row_for_each_server_and_advice_for_each_failure(home: Home,
     assert "use its full path" in out
     assert "claude-code:good, cursor:good are the same server" in out and "with equal entries" in out
     assert "4 servers: 2 ok, 2 failed" in out
+    assert not any(str(home.path) in line for line in out.splitlines() if "cursor:" in line)
     assert "without 2 that did not answer" in out
 
 

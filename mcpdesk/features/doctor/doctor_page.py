@@ -1,0 +1,131 @@
+"""Page of the desk with the check-up of all servers in client configurations."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+from textual.worker import get_current_worker
+
+from mcpdesk.errors import DeskError
+from mcpdesk.features.doctor.report import Report
+from mcpdesk.features.doctor.report_text import note_lines, report_lines, table_lines
+from mcpdesk.plain_text import clean
+from mcpdesk.tui.widgets.menu import Dialog
+
+WIDE = 150
+"""Width in cells from which the table shows long names in full."""
+NARROW_TARGET = 28
+
+
+class DoctorPage(Dialog[None]):
+    """Dialog that examines all servers and shows the report. Closing it ends the check-up."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss(None)", "Close", show=False),
+        Binding("j", "scroll(1)", "Down", show=False),
+        Binding("k", "scroll(-1)", "Up", show=False),
+        Binding("r", "again", "Again", show=False),
+        Binding("y", "copy", "Copy", show=False),
+    ]
+    DEFAULT_CSS = """
+    DoctorPage { align: center middle; }
+    DoctorPage > .box { width: 96%; padding: 0 2; overflow-x: auto; scrollbar-size-vertical: 1; }
+    DoctorPage .table { width: auto; height: auto; margin: 1 0 0 0; }
+    DoctorPage .notes { width: 100%; height: auto; margin: 1 0; }
+    """
+
+    def __init__(self, copy: Callable[[str, str], None]) -> None:
+        """`copy` copies a text, and reports its description."""
+        super().__init__()
+        self._copy = copy
+        self._report: Report | None = None
+        self._stop: Callable[[], object] = lambda: None
+        """Function that ends the running check-up."""
+        self._is_closed = False
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="box") as box:
+            box.border_title = Content("Servers of all clients")
+            box.border_subtitle = "r again · y copy · esc close"
+            yield Static(classes="table", markup=False)
+            yield Static("Reading the configurations …", classes="notes", markup=False)
+
+    def on_mount(self) -> None:
+        """Begin the check-up."""
+        self.query_one(VerticalScroll).focus()
+        self._examine()
+
+    def on_unmount(self) -> None:
+        """End the check-up with its programs."""
+        self._is_closed = True
+        self._stop()
+
+    @work(thread=True, exclusive=True)
+    def _examine(self) -> None:
+        """Run a check-up on a thread of its own, because servers may send any amount of data."""
+        from mcpdesk.client.discovery import discover
+        from mcpdesk.features.doctor.checkup import Plan, check_up
+        from mcpdesk.features.doctor.selection import no_input, only_trusted
+        from mcpdesk.settings import resolve
+
+        worker = get_current_worker()
+
+        def begun(stop: Callable[[], object]) -> None:
+            self._stop = stop
+            if self._is_closed:
+                stop()
+
+        def examined(done: int, servers: int) -> None:
+            if not (worker.is_cancelled or self._is_closed):
+                self.call_later(self._show_text, f"{done} of {servers} servers examined …")
+
+        try:
+            settings = resolve({}, os.environ).settings
+            agree = only_trusted(settings, trusts_all=False)
+            plan = Plan(settings.state_dir, agree, no_input, on_examined=examined, on_begin=begun)
+            report = check_up(discover(), plan)
+        except asyncio.CancelledError:
+            return
+        except DeskError as error:
+            self.call_later(self._show_text, clean(str(error)))
+            return
+        if not (worker.is_cancelled or self._is_closed):
+            self.call_later(self._show, report)
+
+    def _show_text(self, text: str) -> None:
+        if not self.has_left:
+            self.query_one(".notes", Static).update(text)
+
+    def _show(self, report: Report) -> None:
+        if self.has_left:
+            return
+        self._report = report
+        table = table_lines(report, NARROW_TARGET) if self.size.width < WIDE else table_lines(report)
+        styles = ["bold", *("$text-error" if each.has_fault else "" for each in report.servers)]
+        lines = [Content.styled(line, style) for line, style in zip(table, styles, strict=False)]
+        self.query_one(".table", Static).update(Content("\n").join(lines))
+        self.query_one(".notes", Static).update("\n".join(note_lines(report)))
+
+    def action_scroll(self, by: int) -> None:
+        """Scroll by lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_again(self) -> None:
+        """Repeat a finished check-up."""
+        if self._report is not None:
+            self._report = None
+            self._examine()
+
+    def action_copy(self) -> None:
+        """Copy the report as text."""
+        if self._report is not None:
+            self._copy("\n".join(report_lines(self._report)), "the report")
