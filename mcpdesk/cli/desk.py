@@ -21,7 +21,7 @@ from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import core_options, feature_values, given_flags, setting_options
 from mcpdesk.cli.printing import OK, aligned, print_message, print_text
-from mcpdesk.cli.reach import agreement, reach_options
+from mcpdesk.cli.reach import WATCH, agreement, reach_options
 from mcpdesk.client.configs.program_names import program_name
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import AttachedLink, LiveCapture
@@ -82,11 +82,17 @@ THEME = click.option("--theme", metavar="NAME", help="Colour theme. Default: the
     "--empty", "is_empty", is_flag=True, help="Open no server. The desk offers servers of this machine."
 )
 @THEME
+@WATCH
 @core_options
 @reach_options
 @setting_options
 def desk_command(
-    targets: tuple[str, ...], is_empty: bool, theme: str | None, reach: Reach, **values: Any
+    targets: tuple[str, ...],
+    is_empty: bool,
+    theme: str | None,
+    watched: tuple[Path, ...],
+    reach: Reach,
+    **values: Any,
 ) -> int:
     """Open the desk on the TARGETs: server folders, programs, URLs and configuration files. Clients can
     connect to the server folders while the desk runs. Without a TARGET, the desk shows the bundled
@@ -101,7 +107,7 @@ def desk_command(
         desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
         if targets
         else DeskTargets(() if is_empty else (paths.sample_servers() / "desk",))
-    )
+    ).watching(watched)
     of_features = feature_values(values)
     flags = given_flags(values)
     from mcpdesk.hosting.host_plan import plan_for

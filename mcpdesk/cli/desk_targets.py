@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import click
+from msgspec.structs import replace
 
 from mcpdesk.cli.reach import ask_input, reach_options, server_folder
 from mcpdesk.client.config_files import ConfigFile, is_config_file
@@ -42,6 +43,26 @@ class DeskTargets(NamedTuple):
 
     folders: tuple[Path, ...] = ()
     upstreams: tuple[UpstreamPlan, ...] = ()
+
+    def watching(self, paths: Sequence[Path]) -> DeskTargets:
+        """Return the targets, with files and folders that restart the programs among them when they change.
+
+        Raises: DeskUserError if there is no program.
+        """
+        if not paths:
+            return self
+        if not any(isinstance(each.target, CommandTarget) for each in self.upstreams):
+            hint = "Server folders are watched anyway. A server at a URL cannot be restarted from here."
+            raise DeskUserError("--watch is for programs and Python files.", hint)
+        resolved = tuple(path.resolve() for path in paths)
+        return self._replace(
+            upstreams=tuple(
+                replace(plan, target=replace(plan.target, watched=(*plan.target.watched, *resolved)))
+                if isinstance(plan.target, CommandTarget)
+                else plan
+                for plan in self.upstreams
+            )
+        )
 
 
 class _Typing(NamedTuple):

@@ -206,6 +206,17 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return reached
 
 
+WATCH = click.option(
+    "--watch",
+    "watched",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="For a program: restart it when this file, or a file in this folder, changes. You can repeat this "
+    "option.",
+)
+
+
 REACH_OPTIONS = frozenset(
     {"mode", "token_env", "key_env", "headers", "revision", "era", "packages", "account", "trust"}
 )

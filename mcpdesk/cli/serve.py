@@ -20,7 +20,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import CORE_OPTIONS, core_options, feature_values, given_flags, setting_options
-from mcpdesk.cli.reach import agreement, reach_options, server_folder
+from mcpdesk.cli.reach import WATCH, agreement, reach_options, server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import ServedCore
 from mcpdesk.features import NO_FEATURE, offering
@@ -105,6 +105,7 @@ def mock_options(command: Callable[..., int]) -> Callable[..., int]:
 )  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.target)
 @mock_options
+@WATCH
 @core_options
 @reach_options
 @setting_options
@@ -112,6 +113,7 @@ def serve_command(
     targets: tuple[str, ...],
     mock: Path | None,
     server: str,
+    watched: tuple[Path, ...],
     reach: Reach,
     **values: Any,
 ) -> int:
@@ -122,6 +124,7 @@ def serve_command(
     targets_found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
     if mock is not None:
         targets_found = _with_mock(targets_found, mock, server)
+    targets_found = targets_found.watching(watched)
     of_features = feature_values(values)
     from mcpdesk.hosting.host_plan import plan_for
 

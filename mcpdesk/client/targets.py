@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.client_places import CLIENTS
-from mcpdesk.client.configs.python_commands import file_command, module_command, module_target
+from mcpdesk.client.configs.python_commands import file_command, module_command, module_files, module_target
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.client.configs.variables import expanded
 from mcpdesk.client.discovery import discovered, is_discovered
@@ -55,6 +55,8 @@ class CommandTarget(Struct, frozen=True):
     folder: Path | None = None
     title: str = ""
     """Name to show instead of the command."""
+    watched: tuple[Path, ...] = ()
+    """Files and folders that restart the program when they change, besides the files in the command."""
 
     @property
     def text(self) -> str:
@@ -102,7 +104,8 @@ def find_target(
     if not path.exists() and (named := module_target(text, Path.cwd())):
         module, served = named
         command = module_command(module, served, packages, Path.cwd())
-        return CommandTarget(command, title=f"{module}:{served}" if served else module)
+        title = f"{module}:{served}" if served else module
+        return CommandTarget(command, title=title, watched=module_files(module, Path.cwd()))
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
         raise DeskUserError(f"No folder or file {text!r}.", client_hint(text) or hint)

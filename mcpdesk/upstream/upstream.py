@@ -507,11 +507,12 @@ def login_text(grant: OAuthGrant, where: str) -> str:
 
 
 def watched_files(target: CommandTarget) -> tuple[Path, ...]:
-    """Return the files that are named in a program's command and that a person may edit. The program itself
-    is left out.
+    """Return the files that are named in a program's command and that a person may edit, and the other files
+    and folders to watch. The program itself is left out.
 
     Reads the disk, so call it on a worker thread.
     """
     folder = target.folder or Path.cwd()
     paths = (folder / word for word in target.argv[1:] if re.search(r"\.\w{1,4}$", word))
-    return tuple(path for path in paths if path.is_file() and "site-packages" not in path.parts)
+    named = [path for path in paths if path.is_file() and "site-packages" not in path.parts]
+    return (*named, *(path for path in target.watched if path.exists()))

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.cli.desk_targets import desk_targets, typed_targets
+from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, UrlTarget, command_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import sample_servers
 from mcpdesk.settings import resolve
 from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import odd_server
 from tests.support.terminal import Desk
 from tests.support.trusting import agree
@@ -111,3 +112,15 @@ def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path
 def test_what_is_typed_wrongly_is_told(text: str, told: str) -> None:
     with pytest.raises(DeskUserError, match=told):
         typed_targets(text, (), SETTINGS)
+
+
+def test_only_programs_can_be_restarted_when_other_files_change(tmp_path: Path) -> None:
+    program = UpstreamPlan("a", CommandTarget(("a",), watched=(tmp_path / "own",)))
+    remote = UpstreamPlan("b", UrlTarget("http://127.0.0.1:1/mcp"))
+    found = DeskTargets((), (program, remote)).watching([tmp_path])
+    assert isinstance(found.upstreams[0].target, CommandTarget)
+    assert found.upstreams[0].target.watched == (tmp_path / "own", tmp_path.resolve())
+    assert found.upstreams[1] == remote
+    assert DeskTargets((tmp_path,), ()).watching([]) == DeskTargets((tmp_path,), ())
+    with pytest.raises(DeskUserError, match="--watch is for programs"):
+        DeskTargets((tmp_path,), (remote,)).watching([tmp_path])

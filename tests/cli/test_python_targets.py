@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcpdesk.client.config_files import read_config
-from mcpdesk.client.configs.python_commands import RUNNER, module_command, module_target, python_of
+from mcpdesk.client.configs.python_commands import (
+    RUNNER,
+    module_command,
+    module_files,
+    module_target,
+    python_of,
+)
 from mcpdesk.errors import DeskUserError
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -74,6 +80,12 @@ def configured(project: Path, name: str = "fastmcp.json", **document: Any) -> An
 )
 def test_a_module_is_recognised(project: Path, text: str, expected: object) -> None:
     assert module_target(text, project) == expected
+
+
+def test_the_package_of_a_module_is_watched(project: Path) -> None:
+    assert module_files("acme.srv", project) == (project / "acme",)
+    assert module_files("other.tool", project) == (project / "src" / "other",)
+    assert module_files("json.tool", project) == ()
 
 
 def test_the_name_of_a_module_is_checked(project: Path) -> None:

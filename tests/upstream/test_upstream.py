@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer
+from msgspec.structs import replace
 
 from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.cli.serve import greeting
@@ -163,6 +164,22 @@ async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: 
         await until(lambda: "shrink" in names(desk))
         told = "odd: a file of it changed, so it is started again"
         assert [notice.text for notice in desk.notices()] == [told], "our own restart is not a failure"
+
+
+@pytest.mark.process
+async def test_it_is_started_again_when_a_file_in_a_watched_folder_changes(tmp_path: Path) -> None:
+    watched = tmp_path / "settings"
+    watched.mkdir()
+    plan = odd()
+    assert isinstance(plan.target, CommandTarget)
+    async with running_desk(
+        upstreams=[replace(plan, target=replace(plan.target, watched=(watched,)))]
+    ) as desk:
+        await until(lambda: upstream(desk).state == "ready")
+        await call(desk, "grow")
+        await until(lambda: "tool-7" in names(desk))
+        (watched / "new.toml").write_text("a = 1")
+        await until(lambda: upstream(desk).state == "ready" and "tool-7" not in names(desk))
 
 
 @pytest.mark.process

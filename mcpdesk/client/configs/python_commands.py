@@ -69,6 +69,13 @@ def module_target(text: str, folder: Path) -> tuple[str, str] | None:
     return (module, name) if is_there else None
 
 
+def module_files(module: str, folder: Path) -> tuple[Path, ...]:
+    """Return the package of a module, or its only file, if it is in `folder` or its `src`."""
+    first = module.partition(".")[0]
+    paths = (path for root in (folder, folder / "src") for path in (root / first, root / f"{first}.py"))
+    return tuple(path for path in paths if path.exists())[:1]
+
+
 def python_of(folder: Path) -> tuple[str, ...]:
     """Return the command of the Python in the environment of a project.
 
