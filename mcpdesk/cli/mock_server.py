@@ -17,7 +17,7 @@ import orjson
 from mcpdesk.cli.captures import opened
 from mcpdesk.errors import DeskUserError, ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, is_id
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, is_id, meta_of
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import negotiate
 from mcpdesk.protocol.stateless import SERVER_KEY, VERSION_KEY, is_stateless
@@ -151,9 +151,7 @@ def _key(request: JSONObject) -> bytes:
 
 def _version(request: JSONObject) -> str:
     """Return the protocol revision of a stateless request. Empty for other requests."""
-    params = request.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    named = meta.get(VERSION_KEY) if isinstance(meta, dict) and is_stateless(request) else None
+    named = meta_of(request).get(VERSION_KEY) if is_stateless(request) else None
     return named if isinstance(named, str) else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, IntEnum
 from typing import Any, TypeAlias, TypeGuard
 
@@ -112,3 +113,23 @@ def http_status(error: ProtocolError, stateless: bool) -> int:
         return 503
     table = _STATELESS_STATUS if stateless else _HANDSHAKE_STATUS
     return table.get(error.code, 200)
+
+
+def params_of(message: JSONObject) -> JSONObject:
+    """Return the parameters of a message. Empty if they are missing or not an object."""
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def meta_of(message: JSONObject) -> JSONObject:
+    """Return the `_meta` of a message. Empty if it is missing or not an object."""
+    meta = params_of(message).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def progress_token(tagged: Mapping[str, Any]) -> Id | None:
+    """Return the progress token in the `_meta` of a request, or in the parameters of a notification about its
+    progress, or None if it is missing or invalid.
+    """
+    token = tagged.get("progressToken")
+    return token if is_id(token) else None

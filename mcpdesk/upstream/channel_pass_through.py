@@ -43,6 +43,7 @@ from mcpdesk.protocol.jsonrpc import (
     classify,
     http_status,
     invalid,
+    meta_of,
     readable_id,
 )
 from mcpdesk.protocol.revisions import BY_NAME
@@ -58,7 +59,6 @@ from mcpdesk.upstream.passed_channel import (
     PassedChannel,
     Waiting,
     members,
-    meta_of,
 )
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,18 @@ from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import ResumableStream
 from mcpdesk.protocol.framing import event
-from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, classify, is_id, readable_id
+from mcpdesk.protocol.jsonrpc import (
+    ErrorCode,
+    Id,
+    JSONObject,
+    MessageKind,
+    classify,
+    is_id,
+    meta_of,
+    params_of,
+    progress_token,
+    readable_id,
+)
 from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame, same_id, strange_id
 from mcpdesk.protocol.reading.splicing import with_value, with_values
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
@@ -273,7 +284,7 @@ class PassedChannel:
         self._pending[identifier] = self.on_unclaimed = waiting.on_unclaimed
         if len(self._pending) > MOST_ASKED:
             del self._pending[next(iter(self._pending))]
-        if (token := token_of(message)) is not None:
+        if (token := progress_token(meta_of(message))) is not None:
             self._tokens[token] = identifier
         try:
             if self.has_ended:
@@ -291,7 +302,7 @@ class PassedChannel:
 
     def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
         """Return the message. Replace its id and its token if another pending request uses the same."""
-        identifier, token = message["id"], token_of(message)
+        identifier, token = message["id"], progress_token(meta_of(message))
         is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
         if not is_taken and not is_token_taken:
             return message, line
@@ -384,9 +395,7 @@ class PassedChannel:
 
     def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
         """Return the request that a notification is about, and the notification with the client's own id."""
-        params = message.get("params") or {}
-        meta = params.get("_meta")
-        subscription = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
+        params, subscription = params_of(message), meta_of(message).get(SUBSCRIPTION_KEY)
         token = params.get("progressToken") if message["method"] == "notifications/progress" else None
         about: Id | None = None
         if is_id(token):
@@ -447,16 +456,3 @@ def in_event(line: bytes) -> bytes:
     if b"\n" in line or b"\r" in line:
         return line.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     return line
-
-
-def meta_of(message: JSONObject) -> Mapping[str, Any]:
-    """Return the `_meta` of a request."""
-    params = message.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return meta if isinstance(meta, dict) else {}
-
-
-def token_of(message: JSONObject) -> Id | None:
-    """Return the progress token of a request, or None."""
-    token = meta_of(message).get("progressToken")
-    return token if is_id(token) else None

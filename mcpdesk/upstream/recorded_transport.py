@@ -15,12 +15,11 @@ from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerR
 from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.headers import routed
-from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, meta_of, params_of, progress_token
 from mcpdesk.protocol.reading.message import is_answer, same_id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, RecordedRemark, Recorder
-from mcpdesk.upstream.passed_channel import token_of
 
 if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
@@ -366,7 +365,7 @@ class RecordedTransport(ClientTransport):
 
         Notifications other than progress are not dropped, because they are useful without the request.
         """
-        pending, token = _Pending(request["id"]), token_of(request)
+        pending, token = _Pending(request["id"]), progress_token(meta_of(request))
         token = pending.identifier if token is None else token
         self._pending[token] = pending
         try:
@@ -377,7 +376,8 @@ class RecordedTransport(ClientTransport):
             line = self._with_line.pop(pending, None)
             for data in [] if line is None else line.close():
                 message = codec.decode(data)
-                if "id" not in message and _progress_token(message) is None and self._unrelated is not None:
+                is_useful = "id" not in message and progress_token(params_of(message)) is None
+                if is_useful and self._unrelated is not None:
                     self._unrelated.put(data)
 
     @property
@@ -395,7 +395,7 @@ class RecordedTransport(ClientTransport):
         request. Return None for progress of a request that is no longer pending, because no caller waits for
         this progress.
         """
-        token = _progress_token(message)
+        token = progress_token(params_of(message))
         if of is None and token is not None:
             of = self._pending.get(token)
             if of is None:
@@ -424,13 +424,6 @@ class RecordedTransport(ClientTransport):
 
     def _record(self, direction: Direction, data: bytes, is_json: bool = True) -> None:
         self._recorder.frame(self._info.number, direction, data, is_json)
-
-
-def _progress_token(message: JSONObject) -> Id | None:
-    """Return the progress token that a notification names, or None."""
-    params = message.get("params")
-    token = params.get("progressToken") if isinstance(params, dict) else None
-    return token if is_id(token) else None
 
 
 def _readable(incoming: Incoming) -> bytes:

@@ -18,7 +18,7 @@ from mcpdesk.errors import AnswerCut, ProtocolError
 from mcpdesk.features.tap.tapped_messages import TAPPED
 from mcpdesk.hosting.interception import interceptor_for
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, meta_of, params_of, progress_token
 from mcpdesk.protocol.reading.message_framer import MessageLines
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
@@ -193,9 +193,8 @@ class HeldTap:
 
     def _subject(self, message: JSONObject) -> Id | None:
         """Return the id of the request that a progress notification belongs to."""
-        params = message.get("params")
-        token = params.get("progressToken") if isinstance(params, dict) else None
-        return self._tokens.get(token) if is_id(token) else None
+        token = progress_token(params_of(message))
+        return None if token is None else self._tokens.get(token)
 
     async def _from_client(self, numbers: Numbers, message: JSONObject) -> None:
         identifier = message.get("id")
@@ -215,10 +214,7 @@ class HeldTap:
             del self._requests[next(iter(self._requests))]
             self._tokens = {token: of for token, of in self._tokens.items() if of in self._requests}
         self._requests[identifier] = (request, came)
-        params = request.get("params")
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        if is_id(token):
+        if (token := progress_token(meta_of(request))) is not None:
             self._tokens[token] = identifier
 
     async def _sent(

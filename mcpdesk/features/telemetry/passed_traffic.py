@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.features.telemetry.span_records import OTHER, CallRecord
-from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, params_of
 from mcpdesk.protocol.methods import METHODS, canonical
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.trace import CallSpan
@@ -104,7 +104,7 @@ class PassedTraffic(ExchangeWatch):
             if method is None and is_id(identifier):
                 self._close(self._questions.pop((info.number, identifier), None), _outcome(each))
             elif method == "notifications/cancelled":
-                self._cancelled(info.number, _params(each).get("requestId"))
+                self._cancelled(info.number, params_of(each).get("requestId"))
             elif isinstance(method, str) and is_id(identifier):
                 exchange.calls.append(self._begun(info, each, headers))
         return exchange
@@ -114,7 +114,7 @@ class PassedTraffic(ExchangeWatch):
         exchange = PassedExchange(self, info)
         call = self._begun(info, request, None, is_outgoing=True)
         exchange.calls.append(call)
-        params = _params(request)
+        params = params_of(request)
         meta = params.get("_meta", {})
         if isinstance(meta, dict) and "traceparent" not in meta:
             span = call.record.span
@@ -146,7 +146,7 @@ class PassedTraffic(ExchangeWatch):
                         calls.remove(call)
                     return
         elif method == "notifications/cancelled":
-            withdrawn = _params(message).get("requestId")
+            withdrawn = params_of(message).get("requestId")
             if is_id(withdrawn):
                 self._close(self._questions.pop((info.number, withdrawn), None), WITHDRAWN)
         elif isinstance(method, str) and method in QUESTIONS and is_id(identifier):
@@ -181,7 +181,7 @@ class PassedTraffic(ExchangeWatch):
         *,
         is_outgoing: bool = False,
     ) -> _PassedCall:
-        params, method = _params(message), canonical(message["method"])
+        params, method = params_of(message), canonical(message["method"])
         method = method if method in METHODS else OTHER
         given = headers or {}
         self._continued(info, params)
@@ -270,11 +270,6 @@ class PassedTraffic(ExchangeWatch):
             asked.outcome, asked.ended = outcome, monotonic()
             asked.has_failed = outcome in (GONE, REFUSED, WITHDRAWN)
             self._on_question(asked)
-
-
-def _params(message: JSONObject) -> dict[str, Any]:
-    params = message.get("params")
-    return params if isinstance(params, dict) else {}
 
 
 def _outcome(answer: JSONObject) -> str:

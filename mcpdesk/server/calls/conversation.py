@@ -27,6 +27,7 @@ from mcpdesk.protocol.jsonrpc import (
     http_status,
     invalid,
     is_id,
+    progress_token,
     readable_id,
 )
 from mcpdesk.protocol.methods import CALLS, METHODS, canonical, is_call
@@ -35,7 +36,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.asks.client_requests import ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.dispatch import Dispatcher
-from mcpdesk.server.calls.running_call import LEFT, Call, progress_token
+from mcpdesk.server.calls.running_call import LEFT, Call
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource_not_found
 
 if TYPE_CHECKING:

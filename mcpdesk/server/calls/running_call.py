@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from mcpdesk.auth.principal import INVALID, MISSING, OPEN, TOKEN_VARIABLE, Principal
 from mcpdesk.errors import ClientError, RemoteProtocolError
 from mcpdesk.protocol.client_questions import Terms
-from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.calls.call_figures import OutcomeKind
@@ -299,9 +299,3 @@ class Call(Struct, eq=False):
         if self._is_cancelled and self.task is not None:
             self._is_cancelled = False
             self.task.uncancel()
-
-
-def progress_token(meta: Mapping[str, Any]) -> Id | None:
-    """Return the progress token in the metadata of a request, or None if it is missing or invalid."""
-    token = meta.get("progressToken")
-    return token if is_id(token) else None
