@@ -56,6 +56,7 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
     "This program": {
         "settings": "options",
         "keys": "keys_command",
+        "skill": "skill_command",
         "completion": "completion",
         "help": "command_help",
     },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -433,6 +434,33 @@ def doctor_schema() -> str:
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 
 
+LLMS = """\
+# mcpdesk
+
+> mcpdesk is a terminal app and a command line for people and agents that write or run MCP (Model Context
+> Protocol) servers. It calls tools, records and changes traffic, answers questions of tools, serves folders
+> of Python functions, and checks and tests servers.
+
+An agent with a shell begins with `mcpdesk skill`, which prints instructions, and `mcpdesk doctor --json`.
+"""
+
+
+def llms_text() -> str:
+    """An index of the documentation for language models, in the order of the navigation.
+
+    Source of the format: llmstxt.org.
+    """
+    parts = [LLMS]
+    # Read as text, because the file has tags that only mkdocs knows.
+    lines = (DOCS.parent / ".mkdocs.yml").read_text().partition("\nnav:\n")[2].splitlines()
+    for line in lines:
+        if page := re.fullmatch(r"      - (?P<title>.+): (?P<file>[\w-]+\.md)", line):
+            parts.append(f"- [{page['title']}]({page['file']})\n")
+        elif group := re.fullmatch(r"  - (?P<title>.+):", line):
+            parts.append(f"\n## {group['title']}\n\n")
+    return "".join(parts)
+
+
 PAGES = {
     "doctor.schema.json": doctor_schema,
     "metrics.md": metrics_page,
@@ -443,6 +471,7 @@ PAGES = {
     "mcp-json.md": manifest_page,
     "settings.md": settings_page.page,
     "mcp.schema.json": manifest_schema_text,
+    "llms.txt": llms_text,
 }
 """File in `docs/` -> function that returns its text."""
 
