@@ -45,6 +45,7 @@ from mcpdesk.link.values import (
     TodoView,
     UntrustedFile,
 )
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.interceptor import NOT_DONE
 
@@ -320,6 +321,14 @@ class ClientFacet(Facet):
     @intent(Route.CONNECTION)
     def disconnect(self, connection: int) -> None:
         """Close the session or connection of a client. Ignored if it has left."""
+
+    @intent(Route.CONNECTION)
+    def cancel_call(self, connection: int, id: Id) -> Future[bool]:
+        """Cancel a running call of a client. The client receives an error.
+
+        The result is False if no such call runs.
+        """
+        return _not_done()
 
 
 class FeatureFacet(Facet):

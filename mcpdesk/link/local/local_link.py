@@ -40,6 +40,7 @@ from mcpdesk.link.values import (
     SettingView,
     connected,
 )
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
 
@@ -305,6 +306,15 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """Cancel a waiting question without an answer."""
         return self._let_core(lambda: self._host.inbox.answering.cancel(question, by))
+
+    def cancel_call(self, connection: int, id: Id) -> Future[bool]:
+        """Cancel a running call of a client. The client receives an error."""
+
+        def cancel() -> bool:
+            dialogues = (endpoint.dialogues.get(connection) for endpoint in self._host.by_name.values())
+            return any(one.conversation.cancel_at_desk(id) for one in dialogues if one is not None)
+
+        return self._ask_core(cancel)
 
     def feature_part(self, kind: type[Part]) -> Part:
         """Return the state of a feature."""

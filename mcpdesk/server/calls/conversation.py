@@ -36,7 +36,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.asks.client_requests import ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.dispatch import Dispatcher
-from mcpdesk.server.calls.running_call import LEFT, Call
+from mcpdesk.server.calls.running_call import CANCELLED_AT_DESK, LEFT, Call
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource_not_found
 
 if TYPE_CHECKING:
@@ -324,10 +324,10 @@ class Conversation:
         call.task = asyncio.current_task()
         try:
             if call.stop:
-                return ACCEPTED
+                return self._ended(call)
             frame = await self.dispatcher.run(call)
             if call.stop:
-                return ACCEPTED
+                return self._ended(call)
             if call.job is not None and call.dialect is not None:
                 call.dialect.report(call.job, call.progress_token, call.outlet)
             return (200, frame, call.phases())
@@ -337,12 +337,7 @@ class Conversation:
         except asyncio.CancelledError:
             if not call.stop:
                 raise
-            if call.stop != LEFT:
-                return ACCEPTED
-            reason = f"Not finished: {LEFT} before the question was answered"
-            left = ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
-            call.code = left.code
-            return self.refused(call.id, left, call.terms.revision.is_stateless, call.phases())
+            return self._ended(call)
         finally:
             self.in_flight.pop(call.id, None)
             call.is_over = True
@@ -358,6 +353,22 @@ class Conversation:
             if self.requests.answers:
                 self.requests.forget(call)
             call.task = None
+
+    def _ended(self, call: Call) -> Reply:
+        """Return the reply to a call that was ended. No reply if its caller no longer waits for it."""
+        if call.stop not in _ANSWERED:
+            return ACCEPTED
+        error = ProtocolError(ErrorCode.INTERNAL_ERROR, _ANSWERED[call.stop])
+        call.code = error.code
+        return self.refused(call.id, error, call.terms.revision.is_stateless, call.phases())
+
+    def cancel_at_desk(self, id: Id) -> bool:
+        """Cancel a running call, and answer it with an error. Return False if no such call runs."""
+        call = self.in_flight.get(id)
+        if call is None or call.stop:
+            return False
+        call.end(CANCELLED_AT_DESK)
+        return True
 
     def _accept_notification(self, message: JSONObject, headers: Mapping[str, str] | None) -> None:
         method = canonical(message["method"])
@@ -518,6 +529,11 @@ def _is_notification(message: object) -> bool:
     return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
 
 
+_ANSWERED = {
+    LEFT: f"Not finished: {LEFT} before the question was answered",
+    CANCELLED_AT_DESK: f"Not finished: {CANCELLED_AT_DESK}",
+}
+"""Reason for which a call was ended although its caller still waits for a response -> error message."""
 _EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID}
 """Error that is sent instead of the answer if the client's token has expired."""
 

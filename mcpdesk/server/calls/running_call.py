@@ -66,6 +66,7 @@ class ClientRounds(Protocol):
 
 
 LEFT = "its client left"
+CANCELLED_AT_DESK = "cancelled by the person at the desk"
 """Reason for ending the calls of a client that disconnected. The response contains it."""
 
 
