@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
-from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.masking import mask_message, mask_text
 from mcpdesk.recorder.readable_message import changed_request, unmasked
 
@@ -27,6 +28,11 @@ CHANGED_SIGN = "✎"
 _HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
 """Texts with which the interesting part of a message begins. The innermost part comes first."""
 _MOST_KEYS = 4
+_MOST_READ = 4 * LONGEST
+"""Maximum number of characters in which escapes are replaced."""
+_MOST_NESTED = 3
+_ESCAPE = re.compile(r"""\\(["\\nrt])""")
+_ESCAPED = {'"': '"', "\\": "\\"}
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
@@ -50,7 +56,8 @@ def summary(index: Index, exchange: Exchange) -> Summary:
         return Summary(_notice(exchange.method, request))
     if listed := _counted(index, exchange):
         return Summary(_arguments_text(exchange, request, changed is not None)[:LONGEST], listed)
-    answered, has_failed = _answer(exchange, _value(index, exchange, exchange.response))
+    last = last_round(index, exchange)
+    answered, has_failed = _answer(exchange, _value(index, last, last.response))
     has_failed = has_failed and exchange.status is not Status.NEGOTIATION
     if exchange.response is None and exchange.ended is None and exchange.notifications:
         answered = _latest(index, exchange)
@@ -117,9 +124,13 @@ def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
     if not isinstance(params, dict):
         return value if isinstance(value, str) else ""
     known, meta = METHODS.get(exchange.method), params.get("_meta")
+    if isinstance(given := params.get("inputResponses"), dict):
+        return ", ".join(_outcome(each) for each in given.values() if isinstance(each, dict))
     if isinstance(arguments := params.get("arguments"), dict):
         again = "replayed: " if isinstance(meta, dict) and meta.get(REPLAYED_KEY) else ""
         return f"{again}{_values(arguments) if only_values else pairs(arguments)}"
+    if exchange.method == "elicitation/create" and isinstance(question := params.get("message"), str):
+        return " ".join(filter(None, (_short(question, True), _short(params.get("url"), True))))
     named = {"_meta", known.routing_field if known is not None else ""}
     if exchange.method == "initialize":
         named |= {"capabilities", "clientInfo"} if only_values else {"capabilities"}
@@ -136,6 +147,8 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
     result = value.get("result")
     if not isinstance(result, dict):
         return _short(result), False
+    if exchange.method == "elicitation/create":
+        return _outcome(result), False
     if result.get("isError") is True:
         return _result(result).removeprefix(f"{exchange.name} failed: "), True  # the line has the name
     return _result(result), False
@@ -169,12 +182,13 @@ def _result(result: dict[str, Any]) -> str:
         questions = [_short(each.get("message", ""), True) for each in params if isinstance(each, dict)]
         return f"asks {' · '.join(filter(None, questions))}".strip()
     content = result.get("content") or result.get("contents")
+    content = [content] if isinstance(content, dict) else content
     blocks = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
     texts = [each["text"] for each in blocks if isinstance(each.get("text"), str)]
     if listed := _objects(result.get("structuredContent")) or (_listed(texts[0]) if texts else ""):
         return listed
     if texts:
-        return " ".join(texts[0].split()) + (f" (+{len(blocks) - 1})" if len(blocks) > 1 else "")
+        return _short(texts[0], True) + (f" (+{len(blocks) - 1})" if len(blocks) > 1 else "")
     if isinstance(structured := result.get("structuredContent"), dict):
         return pairs(structured)
     if blocks:
@@ -183,6 +197,14 @@ def _result(result: dict[str, Any]) -> str:
         return f"{info.get('name', '')} {info.get('version', '')}".strip()
     silent = {"_meta", "resultType", "ttlMs", "cacheScope"}
     return pairs({key: each for key, each in result.items() if key not in silent})
+
+
+def _outcome(answer: dict[str, Any]) -> str:
+    """Summarize the answer to a question: `accept: city="Rome"`, or `decline`."""
+    action, content = answer.get("action"), answer.get("content")
+    if not isinstance(action, str):
+        return _result(answer)
+    return f"{action}: {pairs(content)}" if isinstance(content, dict) and content else action
 
 
 def _objects(structured: Any) -> str:
@@ -250,10 +272,29 @@ def _values(arguments: dict[str, Any]) -> str:
 
 
 def _short(value: Any, is_bare: bool = False) -> str:
-    """Return a value as JSON. If `is_bare`, a single text is returned without quotes."""
-    if is_bare and isinstance(value, str):
-        return " ".join(value.split())[:LONGEST]
-    return "" if value is None and is_bare else codec.encode(value).decode("utf-8", "replace")[:LONGEST]
+    """Return a value as JSON, but without escapes in texts, because a person reads it.
+
+    If `is_bare`, a single text is returned without quotes. JSON in a text also has no quotes around it.
+    """
+    if isinstance(value, str):
+        text = _without_escapes(" ".join(value[:_MOST_READ].split()))
+        return text[:LONGEST] if is_bare or text.startswith(("{", "[")) else f'"{text}"'[:LONGEST]
+    if value is None and is_bare:
+        return ""
+    encoded = codec.encode(value).decode("utf-8", "replace")[:_MOST_READ]
+    return _without_escapes(encoded, is_encoded=True)[:LONGEST]
+
+
+def _without_escapes(text: str, *, is_encoded: bool = False) -> str:
+    """Return a text with quotes and blanks instead of the escapes of JSON within JSON.
+
+    `is_encoded` is True if the text itself is JSON. Other texts change only if they contain escaped quotes.
+    """
+    for at in range(_MOST_NESTED):
+        if '\\"' not in text and not (is_encoded and at == 0):
+            break
+        text = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], " "), text)
+    return text
 
 
 def _in_words(key: str, count: int) -> str:

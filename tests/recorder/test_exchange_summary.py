@@ -58,6 +58,10 @@ def summed(*frames: bytes) -> Summary:
         ([notification("notifications/message", {"level": "info", "data": {"a": 1}})], 'info {"a":1}', ""),
         ([notification("notifications/cancelled", {"requestId": 7})], "requestId=7", ""),
         ([b"not json"], "", ""),
+        ([call(1, "x", {"j": '[{"q": "Tea?"}]'}), text(1, '{"a":\n 1}')], 'j=[{"q": "Tea?"}]', '{"a": 1}'),
+        ([call(1, "x", {"j": {"q": '["a"]'}}), text(1, '["\\"a\\""]')], 'j={"q":"["a"]"}', '[""a""]'),
+        ([call(1, "x", {"d": {"t": 'say "hi"'}}), text(1, "x")], 'd={"t":"say "hi""}', "x"),
+        ([call(1, "x", {"path": "C:\\new"}), text(1, "C:\\temp")], 'path="C:\\new"', "C:\\temp"),
     ],
 )  # fmt: skip
 def test_what_was_asked_and_what_came(frames: list[bytes], asked: str, answered: str) -> None:
@@ -70,6 +74,38 @@ def test_values_stand_alone_unless_they_say_nothing_without_their_names() -> Non
     opening = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "c"}, "capabilities": {"roots": {}}}
     assert summed(request(1, "initialize", opening)).values == "2025-11-25"
     assert summed(call(1, "x", {"password": "hunter2"})).values == MASK
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ({"action": "accept", "content": {"city": "Rome"}}, 'accept: city="Rome"'),
+        ({"action": "accept"}, "accept"),
+        ({"action": "decline"}, "decline"),
+    ],
+)
+def test_an_answered_question_shows_its_outcome(answer: dict[str, Any], outcome: str) -> None:
+    recording = Recording(None)
+    recording.connect(connection())
+    recording.frame(1, OUT, request("q1", "elicitation/create", {"message": "Where?", "requestedSchema": {}}))
+    recording.frame(1, IN, result("q1", answer))
+    settle(recording)
+    found = summary(recording.index, recording.index.exchange(0))
+    assert (found.asked, found.answered) == ("Where?", outcome)
+
+
+def test_an_operation_shows_its_last_result_and_a_round_the_answers() -> None:
+    recording = Recording(None)
+    recording.connect(connection())
+    recording.frame(1, IN, call(1, "plan", {"days": 3}))
+    recording.frame(1, OUT, asks(1, "state", where="Where?"))
+    given = {"inputResponses": {"where": {"action": "accept", "content": {"city": "Rome"}}}}
+    recording.frame(1, IN, call(2, "plan", {"days": 3}, requestState="state", **given))
+    recording.frame(1, OUT, text(2, "3 days in Rome"))
+    settle(recording)
+    operation, part = (summary(recording.index, recording.index.exchange(number)) for number in (0, 1))
+    assert (operation.asked, operation.answered) == ("days=3", "3 days in Rome")
+    assert (part.asked, part.answered) == ('accept: city="Rome"', "3 days in Rome")
 
 
 @pytest.mark.parametrize(
