@@ -26,6 +26,7 @@ from tests.support.traffic import (
     connection,
     error,
     request,
+    result,
     settle,
     text,
 )
@@ -56,9 +57,9 @@ def test_columns_go_as_the_room_shrinks_and_the_message_stays() -> None:
     assert names(160)[-1] == "revision"
     assert [column.width for column in columns_for(160) if column.name == "revision"] == [20]
     assert "revision" not in names(90) and "revision" not in names(100, raw=True)
-    assert [column.width for column in columns_for(130) if column.name == "revision"] == [10]
-    assert {"id", "size"} < set(names(118))
-    assert "id" not in names(100) and "size" in names(100)
+    assert [column.width for column in columns_for(150) if column.name == "revision"] == [10]
+    assert {"id", "size"} < set(names(130))
+    assert "id" not in names(118) and "size" in names(100)
     assert names(78) == ["mark", "peer", "way", "what", "status", "took"]
     assert names(30) == ["mark", "way", "what", "status"]
     assert names(100, raw=True) == ["mark", "time", "peer", "way", "bytes", "frame", "size"]
@@ -108,7 +109,7 @@ def test_the_replica_has_a_column_or_stands_before_the_peer() -> None:
 )
 def test_a_line_says_what_happened(name: str, words: list[str]) -> None:
     exchange = named(name)
-    line = joined(exchange_cells(exchange, columns_for(150), exchange.started + 3.0))
+    line = joined(exchange_cells(exchange, columns_for(160), exchange.started + 3.0))
     assert all(word in line for word in words), line
 
 
@@ -137,13 +138,13 @@ def test_a_call_that_waits_for_its_client_says_so_with_a_running_clock() -> None
     settle(recording)
     exchange = recording.index.exchange(0)
     assert exchange.asked_at is not None
-    line = joined(exchange_cells(exchange, columns_for(150), exchange.asked_at + 3))
+    line = joined(exchange_cells(exchange, columns_for(160), exchange.asked_at + 3))
     assert "client 3.0 s" in line and "? asks" in line and "2026-07-28 stateless" in line
     assert " ?" in joined(exchange_cells(exchange, columns_for(30), exchange.asked_at))
 
 
 def test_every_status_has_a_word_or_needs_none() -> None:
-    lines = [joined(exchange_cells(one, columns_for(150), 0)) for one in busy_recording().index.exchanges]
+    lines = [joined(exchange_cells(one, columns_for(160), 0)) for one in busy_recording().index.exchanges]
     text = "\n".join(lines)
     for word in ("⊘ cancel", "! late", "✗ malformed", "not a JSON-RPC message", "⇢", "⇠"):
         assert word in text
@@ -160,6 +161,24 @@ def test_a_refused_opening_probe_is_grey_and_says_negotiation() -> None:
         cells = exchange_cells(exchange, columns_for(width), 0, texts=summary(recording.index, exchange))
         assert "server/discover negotiation" in joined(cells) and "✗" not in joined(cells)
         assert {style for _, style in cells} == {"traffic--muted"}
+
+
+def test_at_a_width_of_120_arguments_and_result_have_40_cells() -> None:
+    said = Summary("a=" + "1" * 90, "2" * 90)
+    line = joined(exchange_cells(named("user-profile"), columns_for(118), 0, texts=said))
+    assert len(line.partition("user-profile ")[2].partition("✓")[0].rstrip()) >= 40
+
+
+def test_the_checks_of_a_connection_are_grey_unless_they_fail() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for number, method in enumerate(("initialize", "server/discover", "ping", "tools/list", "ping")):
+        recording.frame(1, IN, request(number, method, {}))
+        recording.frame(1, OUT, error(4, -32603, "no") if number == 4 else result(number))
+    settle(recording)
+    for exchange in recording.index.exchanges:
+        styles = {style for _, style in exchange_cells(exchange, columns_for(118), 0)}
+        assert (styles == {"traffic--muted"}) is (exchange.number < 3), exchange.method
 
 
 def test_strangers_text_is_made_harmless_and_wide_letters_are_counted() -> None:
@@ -256,14 +275,14 @@ async def test_another_theme_draws_everything_anew() -> None:
         (Summary("", "fine"), 140, " → fine "),
         (Summary("a=1", ""), 140, " a=1 "),
         (Summary("a=" + "1" * 90, "fine"), 78, "▸ 2 → fine "),
-        (Summary("a=" + "1" * 90, "2" * 90), 100, "▸ 2 → 22222222222222… "),
-        (Summary("a=" + "1" * 90, "2" * 90), 140, "a=11111111… → 2222222222…"),
+        (Summary("a=" + "1" * 90, "2" * 90), 100, "▸ 2 a=11111… → 22222222… "),
+        (Summary("a=" + "1" * 90, "2" * 90), 140, "a=1111111111…11111 → 222222222222…"),
         (Summary("a=" + "1" * 90, "2" * 90), 190, "11 → 2222"),
-        (Summary("a=" + "1" * 90, "KeyError: " + "2" * 90, True), 100, "→ KeyError: 2222… "),
+        (Summary("a=" + "1" * 90, "KeyError: " + "2" * 90, True), 100, "→ KeyError: 22… "),
         (Summary("a=\x1b[2J", "b\nc"), 140, " a=␛[2J → b⏎c "),
         (Summary("a=1", "fine"), 24, "tools/call slow-… ✗ "),
         (Summary('article="lamp"', "4", values="lamp"), 140, ' article="lamp" → 4 '),
-        (Summary('article="lamp"', "2" * 90, True, "lamp"), 110, " lamp → 22222222…"),
+        (Summary('article="lamp"', "2" * 90, True, "lamp"), 110, " lamp → 222222222222"),
         (Summary('article="lamp"', "2" * 90, values="lamp"), 78, " lamp → 2"),
         (Summary('article="lamp"', "4", values="lamp"), 64, " lamp → 4 "),
     ],

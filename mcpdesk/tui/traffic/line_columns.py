@@ -89,7 +89,7 @@ class LineColumn:
 
 _SHORT_STATUS = 9
 """Width in cells of the status column if it shows short words."""
-_URGENT = 10
+_URGENT = 35
 """This step and later ones are taken only if the message column has less than its minimum width."""
 COLUMNS = (
     LineColumn(
@@ -117,7 +117,7 @@ COLUMNS = (
         frame=lambda line, column: peer_cells(line, with_core=column.has_core),
         shorten=short_peer,
         sort=BY_PEER,
-        narrower=(Narrower(50, 11), Narrower(100, 8), Narrower(110, 0, tolerated=4)),
+        narrower=(Narrower(12, 11), Narrower(100, 8), Narrower(110, 0, tolerated=4)),
     ),
     LineColumn(
         "server", 10, "server",
@@ -184,7 +184,7 @@ _KEEPS_CORE = 60
 """In a line of at least this width in cells, a peer column that shows the core is never hidden."""
 CORE_CELLS = 8
 """Number of cells that the name of the core adds to the peer column."""
-_ROOMY, _ROOMY_RAW = 52, 60
+_ROOMY, _ROOMY_RAW = 64, 60  # at a width of 120, about 40 cells for arguments and result
 """Roomy width in cells of the message column (`_RAW`: of the bytes column). Below it, minor columns
 shrink."""
 _ENOUGH, _ENOUGH_RAW = 40, 44

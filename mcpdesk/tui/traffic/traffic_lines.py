@@ -52,11 +52,15 @@ def exchange_cells(
     """
     line = ExchangeLine(exchange, now, marked, texts, fold, zero, former, is_held)
     cells = _joined(_fit(column.cells(line), column) for column in columns)
-    if exchange.status is Status.NEGOTIATION:
+    if exchange.status is Status.NEGOTIATION or (
+        exchange.method in _PROBES and exchange.status in (Status.OK, Status.SENT, Status.PENDING)
+    ):
         return [(text, "traffic--muted") for text, _ in cells]
     return cells
 
 
+_PROBES = frozenset({"initialize", "notifications/initialized", "ping", "server/discover"})
+"""Methods with which a connection is opened and checked. Their lines are muted, unless they failed."""
 _BY_HAND: Cell = ("✎", "traffic--warn")
 _BY_RULE: Cell = ("↯", "traffic--warn")
 _BY_MOCK: Cell = ("M", "traffic--warn")
