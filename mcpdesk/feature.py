@@ -223,7 +223,7 @@ class ScreenSigns(NamedTuple):
 
     header: tuple[LinePart, ...] = ()
     modes: tuple[str, ...] = ()
-    """Active modes for the status line of Traffic, each with the key that changes it."""
+    """Active modes for the status line of Traffic."""
     stopped: Collection[tuple[int, Id | None]] = frozenset()
     """Exchanges with a message that is held until a person decides, each as its connection and id."""
 

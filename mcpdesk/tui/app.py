@@ -524,7 +524,7 @@ class CaptureScreen(MainScreen):
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Show the name of the capture file."""
         name = one_line(view.capture_path.rpartition("/")[2], 60)
-        how = "live, H holds messages" if view.can_intercept else "live, read only"
+        how = "live, messages can be held" if view.can_intercept else "live, read only"
         how = how if view.capture_grows else "a capture, read only"
         self.header.show(
             [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import textwrap
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import Future
 from time import time
 from typing import Any, ClassVar, Final
@@ -42,7 +42,7 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
-from mcpdesk.tui.widgets.menu import Dialog
+from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
 
 DIRECTIONS: Final[tuple[HeldDirections, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
@@ -66,10 +66,10 @@ class HeldList(RowList[HeldMessage]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "screen.pass", "Release", show=False),
-        Binding("R", "screen.pass_all", "Release all", show=False),
-        Binding("d", "screen.drop", "Drop", show=False),
-        Binding("t", "screen.delay", "Delay", show=False),
+        Binding("e", "screen.edit", "Edit", show=False),
+        Binding("x", "screen.drop", "Drop", show=False),
         Binding("a", "screen.answer", "Answer by hand", show=False),
+        Binding("space", "screen.menu", "Actions", show=False),
         Binding("slash", "screen.to_filter", "Filter", show=False),
     ]
 
@@ -102,7 +102,7 @@ class WayStrip(TabStrip, can_focus=True):
     FOCUS_ON_CLICK = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", "Previous", show=False),
-        Binding("right,space", "step(1)", "Next", show=False),
+        Binding("right", "step(1)", "Next", show=False),
         Binding("enter", "screen.to_list", "Held messages", show=False),
     ]
     DEFAULT_CSS = """
@@ -139,16 +139,24 @@ class HoldDialog(Dialog[bool]):
     listing = query_one(HeldList)
     editor = query_one(JsonEditor)
 
-    def __init__(self, link: Link, rule: str = "", drafts: dict[Draft, str] | None = None) -> None:
+    def __init__(
+        self,
+        link: Link,
+        rule: str = "",
+        drafts: dict[Draft, str] | None = None,
+        selected: tuple[int, object] | None = None,
+    ) -> None:
         """Create the dialog. `rule` is the filter to suggest if nothing is held.
 
         `drafts` contains unsent edits of held messages. The caller keeps it after the dialog is closed.
+        `selected` is the connection and the id of the message to select first.
         """
         super().__init__()
         self._drafts = {} if drafts is None else drafts
         self._link = link
         self._shown = HoldView()
         self._suggested = held(link).rule or rule
+        self._selected = selected
         self._edited: HeldMessage | None = None
         """Message in the editor, or None."""
         self._loaded = ""
@@ -172,6 +180,8 @@ class HoldDialog(Dialog[bool]):
         view = held(self._link)
         self.query_one(WayStrip).current = DIRECTIONS.index(view.directions)
         self._show()
+        found = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
+        self.listing.cursor = next(found, 0)
         follow_core(self, self._link, self._look, poll_s=_LOOK_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
 
@@ -230,6 +240,20 @@ class HoldDialog(Dialog[bool]):
         if (one := self._one) is not None:
             self._decide(lambda: self._link.do(Delay(one.number, DELAY_S)))
 
+    def action_edit(self) -> None:
+        """Edit the message."""
+        if self._one is not None and self._one.text:
+            self.editor.area.focus()
+
+    @work
+    async def action_menu(self) -> None:
+        """Choose what to do with the message."""
+        if (one := self._one) is None:
+            return
+        chosen = await self.app.push_screen_wait(Menu(_title(one), list(_menu_of(one))))
+        if chosen is not None and self._one is not None and self._one.number == one.number:
+            await self.run_action(chosen)
+
     def action_answer(self) -> None:
         """Write a manual answer instead of asking the server."""
         one = self._one
@@ -261,8 +285,7 @@ class HoldDialog(Dialog[bool]):
     @on(RowList.Opened)
     def opened(self) -> None:
         """Edit the message."""
-        if self._one is not None and self._one.text:
-            self.editor.area.focus()
+        self.action_edit()
 
     @on(TextArea.Changed)
     def typed(self) -> None:
@@ -313,7 +336,7 @@ class HoldDialog(Dialog[bool]):
 
         def tell() -> None:
             if not rule.strip():
-                self.app.notify("Holding is off.", markup=False)
+                self.app.notify("Holding is off", markup=False)
             if then is not None:
                 then()
 
@@ -413,14 +436,24 @@ class HoldDialog(Dialog[bool]):
         """Yield the keys that have an effect on a held message."""
         is_changed = (one.number, one.since, False) in self._drafts
         yield "r releases it as changed" if is_changed else "r releases"
-        if len(self._shown.messages) > 1:
-            yield "R releases all unchanged"
         if one.text:
-            yield "enter edits"
-        yield "d drops"
-        yield "t releases it unchanged in 5 s" if is_changed else "t releases in 5 s"
+            yield "e edits"
+        yield "x drops"
         if _can_be_answered(one):
             yield "a answers by hand"
+        yield "space all actions"
+
+
+def _menu_of(one: HeldMessage) -> Iterator[Choice]:
+    """Yield the actions on a held message. The values are names of actions of the dialog."""
+    yield Choice("release", "pass", "as it is shown", "r")
+    if one.text:
+        yield Choice("edit", "edit", "", "e")
+    yield Choice("drop", "drop", "its receiver never sees it", "x")
+    if _can_be_answered(one):
+        yield Choice("answer by hand", "answer", "the server never sees it", "a")
+    yield Choice(f"release in {DELAY_S:g} s", "delay", "unchanged")
+    yield Choice("release all messages", "pass_all", "unchanged")
 
 
 def _title(one: HeldMessage) -> str:

@@ -12,6 +12,8 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.part_line import LinePart
 
+_WHERE = "The action menu of Traffic (space) has it."
+
 
 def signs_of(held: HoldView) -> ScreenSigns:
     """Return the signs of this state."""
@@ -23,17 +25,17 @@ def _header(held: HoldView) -> Iterator[LinePart]:
     if held.rule or held.messages:
         count = len(held.messages)
         status, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
-        tip = f"Messages that match a filter are held for you: H in Traffic\n{one_line(held.rule, 200)}"
+        tip = f"Messages that match a filter are held for you. {_WHERE}\n{one_line(held.rule, 200)}"
         yield _part(status, tip, short, 78)
     if count := len(held.canned):
         which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in held.canned)
-        tip = f"Answered with a recorded response, whatever the arguments: M in Traffic ends it\n{which}"
+        tip = f"Answered with a recorded response, whatever the arguments. {_WHERE}\n{which}"
         yield _part(f"M {count} mocked", tip, f"M{count}", 77)
     if held.faults:
         status, short = (
             (f"↯ {counted(held.struck, 'fault')}", f"↯{held.struck}") if held.struck else ("↯ faults", "↯")
         )
-        tip = f"Faults are injected by rule: B in Traffic\n{one_line(held.faults, 200)}"
+        tip = f"Faults are injected by rule. {_WHERE}\n{one_line(held.faults, 200)}"
         yield _part(status, tip, short, 76)
 
 
@@ -46,8 +48,9 @@ def _part(text: str, tip: str, short: str, rank: int) -> LinePart:
 
 def _modes(held: HoldView) -> Iterator[str]:
     if held.rule:
-        yield f"holding {held.directions}: {len(held.messages)} held · H"
+        hint = " · e on one edits it" if held.messages else ""
+        yield f"holding {held.directions}: {len(held.messages)} held{hint}"
     if held.faults:
-        yield f"faults: {held.struck} so far · B"
+        yield f"faults: {held.struck} so far"
     if held.canned:
         yield f"{len(held.canned)} mocked"

@@ -1,4 +1,4 @@
-"""Keys of the traffic screen: hold messages, mock a call, and inject faults."""
+"""Actions of the traffic screen: hold messages, mock a call, and inject faults."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ def open_holds(pane: TrafficPane) -> None:
     """Open the dialog of held messages."""
     from mcpdesk.features.holding.hold_dialog import HoldDialog
     from mcpdesk.recorder.index.query import quoted
+    from mcpdesk.recorder.index.traffic_index import last_round
 
     def left(for_question: bool | None) -> None:
         if for_question:
             pane.app.main.action_open_question()
 
     rule, chosen = pane.filter_field.true_text, pane.chosen()
+    index = pane.link.traffic
+    latest = None if chosen is None else last_round(index, index.exchange(chosen))
+    selected = None if latest is None else (latest.connection, latest.id)
     if not rule and chosen is not None and not pane.listing.following:
-        one = pane.link.traffic.exchange(chosen)
+        one = index.exchange(chosen)
         is_plain = one.name.replace("-", "_").isidentifier()
         name = one.name if is_plain else quoted(one.name)
         rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
-    pane.app.push_screen(HoldDialog(pane.link, rule, _drafts.setdefault(pane, {})), left)
+    pane.app.push_screen(HoldDialog(pane.link, rule, _drafts.setdefault(pane, {}), selected), left)
 
 
 def open_faults(pane: TrafficPane) -> None:
@@ -63,14 +67,16 @@ async def mock(pane: TrafficPane) -> None:
             await pane.fetch(chosen)
             ends = canned_answer(index, one)
             question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
-            help = "For every client and all arguments, until M ends it."
+            help = "For every client and all arguments, until you choose mock again."
             if not await is_confirmed(pane.app, question, Choice("mock", True, key="y", help=help), "no"):
                 return
         await asyncio.wrap_future(pane.link.do(Mock(what, ends)))
     except ValueError as error:
         pane.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
         return
-    now = "answered as in the capture · M on one ends it" if ends else "answered by the server again"
+    now = (
+        "answered as in the capture, until you choose mock again" if ends else "answered by the server again"
+    )
     pane.notify(one_line(f"{one.method} {one.name}: {now}"), markup=False)
 
 
@@ -82,25 +88,25 @@ def _is_available(view: CoreView) -> bool:
 # fmt: off
 ACTIONS = (
     ScreenAction(
-        Action("hold", "H", "hold",
-            "Hold messages that match a filter, to read, change, drop, delay or answer them.", weight=20,
-            scope="traffic", group="Traffic"),
+        Action("hold", "", "hold messages",
+            "Hold messages that match a filter, to read, change, drop, delay or answer them.",
+            footer=False, wide=True, former="H", scope="traffic", group="Traffic"),
         "traffic.back", "Hold messages that match a filter",
         "breakpoint intercept pause stop change modify edit drop delay block debug",
         open_holds, _is_available, is_offered_elsewhere=True,
     ),
     ScreenAction(
-        Action("mock", "M", "mock",
-            "Give this response to each request with this method and name. Press again to stop.",
-            footer=False, wide=True, scope="traffic", group="Traffic"),
+        Action("mock", "", "mock",
+            "Give this response to each request with this method and name. Choose it again to stop.",
+            footer=False, wide=True, former="M", scope="traffic", group="Traffic"),
         "traffic.back", "Answer all such requests as this exchange did",
         "mock stub fake canned reply simulate",
         mock, _is_available,
     ),
     ScreenAction(
-        Action("faults", "B", "faults",
-            "Inject faults into some of the messages: delay, loss, cut or error.", footer=False, wide=True,
-            scope="traffic", group="Traffic"),
+        Action("faults", "", "inject faults",
+            "Inject faults into some of the messages: delay, loss, cut or error.",
+            footer=False, wide=True, former="B", scope="traffic", group="Traffic"),
         "traffic.back", "Inject faults into messages by rule",
         "chaos failure inject latency delay error simulate lost",
         open_faults, _is_available, is_offered_elsewhere=True,

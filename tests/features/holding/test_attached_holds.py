@@ -8,6 +8,7 @@ import pytest
 
 from mcpdesk.features.holding.held_message import HoldView, Release, SetHold, Verdict
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
+from mcpdesk.tui.actions import FEATURE_ACTIONS
 from mcpdesk.tui.widgets.menu import Menu
 from tests.link.test_remote import attach as attach
 from tests.link.test_remote import call, methods, text
@@ -55,7 +56,8 @@ async def test_a_mock_waits_for_the_core_while_keys_go_on(tmp_path: Path) -> Non
         core.stop()
         await core.press("2")
         core.traffic_pane.open_exchange(number)
-        await core.press("M", "p", "p", "1", "2")
+        FEATURE_ACTIONS["traffic.mock"].run(core.traffic_pane)
+        await core.press("p", "p", "1", "2")
         core.resume()
         await until_shown(lambda: isinstance(app.screen, Menu))
         core.stop()

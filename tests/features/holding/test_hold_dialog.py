@@ -13,6 +13,7 @@ from mcpdesk.link.link import LinkCall
 from mcpdesk.recorder.exchange_summary import summary
 from mcpdesk.recorder.index.statistics import Subject
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
+from mcpdesk.tui.screens.action_menu import ActionMenu
 from mcpdesk.tui.widgets.fields import LineField
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
@@ -37,11 +38,20 @@ def text(call: LinkCall) -> str:
     return str(result_of(call.outcome).result)
 
 
+async def choose(it: Bench, title: str) -> None:
+    """Choose an action in the action menu of the traffic."""
+    await it.pilot.press("space")
+    await it.until(lambda: isinstance(it.app.screen, ActionMenu))
+    await it.pilot.press(*("space" if char == " " else char for char in title), "enter")
+
+
 async def opened(it: Bench, desk: RunningDesk, rule: str) -> None:
     """Open the dialog from the traffic, and hold."""
     await it.pilot.press("2")
     await it.until(lambda: bool(it.app.screen.query("TrafficList")))
-    await it.pilot.press("H", *rule, "enter")
+    await choose(it, "hold messages")
+    await it.until(lambda: isinstance(it.app.screen, HoldDialog))
+    await it.pilot.press(*rule, "enter")
     await it.until(lambda: desk.feature_part(HoldView).rule == rule and isinstance(it.app.screen, HoldDialog))
 
 
@@ -77,7 +87,7 @@ async def test_held_calls_are_changed_dropped_and_answered_by_keys(
         area.load_text("{")
         await it.pilot.press("ctrl+r")
         await it.until(lambda: "invalid JSON" in it.shown())
-        await it.pilot.press("d")
+        await it.pilot.press("x")
         await it.until(lambda: "→ request" not in it.shown())
         assert not passed.outcome.done()
         await it.pilot.press("escape")
@@ -98,12 +108,13 @@ async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it_and_
         await it.until(add(desk, 1).outcome.done)
         await it.pilot.press("2")
         await it.until(lambda: "tools/call add" in it.shown())
-        await it.pilot.press("G", "M")
+        await it.pilot.press("G")
+        await choose(it, "mock")
         await it.until(lambda: "Answer every tools/call add with this answer?" in it.shown())
         assert "For every client and all arguments" in it.shown() and not desk.feature_part(HoldView).canned
         await it.pilot.press("n")
         await it.until(lambda: "Answer every" not in it.shown())
-        await it.pilot.press("M")
+        await choose(it, "mock")
         await it.until(lambda: "Answer every" in it.shown())
         await it.pilot.press("y")
         await it.until(lambda: "1 mocked" in it.shown())
@@ -121,7 +132,8 @@ async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it_and_
         await it.pilot.press("enter")
         await it.until(lambda: "a mock answered at the desk" in it.shown())
         assert "a: 50" in it.shown() and "┄ at the desk" in it.shown() and "in the server" not in it.shown()
-        await it.pilot.press("escape", "M")
+        await it.pilot.press("escape")
+        await choose(it, "mock")
         await it.until(lambda: not desk.feature_part(HoldView).canned)
         served = add(desk, 50)
         await it.until(served.outcome.done)
@@ -171,9 +183,13 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         await it.until(lambda: desk.feature_part(HoldView).directions == "answers")
         calls = [add(desk, number) for number in range(3)]
         await it.until(lambda: it.shown().count("← answer") == 3)
-        await it.pilot.press("t")
+        await it.pilot.press("space")
+        await it.until(lambda: "release in 5 s" in it.shown())
+        await it.pilot.press("end", "up", "enter")
         await it.until(lambda: "released in" in it.shown())
-        await it.pilot.press("R")
+        await it.pilot.press("space")
+        await it.until(lambda: "release all messages" in it.shown())
+        await it.pilot.press("end", "enter")
         await it.until(lambda: all(call.outcome.done() for call in calls))
         held = add(desk, 7)
         await it.until(lambda: bool(desk.feature_part(HoldView).messages))
@@ -181,14 +197,16 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         await it.until(lambda: it.shown().count("‖ held") == 1 and "1 held" in it.shown())
         await it.pilot.press("1")
         await it.until(lambda: it.app.main.shown == "workbench" and it.shown().count("‖ held") == 1)
-        await it.pilot.press("2", "H")
+        await it.pilot.press("2")
+        await it.until(lambda: it.app.main.shown == "traffic")
+        await choose(it, "hold messages")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog))
         it.app.screen.query_one("LineField").focus()
         await it.pilot.press("ctrl+u", "enter")
         await it.until(lambda: held.outcome.done() and not desk.feature_part(HoldView).rule)
         await it.pilot.press("escape")
         await it.until(lambda: not isinstance(it.app.screen, HoldDialog))
-        await it.pilot.press("home", "enter", "enter", "right_square_bracket")
+        await it.pilot.press("home", "enter", "enter", "shift+right")
         await it.until(lambda: "answer passed on after" in it.shown())
 
 
@@ -223,20 +241,22 @@ async def test_keys_are_for_the_first_message_that_comes_unless_the_filter_is_be
         bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
     ):
         await opened(it, desk, "tool:add")
-        await it.pilot.press("escape", "H")
+        await it.pilot.press("escape")
+        await choose(it, "hold messages")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog))
         first = add(desk, 1)
         await it.until(lambda: "→ request" in it.shown())
         await it.pilot.press("r")
         assert "3" in text(first)
         await it.until(lambda: "none held" in it.shown())
-        await it.pilot.press("escape", "H")
+        await it.pilot.press("escape")
+        await choose(it, "hold messages")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog) and "none held" in it.shown())
         await it.pilot.press("slash", "end", "x")
         second = add(desk, 2)
         await it.until(lambda: "→ request" in it.shown())
-        await it.pilot.press("R")
-        assert not second.outcome.done() and "xR" in it.shown()
+        await it.pilot.press("r")
+        assert not second.outcome.done() and "xr" in it.shown()
 
 
 @pytest.mark.slow
@@ -259,7 +279,7 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
             await it.pilot.pause()
             assert call.outcome.done() and isinstance(it.app.focused, HeldList)
         await it.pilot.press("slash", "ctrl+u", "enter")
-        await it.until(lambda: toasts(it.app)[-1:] == ["Holding is off."])
+        await it.until(lambda: toasts(it.app)[-1:] == ["Holding is off"])
         assert not desk.feature_part(HoldView).rule and isinstance(it.app.focused, LineField)
 
 
@@ -274,7 +294,7 @@ async def test_esc_leaves_the_editor_for_the_list_and_the_keys_named_are_those_o
     ):
         await it.pilot.press("2")
         await it.until(lambda: bool(it.app.screen.query("TrafficList")))
-        await it.pilot.press("H")
+        await choose(it, "hold messages")
         await it.until(lambda: "enter starts holding" in it.shown() and "esc closes" in it.shown())
         await it.pilot.press(*"tool:add", "enter")
         await it.until(lambda: isinstance(it.app.focused, HeldList) and "none held" in it.shown())
@@ -286,9 +306,9 @@ async def test_esc_leaves_the_editor_for_the_list_and_the_keys_named_are_those_o
         for key, sends in (("enter", "ctrl+r releases it"), ("a", "ctrl+r sends this answer")):
             await it.pilot.press(key)
             await it.until(lambda sends=sends: sends in it.shown())  # type: ignore[misc]
-            assert "d drops" not in it.shown() and "esc back to the list" in it.shown()
+            assert "x drops" not in it.shown() and "esc back to the list" in it.shown()
             await it.pilot.press("escape")
-            await it.until(lambda: isinstance(it.app.focused, HeldList) and "d drops" in it.shown())
+            await it.until(lambda: isinstance(it.app.focused, HeldList) and "x drops" in it.shown())
             assert "ctrl+r" not in it.shown()
         await it.pilot.press("r")
         await it.until(held.outcome.done)
@@ -308,7 +328,12 @@ async def test_what_is_typed_for_a_held_message_stays_until_the_message_is_gone(
         await it.until(lambda: '"a": 10,' in it.shown() and "→✎request" in it.shown())
         await it.pilot.press("escape", "a", *"by hand")
         await it.until(lambda: '"text": "by hand"' in it.shown())
-        await it.pilot.press("escape", "escape", "H")
+        await it.pilot.press("escape", "escape")
+        await it.until(lambda: it.app.screen is it.app.main)
+        await it.pilot.press("e")
+        await it.until(lambda: isinstance(it.app.screen, HoldDialog))
+        assert it.app.screen.query_one(HeldList).cursor == 1, "the message of the selected line"
+        await it.pilot.press("home")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog) and '"a": 10,' in it.shown())
         assert "r releases it as changed" in it.shown()
         await it.pilot.press("j")

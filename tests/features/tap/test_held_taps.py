@@ -443,9 +443,11 @@ def test_the_next_call_of_a_tool_is_held_and_changed_on_the_screen(own_folders: 
         client.hears()
         archive_of(client.tap)
         with Desk(["open"], columns=120, rows=40) as desk:
-            desk.see("live, H holds messages")
+            desk.see("live, messages can be held")
             desk.see("call first")
-            desk.press("H")
+            desk.press(" ")
+            desk.see("type to search")
+            desk.press("hold messages\r")
             desk.see("Held messages")
             desk.press("tool:run\r")
             desk.see("none held")

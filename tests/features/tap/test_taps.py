@@ -76,7 +76,7 @@ def test_taps_that_run_are_listed_and_killed_ones_forgotten(
 @pytest.mark.process
 def test_a_desk_shows_what_passes_as_it_passes_and_its_end_is_not_noticed() -> None:
     with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
-        assert "live, H holds messages" in desk.see("first")
+        assert "live, messages can be held" in desk.see("first")
         say(process, call(2, "second"))
         desk.see("second")
         desk.process.kill(9)
