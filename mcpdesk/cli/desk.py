@@ -137,7 +137,7 @@ def desk_command(
 def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     """Show the capture FILE on the traffic screen. The command reads all files of the capture. It hosts no
     server and changes no file. If a running program still writes to the capture, new messages appear at
-    once. If that program is a tap, press `H` to hold messages.
+    once. If that program is a tap, its messages can be held: see the action menu of Traffic (`space`).
 
     Without FILE, show the capture of the newest running tap (`mcpdesk stdio -- COMMAND`). If no tap runs,
     list all captures. `mcpdesk settings` prints the folder of the captures.

@@ -381,7 +381,7 @@ def require_capture(path: Path) -> None:
     if not start and (further := part_path(path, 2)).is_file():
         raise DeskUserError(f"{path} is empty.", f"The capture continues: use `mcpdesk open {further}`.")
     if _EXCHANGE.match(start):
-        hint = "Export traffic as a capture to open it again: `x` and `o` in Traffic."
+        hint = "Export traffic as a capture to open it again: `w` and `o` in Traffic."
         raise DeskUserError(f"{path} is not a capture, but an export as JSON Lines.", hint)
     if not is_capture:
         raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint)

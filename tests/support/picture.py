@@ -49,10 +49,14 @@ QUESTION = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
 EVERY_SCREEN = (
     ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
     ("error", ("slash", *"crash", "enter", "slash", "escape", "ctrl+r"), ("ZeroDivisionError",)),
-    ("traffic", ("escape", "escape", "2"), ("tools/call", "withdraw-cash", " hold ")),
-    ("exchange", ("up", "enter"), ("request", "handler", " hold ")),
-    ("waterfall", ("escape", "escape", "w"), ("shaping", "handler")),
-    ("hold", ("w", "H"), ("Held messages", "starts holding")),
+    ("traffic", ("escape", "escape", "2"), ("tools/call", "withdraw-cash", "details")),
+    ("exchange", ("up", "enter"), ("request", "handler", "filter")),
+    ("waterfall", ("escape", "escape", "v", "w"), ("shaping", "handler")),
+    (
+        "hold",
+        ("v", "w", "space", *"hold", "space", *"messages", "enter"),
+        ("Held messages", "starts holding"),
+    ),
     ("jobs", ("escape", "escape", "3"), ("watching the sea", "kill")),
     ("activity", ("left_square_bracket",), ("No questions yet", "next part")),
     ("clients", ("4",), ("last seen", "notebook 2.1", "capabilities")),

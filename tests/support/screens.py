@@ -62,8 +62,8 @@ class Stop(NamedTuple):
 STOPS = (
     Stop("workbench", (), ("user-profile", "userId", "ctrl+r calls the tool.")),
     Stop("traffic", ("2",), ("place-order", "slow-report", "following")),
-    Stop("exchange", ("home", "e", "enter"), ("the oven is cold", "isError")),
-    Stop("waterfall", ("escape", "w"), ("█",)),
+    Stop("exchange", ("home", "right_square_bracket", "e", "enter"), ("the oven is cold", "isError")),
+    Stop("waterfall", ("escape", "v", "w"), ("█",)),
     Stop("inbox", ("3",), ("Which database should the service use?", "answered")),
     Stop("jobs", ("right_square_bracket",), ("watching the sea", "tide 3")),
     Stop("callbacks", ("right_square_bracket",), ("message 1",)),

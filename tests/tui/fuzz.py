@@ -74,7 +74,9 @@ SPECIAL = {
     "ctrl+right": "\x1b[1;5C", "alt+up": "\x1b[1;3A", "alt+down": "\x1b[1;3B", "alt+x": "\x1bx",
     "slash": "/", "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]",
     "asterisk": "*", "minus": "-", "plus": "+", "apostrophe": "'", "quotation_mark": '"', "colon": ":",
-    "full_stop": ".", "comma": ",",
+    "full_stop": ".", "comma": ",", "equals_sign": "=", "exclamation_mark": "!",
+    "less_than_sign": "<", "greater_than_sign": ">", "shift+left": "\x1b[1;2D",
+    "shift+right": "\x1b[1;2C", "ctrl+pageup": "\x1b[5;5~", "ctrl+pagedown": "\x1b[6;5~",
 }  # fmt: skip
 MOVES = (
     "up", "down", "left", "right", "tab", "shift+tab", "enter", "escape", "pagedown", "home", "end", "space",
@@ -100,7 +102,9 @@ STRAY = (
 
 
 def bytes_of(key: str) -> str:
-    """Bytes a terminal sends for a key by its Textual name."""
+    """Bytes a terminal sends for a key by its Textual name, or for a sequence of keys."""
+    if " " in key:
+        return "".join(map(bytes_of, key.split()))
     if key in SPECIAL:
         return SPECIAL[key]
     name, _, last = key.rpartition("+")
@@ -113,7 +117,7 @@ def bytes_of(key: str) -> str:
     return key if len(key) == 1 else ""
 
 
-BOUND = sorted({key for action in ACTIONS for key in action.keys.split(",")} - NEVER)
+BOUND = sorted({key for action in ACTIONS for key in action.keys.split(",") if key} - NEVER)
 
 
 class Actions:

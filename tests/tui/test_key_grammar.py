@@ -18,7 +18,6 @@ from tests.support.patience import until
 
 NOT_CONVERTED = frozenset(
     [
-        *("traffic_list", "traffic", "traffic_detail"),
         *("activity", "inbox", "jobs", "callbacks", "todo", "plan", "clients", "statistics", "logs"),
         *("main", "app"),
     ]
@@ -66,9 +65,9 @@ GRAMMAR = {
     "exclamation_mark": "show_news",
     "less_than_sign": "widen_result",
     "greater_than_sign": "widen_result",
-    "plus": "zoom",
-    "equals_sign": "zoom",
-    "minus": "zoom",
+    "plus": "zoom_axis",
+    "equals_sign": "zoom_axis",
+    "minus": "zoom_axis",
     "asterisk": "unfold_all",
     **{
         f"{bracket}_square_bracket {key}": names

@@ -18,9 +18,12 @@ from mcpdesk.recorder.index import sorted_lines
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic import traffic_list
+from mcpdesk.tui.traffic.line_jumps import next_like, next_mark
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.traffic_pane import counts, mode
+from mcpdesk.tui.widgets.menu import Menu
 from tests.support.driven import driven
+from tests.support.patience import until
 from tests.support.traffic import (
     IN,
     OUT,
@@ -185,23 +188,30 @@ async def test_marks_toggle_and_are_found_again() -> None:
         await pilot.press("home", "m", "j", "m")
         assert app.listing.marks == {0, 2}
         assert [line[0] == "●" for line in app.shown()[1:4]] == [True, False, True]
-        await pilot.press("G", "quotation_mark")
+        await pilot.press("G")
+        next_mark(app.listing, -1)
         assert app.listing.selected == 2
-        await pilot.press("quotation_mark", "quotation_mark")
-        assert app.listing.selected == 0
-        await pilot.press("apostrophe", "m")
+        next_mark(app.listing, -1)
+        assert app.listing.selected == 0 and app.told() == []
+        next_mark(app.listing, -1)
+        await pilot.pause()
+        assert app.listing.selected == 0 and app.told() == ["No mark above."]
+        next_mark(app.listing, 1)
+        await pilot.press("m")
         assert app.listing.marks == {0}
 
 
 async def test_raw_frames_and_back_keep_the_place() -> None:
     async with running(many(50)) as (app, pilot):
-        await pilot.press("home", "j", "j", "b")
+        await pilot.press("home", "j", "j")
+        app.listing.action_raw()
         await app.workers.wait_for_complete()
         assert app.listing.view.raw and app.listing.selected == 2
         assert '{"jsonrpc"' in app.shown()[1]
         await pilot.press("j")
         assert app.listing.selected == 2
-        await pilot.press("j", "b")
+        await pilot.press("j")
+        app.listing.action_raw()
         await app.workers.wait_for_complete()
         assert not app.listing.view.raw and app.listing.selected == 3
 
@@ -279,7 +289,7 @@ async def test_an_empty_list_teaches() -> None:
     async with running(Recording(None)) as (app, pilot):
         app.listing.empty_text = [("connect a client:", ""), ("claude mcp add", "traffic--peer")]
         assert app.shown()[1:3] == ["connect a client:", "claude mcp add"]
-        await pilot.press("j", "G", "home", "enter", "m", "b", "p", "f", "pagedown")
+        await pilot.press("j", "G", "home", "enter", "m", "p", "f", "pagedown")
         assert app.heard == []
 
 
@@ -364,19 +374,19 @@ async def test_a_running_call_says_what_its_newest_notification_says() -> None:
 
 async def test_keys_lead_to_the_next_of_a_kind() -> None:
     async with running(noisy()) as (app, pilot):
-        for key, selected in (
-            ("home", 0),
-            ("o", 7),
-            ("O", 0),
-            ("e", 7),
-            ("e", 7),
-            ("E", 7),
-            ("home", 0),
-            ("s", 0),
+        await pilot.press("home")
+        for what, by, selected in (
+            ("same", 1, 7),
+            ("same", -1, 0),
+            ("error", 1, 7),
+            ("error", 1, 7),
+            ("error", -1, 7),
+            ("slow", 1, 7),
         ):
-            await pilot.press(key)
-            assert app.listing.selected == selected, key
-        assert app.told() == ["No other error."] * 2 + ["No slow call."]
+            next_like(app.listing, what, by)
+            assert app.listing.selected == selected, what
+        await pilot.pause()
+        assert app.told() == ["No other error"] * 2 + ["No slow calls"]
 
 
 async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> None:
@@ -387,16 +397,22 @@ async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> 
         more(recording, 1)
     async with running(recording) as (app, pilot):
         assert app.listing.following
-        await pilot.press("e")
+        next_like(app.listing, "error", 1)
+        await pilot.pause()
         assert app.listing.selected == 6 and not app.listing.following
-        assert app.told() == ["No error below: continued from the top · E goes up"]
-        await pilot.press("e")
+        assert app.told() == ["No error below: continued from the top · [ e goes up"]
+        next_like(app.listing, "error", 1)
+        await pilot.pause()
         assert app.listing.selected == 8 and len(app.told()) == 1
-        await pilot.press("home", "E")
+        await pilot.press("home")
+        next_like(app.listing, "error", -1)
+        await pilot.pause()
         assert app.listing.selected == 8
-        assert app.told()[1:] == ["No error above: continued from the bottom · e goes down"]
-        await pilot.press("b", "e")
-        assert app.told()[-1] == "Raw frames have no kind: b shows exchanges again."
+        assert app.told()[1:] == ["No error above: continued from the bottom · ] e goes down"]
+        app.listing.action_raw()
+        next_like(app.listing, "error", 1)
+        await pilot.pause()
+        assert app.told()[-1] == "Raw frames have no kind: v r shows exchanges again."
 
 
 def taking(seconds: list[float]) -> Recording:
@@ -416,23 +432,29 @@ def tools(app: ListApp) -> list[str]:
     return [found[0] for line in app.shown() if (found := re.findall(r"tool-\d+", line))]
 
 
-async def sort_by(pilot: Pilot[None], app: ListApp, title: str) -> None:
-    """Press the key that sorts until a column is reached."""
-    while title not in app.shown()[0]:
-        await pilot.press("greater_than_sign")
-        assert app.listing.sorted is not None
+async def sort_by(pilot: Pilot[None], app: ListApp, letter: str) -> None:
+    """Choose a column in the menu of columns."""
+    await pilot.press("s")
+    await until(lambda: isinstance(app.screen, Menu), pilot)
+    await pilot.press(letter)
+    await app.workers.wait_for_complete()
+    await pilot.pause()
 
 
-async def test_the_columns_sort_from_left_to_right_and_then_the_lines_are_as_they_came() -> None:
+async def test_a_menu_of_columns_sorts_and_the_same_column_again_reverses_the_order() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
-    async with driven(app, size=(120, 12)) as pilot:
+    async with driven(app, size=(160, 12)) as pilot:
         app.listing.update_lines()
         await pilot.pause()
-        for title in ("peer↑", "message↑", "id↑", "status↑", "took↓", "size↓"):
-            await pilot.press("greater_than_sign")
-            assert title in app.shown()[0]
-            assert f"sorted by {title[:-1]} {title[-1]} ·" in mode(app.listing)
-        await pilot.press("greater_than_sign")
+        columns = [*zip("pmi", ("peer", "message", "id"), strict=True)]
+        columns += [*zip("stz", ("status", "took", "size"), strict=True)]
+        for letter, title in columns:
+            first, second = "↓↑" if title in ("took", "size") else "↑↓"
+            for sign in (first, second):
+                await sort_by(pilot, app, letter)
+                assert f"{title}{sign}" in app.shown()[0]
+                assert f"sorted by {title} {sign} · s changes it" in mode(app.listing)
+        await sort_by(pilot, app, "a")
         assert tools(app) == [f"tool-{number}" for number in range(4)] and "↑" not in app.shown()[0]
 
 
@@ -441,15 +463,16 @@ async def test_lines_are_sorted_by_a_column_and_stay_in_their_order() -> None:
     app = ListApp(recording)
     async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines()
-        await sort_by(pilot, app, "took↓")
+        await sort_by(pilot, app, "t")
         assert tools(app) == ["tool-1", "tool-3", "tool-0", "tool-2"]
-        await pilot.press("less_than_sign", "down")
+        await sort_by(pilot, app, "t")
+        await pilot.press("down")
         assert tools(app) == ["tool-2", "tool-0", "tool-3", "tool-1"] and "took↑" in app.shown()[0]
         assert app.listing.selected == 0
         more(recording, 1, "late")
         app.listing.update_lines()
         assert app.listing.selected == 0 and app.shown()[2].lstrip(" →").count("tool-0") == 1
-        await pilot.press("greater_than_sign")
+        await sort_by(pilot, app, "z")
         assert "size↓" in app.shown()[0] and tools(app)[0] == "tool-3"
         await pilot.press("f")
         assert tools(app) == ["tool-0", "tool-1", "tool-2", "tool-3"] and app.listing.following
@@ -470,7 +493,7 @@ async def test_the_server_is_named_where_there_are_several_and_room(width: int) 
         is_named = width == 120
         assert ("server" in app.shown()[0], "shop" in app.shown()[2]) == (is_named, is_named)
         if is_named:
-            await sort_by(pilot, app, "server↑")
+            await sort_by(pilot, app, "v")
             assert tools(app) == ["tool-2", "tool-1"]
 
 
@@ -492,22 +515,23 @@ async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
     async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines()
-        await sort_by(pilot, app, "took↓")
+        await sort_by(pilot, app, "t")
         app.listing.filter(parse(">1s", 0.0))
         await pilot.pause()
         assert tools(app) == ["tool-1", "tool-3"]
         app.listing.select(2)
         assert app.listing.sorted is None
-        await pilot.press("b", "greater_than_sign")
-        assert app.listing.sorted is None
+        app.listing.action_raw()
+        await pilot.press("s")
+        assert app.listing.sorted is None and len(app.screen_stack) == 1
 
 
 async def test_the_line_of_a_time_is_gone_to() -> None:
     recording = taking([0.001, 0.002, 0.001, 0.002])
     app = ListApp(recording)
-    async with driven(app, size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)):
         app.listing.update_lines()
-        await pilot.press("greater_than_sign")
+        app.listing.sort_by("peer")
         started = [recording.index.exchange(number).started for number in range(4)]
         for number, moment in enumerate(started):
             app.listing.select_moment(moment)
@@ -516,7 +540,7 @@ async def test_the_line_of_a_time_is_gone_to() -> None:
         assert app.listing.selected == 0 and not app.listing.following
         app.listing.select_moment(started[3] + 9)
         assert app.listing.selected == 3
-        await pilot.press("b")
+        app.listing.action_raw()
         app.listing.select_moment(started[2])
         assert app.listing.selected == 2
 
@@ -580,9 +604,10 @@ async def test_times_count_from_a_chosen_exchange(width: int) -> None:
     async with driven(app, size=(width, 12)) as pilot:
         app.listing.update_lines()
         before = app.shown()
-        await pilot.press("home", "down", "z")
+        await pilot.press("home", "down")
+        app.listing.action_zero()
         lines = app.shown()
         assert "elapsed" in lines[0]
         assert [line.split()[0] for line in lines[1:5]] == ["-1.0", "+0", "+1.0", "+2.0"]
-        await pilot.press("z")
+        app.listing.action_zero()
         assert app.shown() == before

@@ -46,7 +46,8 @@ class BarsApp(App[None]):
 async def test_bars_share_an_axis_and_are_split_into_phases(width: int) -> None:
     app = BarsApp(measured())
     async with driven(app, size=(width, 12)) as pilot:
-        await pilot.press("w")
+        app.query_one(TrafficList).action_waterfall()
+        await pilot.pause()
         head, long, asks, outside, message = app.lines()
         assert head.endswith("+10.0 s") and "tea" in long
         bar = long[long.index("·") :]
@@ -61,14 +62,15 @@ async def test_bars_share_an_axis_and_are_split_into_phases(width: int) -> None:
 async def test_the_axis_is_zoomed_around_the_line_and_back() -> None:
     app = BarsApp(measured())
     async with driven(app, size=(100, 12)) as pilot:
-        await pilot.press("w", "home", "j", "plus")
+        app.query_one(TrafficList).action_waterfall()
+        await pilot.press("home", "j", "plus")
         head, long, asks, *_ = app.lines()
         assert head.endswith("+2.5 s") and long.count("▓") and not long.count("█") and asks.count("░") > 15
         await pilot.press("plus", "plus", "home", "equals_sign")
         assert app.lines()[2].endswith("›")
         await pilot.press(*["minus"] * 5)
         assert app.lines()[0].endswith("+10.0 s")
-        await pilot.press("w")
+        app.query_one(TrafficList).action_waterfall()
         assert not any("▒" in line for line in app.lines())
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.tui.actions import Reachable, key_name, reachable
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.pane import Pane
 
 if TYPE_CHECKING:
     from mcpdesk.tui.screens.main_screen import MainScreen
@@ -39,7 +40,8 @@ async def choose_action(main: MainScreen) -> None:
 def action_choices(main: MainScreen) -> Iterator[Choice]:
     """Yield the actions of the focused widget and of the widgets around it, and then those of the desk.
 
-    Within both parts, the most used actions are first: those that a narrow footer shows.
+    Within both parts, the most used actions are first: the likely actions of the pane, and then those that a
+    narrow footer shows.
     """
     around = (main.focused or main).ancestors_with_self
     entries = [
@@ -53,9 +55,11 @@ def action_choices(main: MainScreen) -> Iterator[Choice]:
         yield Choice(action.title, entry, action.help, key, action.help, action.group.lower())
 
 
-def _place(main: MainScreen, entry: Reachable) -> tuple[bool, int, int]:
+def _place(main: MainScreen, entry: Reachable) -> tuple[bool, int, int, int]:
     """Return the sort key of an action. The position in the table decides between equal actions."""
     action = entry.action
     is_of_desk = entry.owner is main or entry.owner is main.app
+    likely = main.pane.likely_actions if isinstance(main.pane, Pane) else ()
+    place = likely.index(action.id) if action.id in likely else len(likely)
     shown = 0 if action.footer else 1 if action.wide else 2
-    return is_of_desk, shown, -action.weight
+    return is_of_desk, place, shown, -action.weight

@@ -28,6 +28,7 @@ from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.sequences import is_prefix
+from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
@@ -331,6 +332,8 @@ NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")
 ANSWER = "main.open_question"
 MOST_KEYS = 7
 """Maximum number of keys in the footer. The help and the action menu show all keys."""
+LIKELY = 50
+"""Weight of the likely actions of the focused pane, which are first."""
 EVERYWHERE = ("app.", "main.")
 """Scopes whose keys are on the right."""
 
@@ -383,7 +386,9 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
     spare = [each for each in enabled if not is_shown(each) and each.id in BY_ID and BY_ID[each.id].wide]
     places, spare_places = {True: 60, False: 40}, {True: 20, False: 0}
     shown = set[tuple[str | None, str]]()
+    likely = _likely_actions(screen)
     own = [each for each in enabled if is_shown(each) and _is_own(each)]
+    own.sort(key=lambda each: likely.index(each.id) if each.id in likely else len(likely))
     for binding in (*own, *spare, *(each for each in enabled if is_shown(each) and not _is_own(each))):
         name = (binding.id, binding.action)
         if name not in shown:
@@ -392,9 +397,16 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
             ranks = places if is_shown(binding) else spare_places
             key = binding.key_display or key_name(binding.key)
             text = Content.assemble(" ", (key, "bold $footer-key-foreground"), " ", binding.description, " ")
-            action, rank = f"press({binding.key!r})", ranks[is_own] + _weight(binding)
+            weight = LIKELY if binding.id in likely else _weight(binding)
+            action, rank = f"press({binding.key!r})", ranks[is_own] + weight
             yield LinePart(text, action, binding.tooltip, rank=rank, right=not is_own)
             ranks[is_own] -= 1
+
+
+def _likely_actions(screen: Screen[object]) -> Sequence[str]:
+    """Return the likely actions of the pane that has the focus."""
+    around = (screen.focused or screen).ancestors_with_self
+    return next((each.likely_actions for each in around if isinstance(each, Pane)), ())
 
 
 def _can_be_pressed(screen: Screen[object], key: str) -> bool:

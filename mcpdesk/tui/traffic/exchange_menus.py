@@ -79,18 +79,15 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
 def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None = None) -> Menu:
     """Return a menu whose value is a pair: the numbers of exchanges, and the name of a format.
 
-    Capital letters choose the marked exchanges.
+    If exchanges are marked, they are offered first, and the keys of the formats choose them.
     """
     formats = _formats()
+    groups = [(marked, "marked")] if marked else []
     choices = [
-        Choice(f"{len(shown):,} shown, {line.title}", (shown, name), line.use, line.key)
+        Choice(f"{len(numbers):,} {which}, {line.title}", (numbers, name), line.use, line.key * (not at))
+        for at, (numbers, which) in enumerate([*groups, (shown, "shown")])
         for name, line in formats
     ]
-    if marked:
-        choices += [
-            Choice(f"{len(marked):,} marked, {line.title}", (marked, name), line.use, line.key.upper())
-            for name, line in formats
-        ]
     if chosen is not None:
         for name, line in ((each.name, each.menu_of_one) for each in _exporters()):
             if line is not None:
@@ -275,9 +272,9 @@ def filters_menu(saved: SavedFilters, current: str) -> Menu:
     filters = saved.all()
     choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in filters]
     if current and current not in filters:
-        choices.insert(0, Choice(f"save {current}", ("keep", current), "for later", "K"))
+        choices.insert(0, Choice(f"save {current}", ("keep", current), "for later", "w"))
     elif current:
-        choices.append(Choice(f"delete {current}", ("drop", current), "from this list", "D"))
+        choices.append(Choice(f"delete {current}", ("drop", current), "from this list", "x"))
     if not choices:
         choices = [Choice("no saved filters", ("use", ""), "type a filter with /, then come back", "")]
     return Menu("Filters", choices)

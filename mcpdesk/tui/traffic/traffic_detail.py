@@ -6,17 +6,15 @@ Only the visible tab is filled. A message is decoded when it is shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from time import time
 from typing import Any, ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
@@ -217,23 +215,6 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             with Vertical(id="events", classes="tree"):
                 yield JsonTree()
 
-    @dataclass
-    class SourceWanted(Message):
-        """The person wants to edit the code where `exchange` failed.
-
-        `wheres` are locations such as `tools/prices.py:3`.
-        """
-
-        exchange: Exchange
-        wheres: Sequence[str]
-
-    def action_edit_source(self) -> None:
-        """Request the code where the shown call failed."""
-        if self.shown is not None:
-            self.post_message(
-                self.SourceWanted(self.shown, [line.where for line in self.logged if line.where])
-            )
-
     @on(JsonTree.CopyRequested)
     def path_copied(self, event: JsonTree.CopyRequested) -> None:
         """Correct a copied path: on the screen the members are inside `envelope`, but in the message they are
@@ -276,11 +257,6 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self._show_facts(self.shown)
             self._show_position()
             self.call_after_refresh(self._show_failed_line)
-
-    @on(events.DescendantFocus)
-    @on(events.DescendantBlur)
-    def _focus_moved(self) -> None:
-        self._show_position()
 
     def update_exchange(self) -> None:
         """Show changes since the last call.
@@ -450,7 +426,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         """Show the code line where the call failed, and the keys that open it."""
         if (line := self._failed_at) is None:
             return
-        keys = "E opens it" if self.has_focus_within else "⏎, then E opens it"
+        keys = "g c opens it"
         path = PurePath(line.where)
         location, (_, code) = path.name if path.is_absolute() else line.where, failed_code(line)
         text = Content.assemble(

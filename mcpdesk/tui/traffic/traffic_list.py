@@ -23,7 +23,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mcpdesk.protocol.jsonrpc import Id
-from mcpdesk.recorder.index.exchange import FAILED, STATUSES
 from mcpdesk.recorder.index.query import EVERYTHING, Node
 from mcpdesk.recorder.index.sorted_lines import SortedLines
 from mcpdesk.recorder.index.traffic_index import Index
@@ -33,6 +32,7 @@ from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.line_cells import Cell, Fold
 from mcpdesk.tui.traffic.line_columns import SORT_KEYS, sorted_by
 from mcpdesk.tui.traffic.shown_lines import ShownLines, UnfoldedLines
+from mcpdesk.tui.traffic.sort_menu import sort_menu
 from mcpdesk.tui.traffic.traffic_lines import STYLES, TrafficStrips
 from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
@@ -52,7 +52,6 @@ _LONG_REST_S = 0.1
 """Used instead of `_REST_S` for more than `_MANY` frames, because their search takes longer."""
 _WHEEL = 3
 _SORTING = "traffic-sort"
-_FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class TrafficList(KnowsFirstSize, Widget, can_focus=True):
@@ -198,18 +197,24 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         return any(one.ended is None or one.asked_at is not None for one in exchanges)
 
     @property
-    def _ordered(self) -> ShownLines:
+    def ordered(self) -> ShownLines:
+        """Lines in their order, without those below the unfolded line."""
         return self.sorted or self.view
+
+    @property
+    def line(self) -> int | None:
+        """Number of the selected exchange, or of the selected frame while raw frames are shown."""
+        return self._line
 
     @property
     def lines(self) -> UnfoldedLines:
         """Current lines, including those below the unfolded line."""
         if self._unfolded is None:
-            return UnfoldedLines(self._ordered)
+            return UnfoldedLines(self.ordered)
         if self._below_as_of != (self._unfolded, self.index.version):
             self._below = self.index.folded_in(self._unfolded)
             self._below_as_of = (self._unfolded, self.index.version)
-        return UnfoldedLines(self._ordered, self._unfolded, self._below)
+        return UnfoldedLines(self.ordered, self._unfolded, self._below)
 
     @property
     def selected(self) -> int | None:
@@ -313,7 +318,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         inside = self._line is not None and self.lines.is_below(self._position())
         line, self._unfolded = self._unfolded, None
         if inside:
-            self._go(self._ordered.position(line))
+            self._go(self.ordered.position(line))
         self._place_lines(reveal=True)
 
     def action_follow(self) -> None:
@@ -344,61 +349,23 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.refresh()
             self.shifted()
 
-    def action_next_mark(self, by: int) -> None:
-        """Go to the next or previous marked exchange."""
-        here = -1 if self.selected is None else self.selected
-        later = sorted(mark for mark in self.marks if (mark > here if by > 0 else mark < here))
-        if later:
-            self.select(later[0 if by > 0 else -1])
-
-    def action_next_like(self, what: str, by: int) -> None:
-        """Go to the next or previous line that failed, was slow, or has the same method and name.
-
-        The search wraps around, with a notification.
-        """
-        lines, table = self._ordered.lines, self.index.table
-        if self.view.raw:
-            self.notify("Raw frames have no kind: b shows exchanges again.")
-            return
-        if self._line is None or self._line < table.base:
-            return
-        label = table.label[self._line]
-        kinds: dict[str, tuple[Callable[[int], bool], str, str]] = {
-            "same": (lambda line: table.label[line] == label, "line of its kind", "oO"),
-            "error": (lambda line: table.status[line] in _FAILED, "error", "eE"),
-            "slow": (self.index.is_slow, "slow call", "sS"),
-        }
-        fits, noun, keys = kinds[what]
-        here = self._ordered.position(self.index.line_of(self._line))
-        for at in range(here + by, here + by * len(lines), by):
-            if fits(lines[at % len(lines)]):
-                self.select(lines[at % len(lines)])
-                if by > 0 and at >= len(lines):
-                    self.notify(f"No {noun} below: continued from the top · {keys[1]} goes up")
-                elif at < 0:
-                    self.notify(f"No {noun} above: continued from the bottom · {keys[0]} goes down")
-                return
-        is_one = fits(self._line)
-        self.notify(f"No other {noun}." if is_one else f"No {noun}.")
-
     def action_raw(self) -> None:
         """Toggle between raw frames and exchanges."""
         chosen = self.selected
         self._rebuild(not self.view.raw)
         if chosen is not None and not self.following:
             self.select(chosen)
+        self.refresh_bindings()
         self.shifted()
 
-    def action_sort(self) -> None:
-        """Sort by the next column from the left. After the last column, use arrival order."""
-        shown = [name for name in self._strips.columns if name in SORT_KEYS]
-        at = shown.index(self.sorted.column) + 1 if self.sorted and self.sorted.column in shown else 0
-        self.sort_by(shown[at] if at < len(shown) else None)
-
-    def action_reverse(self) -> None:
-        """Reverse the order."""
-        if self.sorted is not None:
-            self.sort_by(self.sorted.column, not self.sorted.is_falling)
+    @work
+    async def action_sort(self) -> None:
+        """Let the person choose the column to sort by."""
+        chosen = await self.app.push_screen_wait(
+            sort_menu(self._strips.columns, self.sorted, has_servers=self.index.has_servers)
+        )
+        if chosen is not None:
+            self._sort_or_reverse(chosen.column)
 
     def action_zero(self) -> None:
         """Show times relative to the selected exchange. If this is repeated, show the time of day."""
@@ -408,10 +375,12 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.refresh()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable zoom only with the waterfall, and sorting only for exchanges."""
-        if action in ("sort", "reverse"):
+        """Enable the zoom only with the waterfall, sorting only for exchanges, and others only with lines."""
+        if action in ("open", "mark", "zero"):
+            return bool(self.lines)
+        if action == "sort":
             return not self.view.raw
-        return action != "zoom" or self.waterfall.is_on
+        return action != "zoom_axis" or (self.waterfall.is_on and not self.view.raw)
 
     def action_waterfall(self) -> None:
         """Toggle between the waterfall, which shows the phases of each exchange, and the columns."""
@@ -420,7 +389,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.refresh_bindings()
         self.shifted()
 
-    def action_zoom(self, by: int) -> None:
+    def action_zoom_axis(self, by: int) -> None:
         """Zoom the time axis in around the selected exchange, or out."""
         self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MOST_ZOOM))
         self._place_lines()
@@ -431,18 +400,21 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         """Select the line under the mouse. A second click opens it."""
         position = self._offset + event.y - (not self.compact)
         if event.y < (not self.compact) and self.lines and not self.view.raw:
-            self._click_head(self._strips.column_at(event.x))
+            self._sort_or_reverse(self._strips.column_at(event.x))
         if event.y < (not self.compact) or position >= len(self.lines):
             return
         self._go(position)
         if event.chain == 2:
             self.action_open()
 
-    def _click_head(self, column: str) -> None:
-        """Sort by a column. If it is already the sort column, reverse the order."""
+    def _sort_or_reverse(self, column: str | None) -> None:
+        """Sort by a column. If it is already the sort column, reverse the order.
+
+        With None, the mark or the time, use arrival order.
+        """
         if self.sorted is not None and column == self.sorted.column:
-            self.action_reverse()
-        elif column in SORT_KEYS or column in ("mark", "time"):
+            self.sort_by(column, not self.sorted.is_falling)
+        elif column in SORT_KEYS or column in (None, "mark", "time"):
             self.sort_by(column if column in SORT_KEYS else None)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from textwrap import wrap
@@ -25,11 +26,12 @@ from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
+from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, key_or_palette, with_feature_actions
 from mcpdesk.tui.core_answers import ClientConfigs, fetch_exchanges
-from mcpdesk.tui.editor import edit, source_location
+from mcpdesk.tui.editor import edit
 from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import TICK_S
+from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line
@@ -53,10 +55,12 @@ from mcpdesk.tui.traffic.exchange_menus import (
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.line_cells import Cell
 from mcpdesk.tui.traffic.line_columns import words_of
-from mcpdesk.tui.traffic.traffic_detail import FAILED, TrafficDetail
+from mcpdesk.tui.traffic.line_jumps import next_like, next_mark, previous_of_kind
+from mcpdesk.tui.traffic.possible_actions import Possible, PossibleActions
+from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
-from mcpdesk.tui.widgets.menu import ask_moment
+from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
 from mcpdesk.tui.workbench.drafts import awaited_at
@@ -73,6 +77,10 @@ BESIDE = 110
 _NARROWEST = 36
 """Minimum width of a wrapped message in cells."""
 _MOST_LINES = 2
+_OF_EXCHANGES = frozenset(
+    {"cancel", "edit_source", "copy", "pager", "replay", "edit", "logs", "compare", "next_like"}
+)
+"""Actions on the selected exchange."""
 _HINT = (
     "filter: words · method: tool: peer: status:error is:held kind: id: >200ms >10kb since:5m · not or ( )"
 )
@@ -114,6 +122,9 @@ class TrafficPane(FilterPane, Pane):
         self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
         self._status: tuple[object, ...] = ()
         """Contents of the status line, and its width in cells."""
+        self._possible = PossibleActions(link)
+        self._offered = (False, Possible())
+        """True if an exchange is selected, and its possible actions, as the footer offers them."""
 
     def compose(self) -> ComposeResult:
         """Compose filter, filter error, list, details and status."""
@@ -147,6 +158,14 @@ class TrafficPane(FilterPane, Pane):
         """Completions of the filter."""
         return self.query_one(CompletionLine)
 
+    @property
+    def likely_actions(self) -> Sequence[str]:
+        """Actions on the selected exchange: cancel a running call; edit the code of a failed one."""
+        possible = self._offered[1]
+        if possible.can_cancel:
+            return ("traffic.cancel",)
+        return ("traffic.edit_source", "traffic.replay") if possible.has_failed else ()
+
     def show_view(self, view: CoreView) -> None:
         """Show new frames. This costs little without new frames."""
         listing = self.listing
@@ -158,6 +177,7 @@ class TrafficPane(FilterPane, Pane):
         if self.detail.display:
             self.detail.update_exchange()
         self._show_status()
+        self._offer_possible()
 
     def tick_s(self) -> float | None:
         """Return a second while a clock is running. Otherwise return the seconds until the colour rules are
@@ -198,12 +218,22 @@ class TrafficPane(FilterPane, Pane):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable sending only with a server, and completion only while the filter is typed."""
+        """Enable sending only with a server, and completion only while the filter is typed.
+
+        The keys to cancel and to edit the code are enabled only for exchanges for which they have an effect.
+        """
         if action in ("take", "choose"):
             return self.filter_field.has_focus and self.completion.display
+        if action in _OF_EXCHANGES and not self._has_choice:
+            return False
+        if action in ("cancel", "edit_source"):
+            possible = self._possible.of(self.chosen())
+            return possible.can_cancel if action == "cancel" else possible.source is not None
         view = self.link.view()
         if (of_feature := FEATURE_ACTIONS.get(f"traffic.{action}")) is not None:
             return of_feature.is_available(view)
+        if action == "edit" and self._is_held():
+            return True
         return action not in ("replay", "edit", "logs") or bool(view.servers)
 
     def action_choose(self, by: int) -> None:
@@ -312,15 +342,54 @@ class TrafficPane(FilterPane, Pane):
             if isinstance(pane := self.app.main.pane, LogsPane):
                 pane.show_lines_of(exchange)
 
+    def action_next_mark(self, by: int) -> None:
+        """Go to the next or previous marked exchange."""
+        next_mark(self.listing, by)
+
+    def action_next_like(self, what: str, by: int) -> None:
+        """Go to the next or previous line that failed, was slow, or has the same method and name."""
+        next_like(self.listing, what, by)
+
+    @work
+    async def action_cancel(self) -> None:
+        """Cancel the selected running call. Ask first if a client waits for it."""
+        chosen = self.chosen()
+        if chosen is None or not self._possible.of(chosen).can_cancel:
+            return
+        one = last_round(self.link.traffic, self.link.traffic.exchange(chosen))
+        if one.id is None or isinstance(one.id, float):
+            return
+        title = one_line(f"{one.method} {mask_text(one.name)}".strip(), 60)
+        if one.peer != DESK:
+            question = f"Cancel {title} of {one_line(one.peer, 30)}?"
+            help = "The client receives an error."
+            if not await is_confirmed(self.app, question, Choice("cancel", True, key="y", help=help), "no"):
+                return
+        is_done = await asyncio.wrap_future(self.link.cancel_call(one.connection, one.id))
+        self.notify(f"{title}: {'cancelled' if is_done else 'it has already ended'}", markup=False)
+
+    def action_edit_source(self) -> None:
+        """Open the user's editor where the selected call failed."""
+        if (source := self._possible.of(self.chosen()).source) is not None:
+            edit(self.app, *source)
+
     @work
     async def action_compare(self) -> None:
-        """Compare two marked exchanges, or the marked exchange and the selected one."""
-        pair = sorted(self.listing.marks)
-        if len(pair) == 1 and (chosen := self.chosen()) is not None and chosen not in pair:
+        """Compare two marked exchanges, or the selected exchange with the marked one.
+
+        Without a mark, compare the selected exchange with the previous one of its kind.
+        """
+        pair, chosen = sorted(self.listing.marks), self.chosen()
+        if chosen is not None and not pair:
+            previous = previous_of_kind(self.listing, chosen)
+            pair = [] if previous is None else [previous, chosen]
+        elif len(pair) == 1 and chosen is not None and chosen not in pair:
             pair.append(chosen)
         if len(pair) == 2:
             await self.fetch(*pair)
             self.app.push_screen(comparison(self.link.traffic, *pair))
+        elif len(pair) > 2:
+            self.notify("More than two exchanges are marked: m unmarks.", severity="warning", markup=False)
         else:
             self.notify("Mark two exchanges with m, then compare them.", severity="warning", markup=False)
 
@@ -336,7 +405,13 @@ class TrafficPane(FilterPane, Pane):
 
     @work
     async def action_edit(self) -> None:
-        """Put the arguments of the request into the form of the workbench."""
+        """Put the arguments of the request into the form of the workbench.
+
+        If a message of the exchange is held, edit this message.
+        """
+        if self._is_held():
+            FEATURE_ACTIONS["traffic.hold"].run(self)
+            return
         if (call := await self._repeatable()) is None:
             return
         server, (method, params) = call
@@ -381,6 +456,7 @@ class TrafficPane(FilterPane, Pane):
         """Show the details of the selected line if they are open."""
         if self.detail.display:
             self.detail.show(event.exchange, self.listing.frame)
+        self._offer_possible()
 
     @on(TrafficList.Opened)
     def opened(self, event: TrafficList.Opened) -> None:
@@ -419,6 +495,25 @@ class TrafficPane(FilterPane, Pane):
             self.call_after_refresh(self.apply_filter)  # wrap the error message for the new width
 
     # Helpers
+
+    def _offer_possible(self) -> None:
+        """Draw the footer again if other actions have an effect on the selected exchange."""
+        offered = (self._has_choice, self._possible.of(self.chosen()))
+        if offered != self._offered:
+            self._offered = offered
+            self.refresh_bindings()
+
+    @property
+    def _has_choice(self) -> bool:
+        """True if an exchange is selected."""
+        return self.is_mounted and self.chosen() is not None
+
+    def _is_held(self) -> bool:
+        """Return True if a message of the selected exchange is held at the desk."""
+        if not (stopped := signs_of(self.link).stopped) or (chosen := self.chosen()) is None:
+            return False
+        one = last_round(self.link.traffic, self.link.traffic.exchange(chosen))
+        return (one.connection, one.id) in stopped
 
     def chosen(self) -> int | None:
         """Return the exchange of the focused details, else the selected one."""
@@ -473,20 +568,6 @@ class TrafficPane(FilterPane, Pane):
         """Return the code line at which a pending exchange is waiting."""
         latest = last_round(self.link.traffic, exchange)
         return awaited_at(self.link, latest.connection, latest.id)
-
-    @on(TrafficDetail.SourceWanted)
-    def source_wanted(self, event: TrafficDetail.SourceWanted) -> None:
-        """Open the user's editor where a call failed."""
-        event.stop()
-        servers = self.link.view().servers
-        folder = next((one.folder for one in servers if one.name == event.exchange.server), "")
-        location = source_location(folder, event.wheres[-1]) if event.wheres else None
-        if event.exchange.status not in FAILED:
-            self.notify("This call did not fail: no line to open.", markup=False)
-        elif location is None:
-            self.notify("The log of this call names no file on this machine.", markup=False)
-        else:
-            edit(self.app, *location)
 
     def _show_rules(self) -> None:
         """Apply the colour rules, and show their errors."""
@@ -564,7 +645,7 @@ def mode(listing: TrafficList) -> str:
     if (order := listing.sorted) is not None:
         sorts = "sorted" if order.done >= 1 else "sorting"
         column = f"{words_of(order.column)} {'↓' if order.is_falling else '↑'}"
-        return f"{sorts} by {column} · < reverses · f by arrival"
+        return f"{sorts} by {column} · s changes it · f by arrival"
     return "following" if listing.following else "f follows"
 
 
@@ -584,5 +665,5 @@ def how_to_connect(configs: ClientConfigs, view: CoreView, width: int) -> list[C
         lines += [("", ""), (f"  {title}", "traffic--muted")]
         command = configs.lines(view, server, client, width - 5)
         lines += [(f"    {line}", "traffic--peer") for line in command]
-    lines += [("", ""), ("  U copies the configuration other clients need.", "traffic--muted")]
+    lines += [("", ""), (f"  For other clients: {key_or_palette('main.client_config')}", "traffic--muted")]
     return [(one_line(text), style) for text, style in lines]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.widget import Widget
@@ -27,6 +28,13 @@ class Pane(Widget):
     def selected_server(self) -> str:
         """Name of the server that is selected in the pane, or "" if the pane has no such choice."""
         return ""
+
+    @property
+    def likely_actions(self) -> Sequence[str]:
+        """Ids of actions that a person probably wants next, most probable first. The footer begins with
+        them.
+        """
+        return ()
 
     def position(self) -> Any:
         """Return the state that `return_to` needs to restore the position after a restart, or None if there

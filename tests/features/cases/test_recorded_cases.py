@@ -148,7 +148,7 @@ def test_a_call_of_the_desk_becomes_a_case_with_what_the_person_answered(tmp_pat
         time.sleep(2 * HANDS_OFF_S)  # the screen takes keys again, and does not tell
         desk.press("2")
         desk.see("tools/call order-tea")
-        desk.press("x")
+        desk.press("w")
         desk.see("this one, test case")
         desk.press("t")
         desk.see("1 test case of 1 call written to")

@@ -40,7 +40,7 @@ def test_formats_are_offered_for_what_is_shown_and_what_is_marked(monkeypatch: p
         "2 shown, JSON Lines",
         "2 shown, HTTP archive",
     ]
-    assert [choice.key for choice in export_menu([1], [1]).choices] == [*"omjhOMJH"]
+    assert [choice.key for choice in export_menu([1], [1]).choices] == [*"omjh", "", "", "", ""]
     assert export_menu([1, 2], [], 2).choices[-1].value == ([2], "md")
 
 

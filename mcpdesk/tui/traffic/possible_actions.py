@@ -1,0 +1,70 @@
+"""Actions that have an effect on one exchange: whether its call can be cancelled, and the code to edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic, time
+from typing import NamedTuple
+
+from mcpdesk.link.link import Link
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.traffic_index import last_round
+from mcpdesk.recorder.record import Direction
+from mcpdesk.tui.editor import source_location
+from mcpdesk.tui.traffic.exchange_menus import logged_by
+from mcpdesk.tui.traffic.traffic_detail import FAILED, LATE_S, LOOK_S
+
+
+class Possible(NamedTuple):
+    """Actions that have an effect on an exchange."""
+
+    has_failed: bool = False
+    """True if its call failed, so that it may be worth repeating."""
+    can_cancel: bool = False
+    """True if its call runs at a core that can cancel it."""
+    source: tuple[Path, int] | None = None
+    """File and line where its call failed. None if it did not fail, or its log names no existing file."""
+
+
+class PossibleActions:
+    """Finds the possible actions of the exchange that was asked for last.
+
+    They are looked up again while the exchange runs. They are also looked up shortly after it failed, because
+    its log may be late.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._key: tuple[object, ...] = ()
+        self._looked = 0.0
+        self._possible = Possible()
+
+    def of(self, number: int | None) -> Possible:
+        """Return the possible actions of an exchange. None stands for no exchange."""
+        if number is None:
+            return Possible()
+        exchange = self._link.traffic.exchange(number)
+        key = (number, exchange.status, exchange.ended)
+        is_moving = exchange.ended is None or (
+            exchange.status in FAILED and time() - exchange.ended < LATE_S + LOOK_S
+        )
+        if key != self._key or (is_moving and monotonic() - self._looked > LOOK_S):
+            self._key, self._looked = key, monotonic()
+            latest = last_round(self._link.traffic, exchange)
+            has_failed = latest.status in FAILED
+            source = self._source(latest) if has_failed else None
+            self._possible = Possible(has_failed, self._can_cancel(exchange, latest), source)
+        return self._possible
+
+    def _can_cancel(self, exchange: Exchange, latest: Exchange) -> bool:
+        is_running = exchange.kind is ExchangeKind.REQUEST and exchange.direction is Direction.IN
+        if not is_running or exchange.ended is not None:
+            return False
+        client = self._link.client(latest.connection)
+        return client is not None and any(call.id == latest.id for call in client.running)
+
+    def _source(self, latest: Exchange) -> tuple[Path, int] | None:
+        wheres = [line.where for line in logged_by(self._link, latest) if line.where]
+        servers = self._link.view().servers
+        folder = next((one.folder for one in servers if one.name == latest.server), "")
+        return source_location(folder, wheres[-1]) if wheres else None

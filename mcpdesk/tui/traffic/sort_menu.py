@@ -1,0 +1,54 @@
+"""Menu of the columns that the list of the traffic can be sorted by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from mcpdesk.recorder.index.sorted_lines import SortedLines
+from mcpdesk.tui.traffic.line_columns import SORT_KEYS, words_of
+from mcpdesk.tui.widgets.menu import Choice, Menu
+
+_LETTERS = {
+    "peer": "p",
+    "server": "v",
+    "what": "m",
+    "id": "i",
+    "status": "s",
+    "took": "t",
+    "size": "z",
+    "revision": "r",
+}
+_HELP = {
+    "peer": "Name of the client.",
+    "server": "Name of the server.",
+    "what": "Method and name.",
+    "id": "Id of the request.",
+    "status": "Errors first.",
+    "took": "Longest first.",
+    "size": "Largest first.",
+    "revision": "Protocol revision.",
+}
+
+
+class SortChoice(NamedTuple):
+    """Column that was chosen. None for arrival order."""
+
+    column: str | None
+
+
+def sort_menu(shown: Collection[str], order: SortedLines | None, *, has_servers: bool) -> Menu:
+    """Return a menu whose value is a `SortChoice`. `shown` are the names of the visible columns.
+
+    Hidden columns are offered after the visible ones. The servers are only offered if there are several.
+    """
+    names = sorted(SORT_KEYS, key=lambda name: name not in shown)
+    names = [name for name in names if name != "server" or has_servers]
+    choices = [Choice("time of arrival", SortChoice(None), "" if order else "now", "a")]
+    for name in names:
+        hint = "" if name in shown else "hidden column"
+        if order is not None and order.column == name:
+            hint = f"{'↓' if order.is_falling else '↑'} now; choose it again to reverse the order"
+        choices.append(Choice(words_of(name), SortChoice(name), hint, _LETTERS[name], _HELP[name]))
+    cursor = 1 + names.index(order.column) if order is not None and order.column in names else 0
+    return Menu("Sort by", choices, cursor=cursor)
