@@ -27,6 +27,7 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import driven
+from tests.support.features import having
 from tests.support.patience import WITHIN_S, until
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -65,7 +66,7 @@ EVERY_SCREEN = (
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
     ("servers", ("escape", "g", "s"), ("Servers", "served", "use this server")),
-    ("doctor", ("v", "h"), ("Servers of all clients", "esc close")),
+    *having("doctor", ("doctor", ("v", "h"), ("Servers of all clients", "esc close"))),
     ("add", ("escape", "N"), ("Add a server", "enter adds", "a folder")),
     ("trust", (*str(CONFIG), "enter"), ("Trust this file?", str(CONFIG), "weather: starts npx", "t trusts")),
     ("themes", ("n", "escape", "t"), ("Theme", "type to search", "night")),
