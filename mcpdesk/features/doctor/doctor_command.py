@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.printing import OK, TOOL_ERROR, print_json, print_message, print_text
+from mcpdesk.cli.printing import OK, TOOL_ERROR, USAGE, print_json, print_message, print_text
 from mcpdesk.cli.reach import agreement, ask_input
 from mcpdesk.features.doctor.checkup import TIMEOUT_S, Plan, check_up
 from mcpdesk.features.doctor.report import Report, ServerState
@@ -25,7 +25,8 @@ Examples:
   mcpdesk doctor .mcp.json --json
   mcpdesk doctor --trust --max-tokens 20000 --timeout 60
 
-Exit codes: 0 no errors, 1 a server failed or has an unsafe setting, or a file is broken, 2 invalid command.
+Exit codes: 0 no errors, 1 a server failed or has an unsafe setting, or a file is broken,
+2 invalid command, or the file of a TARGET is not trusted.
 """
 
 
@@ -99,7 +100,9 @@ def doctor_command(
         print_json(msgspec.to_builtins(report))
     else:
         print_text("\n".join(report_lines(report)))
-    return OK if report.ok and not (targets and _is_refused(report)) else TOOL_ERROR
+    if not report.ok:
+        return TOOL_ERROR
+    return USAGE if targets and _is_refused(report) else OK
 
 
 def _is_refused(report: Report) -> bool:

@@ -199,7 +199,7 @@ class Report(Struct, frozen=True):
 
     version: int
     ok: bool
-    """True if the exit code is 0."""
+    """True if no error was found. Servers that were not started because of trust are not errors."""
     servers: list[ServerReport]
     problems: list[FileProblem]
     duplicates: list[Duplicate]

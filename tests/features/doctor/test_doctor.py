@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pexpect
 import pytest
 
 from mcpdesk.cli.main import run
@@ -19,8 +21,10 @@ from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.features.doctor import checkup
 from mcpdesk.features.doctor.examination import Examination
 from tests.features.doctor.conftest import Home, hostile, odd, write
+from tests.support.guarded_server import GuardedServer
 
-SCHEMA = Path(__file__).parents[3] / "docs" / "doctor.schema.json"
+ROOT = Path(__file__).parents[3]
+SCHEMA = ROOT / "docs" / "doctor.schema.json"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -54,7 +58,7 @@ def test_untrusted_servers_are_listed_and_not_started(home: Home, capfd: Capture
         and f"mcpdesk trust {path}" in out
         and str(home.path) + ".test" not in out
     )
-    report(capfd, "cursor:one", code=1)  # a person who names a server expects that it is checked
+    report(capfd, "cursor:one", code=2)  # like other commands that name a server of such a file
     assert not marker.exists()
 
 
@@ -165,6 +169,23 @@ def test_secrets_are_masked_in_every_output(
     assert [each["kind"] for each in leak["unsafe"]] == ["key in arguments"]
     [duplicate] = found["duplicates"]
     assert [each["kind"] for each in duplicate["differences"]] == ["variables", "variables"]
+
+
+@pytest.mark.slow
+async def test_servers_at_urls_need_a_login_or_do_not_answer(home: Home, capfd: Capture) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    listener = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    async with GuardedServer().running() as guarded, listener:
+        home.cursor({"guarded": {"url": guarded.url}, "silent": {"url": f"http://127.0.0.1:{port}/mcp"}})
+        found = await asyncio.to_thread(report, capfd, "--trust", "--timeout", "2", code=1)
+    servers = by_name(found)
+    assert "HTTP 401" in servers["guarded"]["reason"]
+    assert "Log in: mcpdesk login cursor:guarded" in servers["guarded"]["hint"]
+    assert servers["guarded"]["login"]["state"] == "none" and servers["guarded"]["unsafe"] == []
+    assert "within 2 s" in servers["silent"]["reason"] and "--timeout" in servers["silent"]["hint"]
 
 
 @pytest.mark.process
@@ -295,3 +316,28 @@ def test_invalid_entries_and_those_of_the_client_alone_are_told_apart(home: Home
     assert servers["developer"]["state"] == "only in client"
     assert servers["unset"]["state"] == "unusable" and "NOT_SET_X" in servers["unset"]["reason"]
     assert report(capfd, "goose:developer", "--trust")["ok"]
+
+
+@pytest.mark.process
+def test_a_person_is_asked_only_about_the_file_of_a_named_server(home: Home) -> None:
+    home.cursor({"good": odd()})
+    home.claude({"other": odd()})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def doctor(*targets: str) -> pexpect.spawn[str]:
+        command = ["-m", "mcpdesk", "doctor", *targets]
+        return pexpect.spawn(
+            sys.executable, command, env=environment, timeout=120, encoding="utf-8", dimensions=(50, 200)
+        )
+
+    plain = doctor()
+    plain.expect("2 servers: 2 not trusted")
+    plain.expect(pexpect.EOF)
+    named = doctor("cursor:good")
+    named.expect("Do you trust this content")
+    named.sendline("y")
+    named.expect("1 server: 1 ok")
+    named.expect(pexpect.EOF)
+    plain = doctor()
+    plain.expect("2 servers: 1 ok, 1 not trusted")
+    plain.expect(pexpect.EOF)

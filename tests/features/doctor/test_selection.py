@@ -48,6 +48,7 @@ def test_file_of_no_client_is_a_target(servers: Home) -> None:
     [
         ("cursor:gitub", "Did you mean cursor:github"),
         ("cursr:github", "Did you mean cursor:github"),
+        ("zed:", "No configuration of zed has a server"),
         ("https://example.com/mcp", "mcpdesk check TARGET"),
         (".cursor/mcp.json:none", "has no server 'none'"),
     ],
