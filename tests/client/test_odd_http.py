@@ -297,7 +297,7 @@ async def test_what_came_instead_of_an_answer_is_known_while_it_is_awaited(
     data: bytes | None, words: str
 ) -> None:
     async with (
-        scripted(session(lambda seen: data)) as server,
+        scripted(session(lambda seen: data if seen.body else http(200))) as server,
         connected(StreamableHttp(server.url, {})) as (connection, _),
     ):
         await connection.open()

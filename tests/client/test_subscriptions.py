@@ -16,6 +16,7 @@ from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.client.subscriptions import subscription as module
 from mcpdesk.client.subscriptions.all_notifications import follow_notifications
 from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.client.subscriptions.subscription import MOST_FAILURES, Subscription
@@ -28,6 +29,12 @@ from tests.support.patience import until
 from tests.support.scripted import DISCOVERED
 from tests.upstream.test_channel_pass_through import NEWEST, official_at
 from tests.upstream.test_upstream import names, upstream
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ACKNOWLEDGED_S", 0.1)
+    monkeypatch.setattr(module, "RENEW_S", 0.05)
 
 
 class Served:

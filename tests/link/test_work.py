@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from mcpdesk.link.local import local_work
 from mcpdesk.link.local.local_work import WINDOW
 from mcpdesk.link.values import JobKind, JobState, JobView
 from tests.support.desk import RunningDesk, running_desk
@@ -29,6 +30,11 @@ async def wait() -> None:
     """Wait for ever."""
     await asyncio.Event().wait()
 '''
+
+
+@pytest.fixture(autouse=True)
+def frequent_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_work, "LOOK_S", 0.02)
 
 
 @pytest.fixture

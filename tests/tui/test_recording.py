@@ -122,7 +122,7 @@ def test_only_finished_calls_of_read_only_tools_count_each_once_and_the_newest()
 
 
 async def test_a_call_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "CALL_S", 1.0)
+    monkeypatch.setattr(recording, "CALL_S", 0.1)
     link = Shop(milk=ok("2"))
     link.past("price", "milk", ok("2"))
     link.past("price", "tea", ok("1"))

@@ -37,14 +37,14 @@ class Subscription(CallObserver):
         log: Callable[[str], None],
         *,
         ended: Callable[[str], None] = lambda reason: None,
-        renew_s: float = RENEW_S,
+        renew_s: float | None = None,
         longest_pause_s: float = LONGEST_PAUSE_S,
     ) -> None:
         """`wanted` is the filter of notifications.
 
         `renewed` is called when notifications may have been missed. `ended` is called with the reason each
         time that the subscription ends and will be renewed. If the subscription is given up, `log` is called
-        with the reason.
+        with the reason. `renew_s` is `RENEW_S` by default.
         """
         self.failure: CallError | None = None
         """Error with which the latest subscription ended, or None if the server ended it."""
@@ -53,20 +53,20 @@ class Subscription(CallObserver):
         self._renewed = renewed
         self._log = log
         self._ended = ended
-        self._renew_s = renew_s
+        self._renew_s = RENEW_S if renew_s is None else renew_s
         self._longest_pause_s = longest_pause_s
         self._failures = 0
         self._is_acknowledged = False
         self._has_begun = asyncio.Event()
 
-    async def begun(self, limit_s: float = ACKNOWLEDGED_S) -> None:
-        """Wait until the server acknowledged or refused the subscription, at most `limit_s`.
+    async def begun(self) -> None:
+        """Wait until the server acknowledged or refused the subscription, at most `ACKNOWLEDGED_S`.
 
         After an acknowledgement, every change of the server's state is reported by a notification. If the
         acknowledgement arrives after the time limit, `renewed` is called.
         """
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(ACKNOWLEDGED_S):
                 await self._has_begun.wait()
         except TimeoutError:
             self._has_begun.set()
