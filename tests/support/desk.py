@@ -20,8 +20,7 @@ from mcpdesk.link.values import CallOutcome
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.patience import in_time, within
 
-# pytest makes a syntax tree of every module of ours that it imports, which two threads cannot do at the same
-# time (see `mcpdesk.hosting.folder.namespace`): what the screen imports late is imported before a core runs.
+# What the screen imports late is imported here, and not while the first test that needs it is measured.
 for late in ("screens.workbench", "traffic.traffic_pane", "screens.activity", "screens.logs"):
     import_module(f"mcpdesk.tui.{late}")
 
