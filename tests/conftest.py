@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import re
 import shlex
 import signal
 import sys
@@ -38,7 +39,10 @@ settings.register_profile("search", max_examples=1000, **UNTIMED)
 settings.load_profile("same")
 
 QUICK = "not slow and not process and not browser"
-_homes = itertools.count()
+# Files with only tests that the quick part leaves out.
+UNQUICK_FILE = re.compile(rf"(?m)^pytestmark = .*\bpytest\.mark\.(?:{'|'.join(tiers.UNQUICK)})\b(?!\()")
+_numbers = itertools.count()
+_homes: Path | None = None
 # Programs that fixtures of a wider scope than one test have started, by the name and place of the fixture.
 _programs: dict[tuple[str, str], str] = {}
 
@@ -51,11 +55,42 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = QUICK
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each worker of xdist begin with other folders of the tests.
+
+    In a new checkout, a worker then finds half of the modules compiled, because another has imported them.
+    """
+    report = yield
+    if collector.path == Path(__file__).parent:
+        worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        first = len(report.result) * worker // workers
+        report.result = [*report.result[first:], *report.result[:first]]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests back in order: all workers must have the same."""
+    items.sort(key=lambda item: item.path)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that have no quick test, which need not be imported then."""
+    if config.option.markexpr != QUICK or not collection_path.name.startswith("test_"):
+        return None
+    return True if UNQUICK_FILE.search(collection_path.read_text()) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start to record the programs that the test and its fixtures start."""
     tiers.started.clear()
     be_patient(is_quick=tiers.is_quick(item))
+    _move_home()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,7 +149,14 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is there for good out of collections, which took a third of a screen's test."""
+    """Remove settings from the environment, and leave what is there for good out of garbage collections.
+
+    Those took a third of a screen's test.
+    """
+    for variable in (*BY_VARIABLE, "COLUMNS", "LINES", "XDG_RUNTIME_DIR"):  # xdist sets the size
+        os.environ.pop(variable, None)
+    # A checkout in a temporary folder would be refused in configuration files otherwise.
+    os.environ["MCPDESK_PROGRAM"] = shlex.join(started_command("", sys.executable))
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
@@ -128,24 +170,28 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return "left out: slow, process and browser, which `pytest -m 'slow or process or browser'` runs"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the folders of every test."""
-    return tmp_path_factory.mktemp("homes")
+    global _homes
+    _homes = tmp_path_factory.mktemp("homes")
+    _move_home()
+    return _homes
 
 
-@pytest.fixture(autouse=True)
-def own_folders(homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep tests out of the person's files and settings out of the tests. Returns the folder of both."""
-    for variable in (*BY_VARIABLE, "COLUMNS", "LINES"):  # the last two are set by what runs tests in parallel
-        monkeypatch.delenv(variable, raising=False)
-    home = homes / str(next(_homes))
-    home.mkdir()
-    monkeypatch.setenv("MCPDESK_STATE_DIR", str(home / "state"))
-    monkeypatch.setenv("MCPDESK_CONFIG_DIR", str(home / "config"))
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    # A checkout in a temporary folder would be refused in configuration files otherwise.
-    monkeypatch.setenv("MCPDESK_PROGRAM", shlex.join(started_command("", sys.executable)))
+def _move_home() -> None:
+    """Keep the next test out of the person's files. The program makes its folders when it writes to them."""
+    if _homes is not None:
+        home = _homes / str(next(_numbers))
+        os.environ["MCPDESK_STATE_DIR"] = str(home / "state")
+        os.environ["MCPDESK_CONFIG_DIR"] = str(home / "config")
+
+
+@pytest.fixture
+def own_folders() -> Path:
+    """The folder of the test's state and configuration folders."""
+    home = Path(os.environ["MCPDESK_STATE_DIR"]).parent
+    home.mkdir(exist_ok=True)
     return home
 
 
