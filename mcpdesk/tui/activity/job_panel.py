@@ -147,7 +147,7 @@ class JobPanel(Section[JobView]):
     def detail_of(self, row: JobView) -> tuple[str, Content]:
         use = self._uses.get(row.id)
         processes = 0 if use is None or row.state.is_final else use.processes
-        facts = _facts(row, processes, self.size.width)
+        facts = _facts(row, processes, self.detail_cells)
         if not row.has_output:
             return "task", facts
         follows = "following" if self.output.following else "not following (f)"

@@ -331,7 +331,7 @@ class PlanPanel(Section[PlanView]):
         return row.goal, row.server, row.file, row.client
 
     def detail_of(self, row: PlanView) -> tuple[str, Content]:
-        began = f"since {_moment(row.since)} · {ending(row.file, max(20, self.size.width - 40))}"
+        began = f"since {_moment(row.since)} · {ending(row.file, max(20, self.detail_cells - 36))}"
         if row.file != self._file:
             return began, Content("")
         return began, Content(clean(self._text or f"{row.file} cannot be read."))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from textual import work
@@ -184,7 +183,8 @@ def _used(tool: str, tally: CallTally) -> str:
 def _wrapped(texts: list[str], width: int) -> list[str]:
     if width <= 0:
         return texts
-    return [part for text in texts for part in wrap(one_line(text), width) or [""]]
+    rows = (Content(one_line(text)).wrap(width) for text in texts)
+    return [row.plain.rstrip() for each in rows for row in each]
 
 
 def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
@@ -264,10 +264,10 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     DEFAULT_CSS = """
     ClientsPane { padding: 1 1 0 1; }
     ClientsPane.-alone > .lesson { display: block; }
-    ClientsPane.-alone > .body { height: auto; }
+    ClientsPane.-alone > .body { height: auto; layout: vertical; }
+    ClientsPane.-alone > .body > LineList { width: 1fr; height: auto; }
     """
     lesson = ("No client is connected yet", "")
-    beside_from = math.inf
     table = COLUMNS
     giving_way = GIVING_WAY
 
@@ -331,7 +331,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         return _style(column, cell)
 
     def detail_of(self, row: ClientView) -> tuple[str, Content]:
-        return title_of(row), self._with_calls(row, self._text_of(row, self.size.width - 6))
+        return title_of(row), self._with_calls(row, self._text_of(row, self.detail_cells))
 
     def _with_calls(self, client: ClientView, text: Content) -> Content:
         """Append the latest calls of the client, if there is space."""
@@ -342,7 +342,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
             index,
             lambda info, method, _: canonical(method) in CALLS and _is_of(client, info),
             lambda call: call.name,
-            room.width - 1,
+            self.detail_cells,
             room.height - text.plain.count("\n") - 2,
             time.time(),
         )

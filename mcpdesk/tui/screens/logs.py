@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -24,6 +24,7 @@ from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.screens.log_histogram import LogHistogram, row_at
 from mcpdesk.tui.screens.log_list import LEVELS, LogFilter, LogList, lines_of, rank, shown_text
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
@@ -44,14 +45,22 @@ class LogsPane(FilterPane, Pane):
     DEFAULT_CSS = """
     LogsPane {
         & > .status { height: 1; color: $text-muted; background: $surface; padding: 0 1; text-wrap: nowrap; }
-        & > .empty { display: none; height: 1fr; content-align: center middle; color: $text-muted; }
-        &.-empty > .empty { display: block; }
-        &.-empty > LogList { height: 1; }
-        & > VerticalScroll {
+        & > .panes { height: 1fr; layout: vertical; }
+        & .rows { width: 1fr; height: 1fr; }
+        & .empty { display: none; height: 1fr; content-align: center middle; color: $text-muted; }
+        &.-empty .empty { display: block; }
+        &.-empty LogList { height: 1; }
+        & VerticalScroll {
             display: none; height: auto; max-height: 40%; border-top: solid $border-blurred; padding: 0 1;
+            scrollbar-size-vertical: 1;
         }
-        &.-detail > VerticalScroll { display: block; }
-        & > VerticalScroll Static { height: auto; }
+        &.-detail VerticalScroll { display: block; }
+        & VerticalScroll Static { height: auto; }
+        &.-beside > .panes { layout: horizontal; }
+        &.-beside .rows { width: 3fr; }
+        &.-beside VerticalScroll {
+            width: 2fr; height: 1fr; max-height: 100%; border-top: none; border-left: solid $border-blurred;
+        }
     }
     """
     app: DeskApp
@@ -66,16 +75,25 @@ class LogsPane(FilterPane, Pane):
         """Time of the last histogram update, in monotonic seconds."""
         self._is_stale = False
         """True if the histogram lacks newer lines."""
+        self._details = DetailState()
 
     def compose(self) -> ComposeResult:
         """Compose the filter at the top and the status at the bottom."""
         yield from super().compose()
         yield LogHistogram()
-        yield LogList(self._peer_of)
-        yield Static(classes="empty", markup=False)
-        with VerticalScroll(can_focus=False):
-            yield Static(markup=False)
+        with Container(classes="panes"):
+            with Vertical(classes="rows"):
+                yield LogList(self._peer_of)
+                yield Static(classes="empty", markup=False)
+            with VerticalScroll(can_focus=False):
+                yield Static(markup=False)
         yield Static(classes="status", markup=False)
+
+    def on_resize(self) -> None:
+        """Put the details beside the list if there is space."""
+        self._details.move(is_beside=has_room_beside(self), are_in_use=not self.listing.following)
+        self.set_class(self._details.is_beside, "-beside")
+        self._describe()
 
     def show_view(self, view: CoreView) -> None:
         """Add the lines that arrived since the last call."""
@@ -206,13 +224,17 @@ class LogsPane(FilterPane, Pane):
     @on(LogList.Opened)
     def action_details(self) -> None:
         """Show all lines of an entry, or hide them."""
-        self.toggle_class("-detail")
+        if self._details.is_open:
+            self._details.close()
+        else:
+            self._details.open()
         self._describe()
 
     def action_reset(self) -> None:
-        """Close the details. If they are closed, clear the filter."""
-        if self.has_class("-detail"):
-            self.remove_class("-detail")
+        """Close details below the list. If there are none, clear the filter."""
+        if self._details.is_open and not self._details.is_beside:
+            self._details.close()
+            self._describe()
             return
         self.close_filter()
         self.listing.narrow(LogFilter())
@@ -242,6 +264,7 @@ class LogsPane(FilterPane, Pane):
         self.set_class(not rows.rows, "-empty")
         if not rows.rows:
             self.query_one(".empty", Static).update(_empty(rows))
+        self.set_class(self._details.is_open and bool(rows.lines), "-detail")
         if self.has_class("-detail"):
             self.query_one("VerticalScroll Static", Static).update(_detail(chosen, rows))
 

@@ -81,15 +81,13 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     DEFAULT_CSS = """
     ServersPane { padding: 1 1 0 1; }
     ServersPane > .body > LineList { max-height: 60%; }
-    ServersPane.-beside > .body > LineList { width: 3fr; }
-    ServersPane.-beside > .body > .detail { width: 2fr; }
+    ServersPane.-beside > .body > LineList { max-height: 100%; }
     """
     lesson = (
         "No server yet",
         "A server is a folder, a URL, a program, or a file with the configuration of a client.\n\n"
         "Press ctrl+n to add one.",
     )
-    beside_from = 158
     table = COLUMNS
     giving_way = GIVING_WAY
 

@@ -104,7 +104,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         "or a prompt fetch; the table of methods counts all other requests as well.\n\n"
         "Call a tool in the workbench (1), or connect a client (4).",
     )
-    beside_from = math.inf
+    may_be_beside = False
     table = COLUMNS
     giving_way = GIVING_WAY
 

@@ -11,3 +11,40 @@ BESIDE_FROM = 160
 def has_room_beside(pane: Widget) -> bool:
     """Return True if a pane is wide enough for details beside its list."""
     return pane.outer_size.width >= BESIDE_FROM
+
+
+class DetailState:
+    """Whether the details of a pane are open.
+
+    Beside the list, they are open until the person closes them. Below the list, they are closed until the
+    person opens them.
+    """
+
+    def __init__(self) -> None:
+        self.is_beside = False
+        """True if the details are, or would be, beside the list."""
+        self._chosen: bool | None = None
+        """Choice of the person, or None."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if the details are open."""
+        return self.is_beside if self._chosen is None else self._chosen
+
+    def open(self) -> None:
+        """Open the details, because the person wants to see them."""
+        self._chosen = True
+
+    def close(self) -> None:
+        """Close the details. If they are below the list, a wider pane shows them again."""
+        self._chosen = False if self.is_beside else None
+
+    def reset(self) -> None:
+        """Discard the choice of the person."""
+        self._chosen = None
+
+    def move(self, *, is_beside: bool, are_in_use: bool) -> None:
+        """Move the details. If `are_in_use` is True, open details stay open."""
+        if self.is_beside and not is_beside and are_in_use and self._chosen is None:
+            self._chosen = True
+        self.is_beside = is_beside

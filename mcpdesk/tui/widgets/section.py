@@ -24,6 +24,7 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.plain_text import from_field
+from mcpdesk.tui.widgets.beside import has_room_beside
 from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
@@ -147,10 +148,8 @@ class Section(FilterPane, Generic[Row]):
     lesson: ClassVar[tuple[str, str]]
     """Title and text shown while the section is empty."""
     clicks_to_open: ClassVar[int] = 2
-    beside_from: ClassVar[float] = 150
-    """Minimum width in cells for showing the details beside the list. In a narrower pane they are
-    below it.
-    """
+    may_be_beside: ClassVar[bool] = True
+    """True if the details are beside the list in a pane that is wide enough. Otherwise they are below it."""
     DEFAULT_CSS = """
     Section {
         height: 1fr;
@@ -165,8 +164,8 @@ class Section(FilterPane, Generic[Row]):
         }
         & > .body > .detail Static { height: auto; }
         &.-beside > .body { layout: horizontal; }
-        &.-beside > .body > LineList { width: 1fr; height: 1fr; max-height: 100%; }
-        &.-beside > .body > .detail { width: 1fr; height: 1fr; }
+        &.-beside > .body > LineList { width: 3fr; height: 1fr; max-height: 100%; }
+        &.-beside > .body > .detail { width: 2fr; height: 1fr; }
         & > .lesson {
             display: none; height: auto; margin: 1 2; padding: 1 2; border: round $border-blurred;
             border-title-color: $text-primary;
@@ -249,6 +248,12 @@ class Section(FilterPane, Generic[Row]):
     def entry(self) -> Widget:
         """Widget that gets the focus first: the list, or the text of an empty section."""
         return self.query_one(SectionLesson) if self.has_class("-empty") else self.listing
+
+    @property
+    def detail_cells(self) -> int:
+        """Width of a line of the details, or of the section before the details are laid out."""
+        room = self.query_one(".detail").scrollable_content_region.width
+        return max(1, room or self.size.width - 3)
 
     def update_data(self, view: CoreView) -> None:
         """Load the rows if they have changed. Called even while another section is shown."""
@@ -375,5 +380,5 @@ class Section(FilterPane, Generic[Row]):
 
     def on_resize(self) -> None:
         """Arrange the section for its new width, and fit the details into it."""
-        self.set_class(self.size.width >= self.beside_from, "-beside")
+        self.set_class(self.may_be_beside and has_room_beside(self), "-beside")
         self.call_after_refresh(self.show_detail)
