@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from mcpdesk.errors import ClientError
     from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
     from mcpdesk.protocol.content import audio, embedded, image, resource_link, text
-    from mcpdesk.server.asks.question_wording import Accepted, Cancelled, Declined, Elicited, Root, Sampled
+    from mcpdesk.server.asks.question_wording import (
+        Accepted,
+        Cancelled,
+        Declined,
+        Elicited,
+        Root,
+        SampledMessage,
+    )
     from mcpdesk.server.calls.context import Context
     from mcpdesk.server.calls.threads.sync_context import SyncContext
     from mcpdesk.server.offer.authoring import fail, header, message, prompt, refuse, resource, tool
@@ -39,7 +46,7 @@ __all__ = [
     "QuestionState",
     "RequestView",
     "Root",
-    "Sampled",
+    "SampledMessage",
     "SyncContext",
     "ToolResult",
     "__version__",
@@ -68,7 +75,7 @@ _HOMES = {
         "Declined",
         "Elicited",
         "Root",
-        "Sampled",
+        "SampledMessage",
     ),
     "mcpdesk.server.offer.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
     "mcpdesk.server.calls.context": ("Context", "RequestView"),

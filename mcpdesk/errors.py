@@ -47,8 +47,8 @@ class TransportError(DeskError):
 
 
 class OtherEnvironmentError(TransportError):
-    """This process cannot serve a client, because tools read environment variables whose values differ for
-    the client.
+    """This process cannot serve a client. Tools read environment variables whose values differ in the
+    client's environment.
     """
 
 
@@ -65,11 +65,11 @@ class CallError(DeskError):
 
 
 class SessionLost(DeskError):
-    """Raised if a request must be rejected as if the session of the request did not exist."""
+    """A request must be rejected as if its session did not exist."""
 
 
 class AnswerCut(DeskError):
-    """Raised to close the connection in the middle of `answer`, the bytes of an answer."""
+    """The connection must be closed in the middle of `answer`, the bytes of an answer."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__("the connection broke in the middle of the answer, by a fault rule")
@@ -136,8 +136,8 @@ class AuthorizationError(CallError):
         return f"{super().__str__()} ({self.clause})" if self.clause else super().__str__()
 
 
-class NoLogin(AuthorizationError):
-    """The server requires a token but does not name an authorization server."""
+class LoginUnavailable(AuthorizationError):
+    """The server requires a token, but does not name an authorization server where a person could log in."""
 
 
 class CallTimeout(CallError, TimeoutError):
@@ -148,7 +148,7 @@ class ConnectTimeout(CallTimeout):
     """The server did not answer the first message in time."""
 
 
-class FileGone(DeskError):
+class FileUnavailable(DeskError):
     """A file was changed, replaced or removed after a job created it."""
 
 
@@ -211,7 +211,7 @@ class HandlerError(DeskError):
 
     is_expected = True
     """True for an expected failure, which is logged at level info. False for a fault of the server, which is
-    logged as an error.
+    logged at level error.
     """
 
     def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.traffic_index import Index
     from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
     from mcpdesk.settings import Settings
-    from mcpdesk.transports.http.elsewhere import Elsewhere
     from mcpdesk.transports.http.extra_routes import DialectPath, ExtraRoutes
     from mcpdesk.transports.http.mcp_routes import McpRoutes
+    from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.sessions.http_sessions import HttpSessions
     from mcpdesk.transports.http.site import Site
     from mcpdesk.transports.http.websocket import SocketRoutes
@@ -311,7 +311,7 @@ class Feature:
         """
         return None
 
-    def elsewhere(self, site: Site, sessions: HttpSessions) -> Elsewhere | None:
+    def other_processes(self, site: Site, sessions: HttpSessions) -> OtherProcesses | None:
         """Return a forwarder of HTTP requests to other processes that serve the same clients, or None."""
         return None
 

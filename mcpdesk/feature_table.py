@@ -16,7 +16,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "packaging": frozenset({"commands"}),
     "pictures": frozenset({"picture_view"}),
     "program_tools": frozenset({"command_tools"}),
-    "replicas": frozenset({"link_to_cores", "link_to_engine", "shared_core", "elsewhere"}),
+    "replicas": frozenset({"link_to_cores", "link_to_engine", "shared_core", "other_processes"}),
     "tap": frozenset({"commands", "record_relay", "live_captures", "live_link"}),
     "telemetry": frozenset({"host_parts"}),
     "web_tools": frozenset({"builtin_tools"}),

@@ -20,11 +20,9 @@ _ALWAYS = (
 """DEL, C1 controls, characters that change text direction or have no width, fillers without a glyph, tags and
 variation selectors (which can encode hidden text), and surrogates."""
 _JOINERS = "\u200c\u200d"
-"""Joiners between two letters or emoji are kept. Joiners at other positions are unsafe."""
+"""Joiners. They are kept between two letters or emoji, and unsafe at other positions."""
 _PRESENTATION = "\ufe0e\ufe0f"
-"""A selector after an emoji chooses the style of the emoji and is kept. Selectors at other positions are
-unsafe.
-"""
+"""Selectors of the style of an emoji. They are kept after an emoji, and unsafe at other positions."""
 _NO_JOINER = f"[^\x00-\x7f{_JOINERS}{_PRESENTATION}]"
 _HIDDEN = (
     f"(?<!{_NO_JOINER})(?<![{_PRESENTATION}])[{_JOINERS}]|[{_JOINERS}](?!{_NO_JOINER})"
@@ -34,8 +32,8 @@ _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
 """Unsafe characters except newline and tab, which a caller may want to keep."""
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
 _FIRST_PLACEHOLDER = 0x10_0000
-"""A placeholder is a private-use character, one cell wide, that represents an unsafe character. Its code is
-this number plus the folded code of the unsafe character.
+"""Code of the first placeholder. A placeholder is a private-use character, one cell wide, that represents an
+unsafe character. Its code is this number plus the folded code of the unsafe character.
 """
 _FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
 """Ranges of codes above 16 bits: first code, last code, and the folded code of the first.

@@ -44,7 +44,7 @@ class SettingKind(StrEnum):
     PATH = "path"
 
 
-class FolderMay(StrEnum):
+class FolderUse(StrEnum):
     """Extent to which `mcp.json` and the env file of a server folder may set a setting."""
 
     NOT = "no"
@@ -68,7 +68,7 @@ class Setting(Struct, frozen=True):
     """Regular expression that a text, or each item of a list, must match in full."""
     allowed: str = ""
     """Description of the pattern in words."""
-    folder: FolderMay = FolderMay.NOT
+    folder: FolderUse = FolderUse.NOT
     """Extent to which a server folder may set the setting. By default, a folder may not set it."""
 
     @property
@@ -201,9 +201,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tool_timeout_ms", SettingKind.INTEGER, 30_000,
             ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
             "Time limit of a tool call, in milliseconds. Waiting for a person does not count.", least=1,
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("question_timeout_ms", SettingKind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
-            "Time limit of a question to a person, in milliseconds.", least=1, folder=FolderMay.SET),
+            "Time limit of a question to a person, in milliseconds.", least=1, folder=FolderUse.SET),
     Setting("api_key", SettingKind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
             "API key that clients must send over HTTP.", pattern=r"[!-~]+",
             allowed="visible ASCII characters"),
@@ -228,78 +228,78 @@ SETTINGS: tuple[Setting, ...] = (
             "If true, callers need no API key, even if a tool can run programs."),
     Setting("enable_mcp", SettingKind.SWITCH, True, ("MCPDESK_ENABLE_MCP", "ZYRA_ENABLE_MCP"),
             "If false, MCP endpoints answer 404. The pages for health and status remain.",
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
             "Maximum size of a request body. A larger request gets 413. For upstream programs, the maximum "
-            "is at least 64M. Upstream URLs have no maximum.", least=1024, folder=FolderMay.SET),
+            "is at least 64M. Upstream URLs have no maximum.", least=1024, folder=FolderUse.SET),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Maximum total size of the large requests that are in progress. Further large requests are "
-            "refused.", least=1024, folder=FolderMay.SET),
+            "refused.", least=1024, folder=FolderUse.SET),
     Setting("unread_answers_max_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_UNREAD_ANSWERS_MAX_BYTES",),
             "Maximum total size of answers of 64K and more that clients have not read yet. A further answer "
             "waits up to 15 s and is then refused with 503.", least=1 << 20),
     Setting("tools", SettingKind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
-            "If false, the server offers no tools.", folder=FolderMay.SET),
+            "If false, the server offers no tools.", folder=FolderUse.SET),
     Setting("streaming", SettingKind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
             "If false, HTTP responses are JSON instead of event streams, and clients receive no progress.",
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("model", SettingKind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
             "Model that sampling requests prefer. Its vendor's API decides the form of the schemas that "
-            "`mcpdesk schemas` prints.", folder=FolderMay.SET),
+            "`mcpdesk schemas` prints.", folder=FolderUse.SET),
     Setting("page_size", SettingKind.INTEGER, 1000, ("MCPDESK_PAGE_SIZE",),
             "Maximum number of items on one page of a list. Many clients read only the first page.", least=1,
-            most=10_000, folder=FolderMay.SET),
+            most=10_000, folder=FolderUse.SET),
     Setting("session_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
-            "Idle time in seconds after which an HTTP session ends.", least=1, folder=FolderMay.SET),
+            "Idle time in seconds after which an HTTP session ends.", least=1, folder=FolderUse.SET),
     Setting("request_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
             "Time limit for receiving an HTTP request, in seconds. A slower request is refused with 408. "
-            "Large bodies have more time.", least=1, folder=FolderMay.SET),
+            "Large bodies have more time.", least=1, folder=FolderUse.SET),
     Setting("connect_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_CONNECT_TIMEOUT_S",),
             "Time limit for the first answer of an upstream server, in seconds.", least=1,
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
             "Time that running calls and jobs have to finish after SIGTERM, in seconds.",
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("lame_duck_s", SettingKind.INTEGER, 5, ("MCPDESK_LAME_DUCK_S",),
             "Time after SIGTERM during which a replica still accepts connections, in seconds. During this "
-            "time, /ready answers 503.", most=600, folder=FolderMay.SET),
+            "time, /ready answers 503.", most=600, folder=FolderUse.SET),
     Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
             "Maximum number of HTTP connections. If this number is reached, a new connection replaces an "
-            "idle one. If no connection is idle, the new one gets 503.", least=1, folder=FolderMay.SET),
+            "idle one. If no connection is idle, the new one gets 503.", least=1, folder=FolderUse.SET),
     Setting("max_sessions", SettingKind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
             "Maximum number of HTTP sessions. If this number is reached, a new session replaces an idle one. "
-            "If no session is idle, the new one gets 503.", least=1, folder=FolderMay.SET),
+            "If no session is idle, the new one gets 503.", least=1, folder=FolderUse.SET),
     Setting("max_in_flight", SettingKind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
             "Maximum number of running requests of one connection or session. Further requests are refused.",
-            least=1, folder=FolderMay.SET),
+            least=1, folder=FolderUse.SET),
     Setting("max_subscriptions", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
             "Maximum number of subscriptions of one connection or session. Further subscriptions are "
-            "refused.", least=1, folder=FolderMay.SET),
+            "refused.", least=1, folder=FolderUse.SET),
     Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
             "Maximum number of plain functions (`def`) that run at the same time. Further calls wait up to 5 "
-            "s and are then refused.", least=1, folder=FolderMay.SET),
+            "s and are then refused.", least=1, folder=FolderUse.SET),
     Setting("max_tasks", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
             "Maximum number of tasks and jobs of a server. One client may have half of this number. Further "
-            "tasks and jobs are refused.", least=1, folder=FolderMay.SET),
+            "tasks and jobs are refused.", least=1, folder=FolderUse.SET),
     Setting("task_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
             "Time from the start of a task until the task and its result are deleted, in seconds. 0 keeps "
-            "both.", folder=FolderMay.SET),
+            "both.", folder=FolderUse.SET),
     Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
             "Time limit of a job or task whose tool sets no timeout, in milliseconds.", least=1,
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("job_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
             "Time from the end of a gateway job until the job and its result are deleted, in seconds.",
-            least=1, folder=FolderMay.SET),
+            least=1, folder=FolderUse.SET),
     Setting("jobs_at_once", SettingKind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
             "Maximum number of gateway jobs of a server that run at the same time. Further jobs wait.",
-            least=1, folder=FolderMay.SET),
+            least=1, folder=FolderUse.SET),
     Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
             "Folders where programs may create files for clients. The server offers these files for "
             "download.", pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "Maximum size of the events that are kept for each session, so that a client that reconnects can "
-            "read them.", folder=FolderMay.SET),
+            "read them.", folder=FolderUse.SET),
     Setting("outputs_keep_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_OUTPUTS_KEEP_BYTES",),
             "Maximum disk space for the output of one server's programs. The oldest files are removed first.",
             least=64 << 10),
@@ -312,13 +312,13 @@ SETTINGS: tuple[Setting, ...] = (
             "Age at which a capture is removed, counted from the last write. 0 sets no limit."),
     Setting("capture_max_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
             "Size at which a capture continues in a new file. If an eighth of capture_keep_bytes is less, "
-            "that is the limit. 0 sets no limit.", folder=FolderMay.SET),
+            "that is the limit. 0 sets no limit.", folder=FolderUse.SET),
     Setting("capture_body_bytes", SettingKind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
             "Number of bytes recorded from the start of a large message of a client. The last 1 KiB is "
-            "recorded as well. 0 records all bytes.", folder=FolderMay.SET),
+            "recorded as well. 0 records all bytes.", folder=FolderUse.SET),
     Setting("capture_memory_bytes", SettingKind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
             "Maximum size of the recorded messages in memory. Older messages are read from the capture file.",
-            least=1 << 20, folder=FolderMay.SET),
+            least=1 << 20, folder=FolderUse.SET),
     Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
             "Origins of web pages that may call the server, such as http://localhost:5173."),
     Setting("allowed_hosts", SettingKind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
@@ -326,33 +326,33 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("desk_revision", SettingKind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
             "Protocol revision that the desk uses to call the servers that it hosts.",
             pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision",
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("ask_order", SettingKind.TEXT, "desk-first", ("MCPDESK_ASK_ORDER",),
             "Where the tool AskUserQuestion asks: at the desk first, at the calling client first, or at both "
             "at once.", pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
     Setting("approvals", SettingKind.LIST, (), ("MCPDESK_APPROVALS",),
             "Policy of each tool, such as Bash=ask. The name * stands for all tools that are not listed, as "
             "in *=allow. With ask, you approve each call at the desk.", pattern=r"[^\s,=]+=(allow|ask|deny)",
-            allowed="TOOL=allow, TOOL=ask or TOOL=deny", folder=FolderMay.TIGHTEN),
+            allowed="TOOL=allow, TOOL=ask or TOOL=deny", folder=FolderUse.TIGHTEN),
     Setting("output_chars", SettingKind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
             "Maximum number of characters of a program's output or a web page in a result. A file contains "
-            "the complete text.", least=2000, most=1_000_000, folder=FolderMay.SET),
+            "the complete text.", least=2000, most=1_000_000, folder=FolderUse.SET),
     Setting("search_engines", SettingKind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
             "Engines that WebSearch uses. By default, eleven engines and the engines in search_urls.",
             pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})",
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("search_urls", SettingKind.LIST, (), ("MCPDESK_SEARCH_URLS",),
             "Addresses that replace the usual addresses of engines, such as searxng=https://search.example.",
             pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
-            allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})", folder=FolderMay.SET),
+            allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})", folder=FolderUse.SET),
     Setting("search_timeout_ms", SettingKind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
             "Time limit of one search engine, in milliseconds. Later answers are ignored.", least=1,
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("read_private_urls", SettingKind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
             "If true, ReadDocs may read pages of private networks. It may always read from this machine."),
     Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
             "If true, files are checked for changes at intervals. Use it for network and container mounts.",
-            folder=FolderMay.SET),
+            folder=FolderUse.SET),
     Setting("web", SettingKind.TEXT, "", ("MCPDESK_WEB",),
             "Address of the desk in a browser. The flag without a value uses 127.0.0.1:3334. Needs the extra "
             "`web`.", pattern=WEB_ADDRESS, allowed="HOST:PORT, or a port alone"),
@@ -530,15 +530,15 @@ def within_rights(given: GivenValue) -> Iterator[GivenValue]:
     Raises: DeskUserError for an invalid value, even if the folder may not set it.
     """
     value = converted(given)
-    if given.setting.folder is FolderMay.SET:
+    if given.setting.folder is FolderUse.SET:
         yield given
-    elif given.setting.folder is FolderMay.TIGHTEN:
-        strict = tuple(item for item in value if not loosens(item))
+    elif given.setting.folder is FolderUse.TIGHTEN:
+        strict = tuple(item for item in value if not is_allow_policy(item))
         if strict:
             yield GivenValue(given.setting, strict, given.origin)
 
 
-def loosens(policy: str) -> bool:
+def is_allow_policy(policy: str) -> bool:
     """Return True for `TOOL=allow`, which a folder may not set."""
     return policy.endswith("=allow")
 

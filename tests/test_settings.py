@@ -12,7 +12,7 @@ from mcpdesk.settings import (
     BY_NAME,
     LARGEST,
     SETTINGS,
-    FolderMay,
+    FolderUse,
     SettingKind,
     Settings,
     read_env_file,
@@ -300,7 +300,7 @@ NOT_OF_FOLDERS = """
 
 
 def test_what_folders_may_not_set_is_what_opens_steers_or_watches_the_core() -> None:
-    found = {setting.name for setting in SETTINGS if setting.folder is FolderMay.NOT}
+    found = {setting.name for setting in SETTINGS if setting.folder is FolderUse.NOT}
     assert found >= set(NOT_OF_FOLDERS.split())
 
 
@@ -326,7 +326,7 @@ OF_KIND = {
 }
 
 
-@pytest.mark.parametrize("name", [each.name for each in SETTINGS if each.folder is FolderMay.NOT])
+@pytest.mark.parametrize("name", [each.name for each in SETTINGS if each.folder is FolderUse.NOT])
 def test_a_value_that_a_folder_may_not_set_does_not_count(name: str, tmp_path: Path) -> None:
     setting, env_file = BY_NAME[name], tmp_path / "mcpdesk-env.txt"
     value = VALID.get(name) or OF_KIND.get(setting.kind) or "other"

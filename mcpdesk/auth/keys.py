@@ -23,7 +23,7 @@ ALGORITHMS = (*HMAC, *RSA, "ES256", "ES384", "ES512", "ES256K", "EdDSA")
 SHORTEST_SECRET = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Minimum bytes of a secret: the size of the hash. Source: RFC 7518, 3.2."""
 SHORTEST_RSA = 2048
-MOST_KEYS = 64
+MAX_KEYS = 64
 _PUBLIC = ("kty", "crv", "n", "e", "x", "y", "k")
 
 Check = Callable[[bytes, bytes], bool]
@@ -82,8 +82,8 @@ def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> 
         raise ValueError('it is not a JWK set, which is an object with "keys"') from None
     if not isinstance(members, list):
         raise ValueError('"keys" must be a list')
-    if len(members) > MOST_KEYS:
-        raise ValueError(f"it has {len(members)} keys, {MOST_KEYS} are allowed")
+    if len(members) > MAX_KEYS:
+        raise ValueError(f"it has {len(members)} keys, {MAX_KEYS} are allowed")
     allowed = tuple(algorithms)
     keys, complaints = [], []
     for index, member in enumerate(members):

@@ -134,7 +134,7 @@ def _first(claims: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-MOST_READ = 256
+MAX_READ = 256
 """Maximum parsed tokens in the cache. Their signatures are still verified each time."""
 
 
@@ -210,7 +210,7 @@ class Verifier:
             principal = principal_of(token.claims, terms.includes, terms.leeway_s, terms.realm)
         else:
             principal = read.principal
-        if len(self._read) >= MOST_READ:
+        if len(self._read) >= MAX_READ:
             self._read.clear()
         self._read[text] = _Read(token, principal, begins, ends, self._source.fresh(), checks)
         return principal

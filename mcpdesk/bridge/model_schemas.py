@@ -37,7 +37,7 @@ class ModelApi(Struct, frozen=True):
     """Pattern of valid argument names, or None if any name is valid."""
     longest_name: int = 64
     longest_description: int | None = None
-    """Maximum characters of a description, or None for no limit."""
+    """Maximum length in characters of a description, or None for no limit."""
     most_tools: int | None = None
     """Maximum number of tools in one request, or None for no limit."""
 
@@ -122,7 +122,7 @@ class ToolSchema:
         """Entry for the `tools` of a request."""
 
     def for_server(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a model's arguments under the names that the server uses. Unknown names are not changed."""
+        """Rename a model's arguments to the names that the server uses. Unknown names are not changed."""
         back = {legal: original for original, legal in self.arguments.changed.items()}
         return {back.get(name, name): value for name, value in arguments.items()}
 
@@ -178,9 +178,9 @@ def is_for_model(definition: Mapping[str, Any]) -> bool:
 
 
 DEEPEST = 20
-"""Maximum nesting depth of subschemas. Deeper subschemas are replaced by an empty schema."""
-MOST_GROUPS = 8
-MOST_PARTS = 1_000
+"""Maximum nesting depth of subschemas. A deeper subschema is replaced by an empty schema."""
+MAX_GROUPS = 8
+MAX_PARTS = 1_000
 """Maximum number of parts that are visited from one root. Without a limit, definitions that refer to each
 other would be visited without end.
 """
@@ -196,7 +196,7 @@ _ONE = frozenset(
 )  # fmt: skip
 _SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _ROOT_ONLY_IN_PARTS = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then", "else", "$ref")
-"""Keywords that no API accepts at the root."""
+"""Keywords that no API accepts at the root of a schema."""
 
 
 class ModelSchema:
@@ -226,10 +226,10 @@ class ModelSchema:
 
     @property
     def hint(self) -> str:
-        """Text about the groups for the tool's description. Empty without groups."""
+        """Text about the groups for the tool's description, or "" without groups."""
         if not self.groups:
             return ""
-        shown = [" and ".join(group) for group in self.groups[:MOST_GROUPS]]
+        shown = [" and ".join(group) for group in self.groups[:MAX_GROUPS]]
         return f"Give one of: {'; '.join(shown)}."
 
 
@@ -238,7 +238,7 @@ class _Root:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
-        self._left = MOST_PARTS
+        self._left = MAX_PARTS
         self.properties: dict[str, Any] = {}
         self.groups: list[list[str]] = []
         self.required = self._collect(schema, 0)

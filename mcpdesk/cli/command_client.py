@@ -44,7 +44,7 @@ from mcpdesk.errors import (
     RemoteProtocolError,
     RpcError,
 )
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, link_warnings
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.skill_entries import MAIN
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -69,7 +69,7 @@ T = TypeVar("T")
 POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
 LINE_BYTES = 65_536
-"""Maximum bytes of a typed answer."""
+"""Maximum size in bytes of a typed answer."""
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 BRIEF = "--timeout allows more time, up to MCPDESK_CONNECT_TIMEOUT_S."
@@ -90,12 +90,12 @@ def client(
     """Return a client of any server. A program runs as long as the block does.
 
     If another process already hosts a folder, the client connects to that process. Otherwise, or with
-    `is_alone`, the folder is hosted in this process while the block runs, and its output is printed on
-    stderr.
+    `is_alone`, this process hosts the folder while the block runs, and prints the folder's output on stderr.
 
     With `watches`, log messages are requested, and a folder is reloaded when its files change. `connect_s`
-    shortens the setting's time limit for connecting. With `lists`, the client declares the same capabilities
-    with and without a person at the terminal, because servers may adapt their lists to the capabilities.
+    replaces a longer time limit of the setting for connecting. With `lists`, the client declares the same
+    capabilities with and without a person at the terminal, because servers may adapt their lists to the
+    capabilities.
 
     Raises: DeskError if the server cannot be hosted, started or reached.
     """
@@ -143,7 +143,7 @@ class CommandClient:
         questions: TerminalQuestions | None = None,
         unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`made` contains the connection and its event loop. `questions` is None if there is no terminal."""
+        """`made` has the connection and its event loop. `questions` is None if there is no terminal."""
         self.unavailable = unavailable
         """Function that returns the items of the server that are not offered."""
         self._remarks = RemarkLines()
@@ -213,10 +213,11 @@ class CommandClient:
         return self._run(self._connection.skills.listed(faults), "skills/list", timeout_s)
 
     def verify_skill(self, uri: str, timeout_s: float) -> list[str]:
-        """Load the list entries with which the content of a skill's file will be verified.
+        """Load the list entries with which the content of a skill's file will be verified. Return the faults
+        of the list.
 
-        Does nothing for a URI that cannot belong to a skill. Return the faults of the list. Raises:
-        InvalidAnswer if the entry of the skill is invalid; the errors of `request`.
+        Does nothing for a URI that cannot belong to a skill. Raises: InvalidAnswer if the entry of the skill
+        is invalid; the errors of `request`.
         """
         if not uri.startswith("skill://") and not uri.endswith(MAIN):
             return []
@@ -290,7 +291,7 @@ class CommandClient:
         try:
             return self._wait(future, timeout_s, progress)
         except TimeoutError:
-            came = f": {self._connection.silence}" if self._connection.silence else ""
+            came = f": {self._connection.unexpected_bytes}" if self._connection.unexpected_bytes else ""
             message = f"{method}: no answer within {timeout_s:g} s{came}."
             raise DeskUserError(message, "See --timeout.", TIMED_OUT) from None
         except CallError as error:
@@ -535,7 +536,7 @@ class TerminalQuestions:
         self._fd = terminal_fd
 
     def attend(self) -> None:
-        """Register the person with the inbox. A call that begins before cannot ask a question."""
+        """Register the person with the inbox. Calls that begin earlier cannot ask questions."""
 
         def register() -> None:
             self._inbox.audience += 1
@@ -621,7 +622,7 @@ def page_lines(page: Page) -> list[str]:
     """Return a page as lines, with its options numbered."""
     lines = [f"[{page.header}] {page.question}" if page.header else page.question]
     lines += [page.detail] if page.detail else []
-    lines += [page.link, *oddities(page.link), "Open it yourself, then type y"] if page.link else []
+    lines += [page.link, *link_warnings(page.link), "Open it yourself, then type y"] if page.link else []
     for number, option in enumerate(page.options, 1):
         lines.append(f"  {number}) {option.label}{f': {option.description}' if option.description else ''}")
     if page.options:

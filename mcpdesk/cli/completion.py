@@ -22,8 +22,8 @@ WITHIN_S = 3.0
 """Time limit for a server to list its items, because a person waits for the shell."""
 PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
 """Files and folders that identify a server folder."""
-MOST_FOLDERS = 200
-MOST_SERVERS = 200
+MAX_FOLDERS = 200
+MAX_SERVERS = 200
 EPILOG = """\b
 Examples:
   eval "$(mcpdesk completion bash)"          in ~/.bashrc
@@ -51,7 +51,7 @@ def completion_command(ctx: click.Context, shell: str) -> None:
 def server_folders(incomplete: str) -> Iterator[CompletionItem]:
     """Complete the server folders in the working folder, as whole words."""
     with contextlib.suppress(OSError), os.scandir() as entries:
-        for entry in sorted(entries, key=lambda each: each.name)[:MOST_FOLDERS]:
+        for entry in sorted(entries, key=lambda each: each.name)[:MAX_FOLDERS]:
             if entry.name.startswith(incomplete) and any(Path(entry.path, part).exists() for part in PARTS):
                 yield CompletionItem(entry.name)
 
@@ -80,7 +80,7 @@ def discovered_servers(incomplete: str) -> list[CompletionItem]:
         return []
     return [
         CompletionItem(each.target, help=clean(each.address, newlines=False)[:80])
-        for each in discover(clients=clients).servers[:MOST_SERVERS]
+        for each in discover(clients=clients).servers[:MAX_SERVERS]
         if each.target.startswith(incomplete) and each.target.isprintable()
     ]
 

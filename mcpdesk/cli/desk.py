@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 8.0
-"""Maximum time to wait for the screen and the core to end, in seconds. Then the process exits by force."""
+"""Seconds within which the screen and the core must end. After that, the process exits at once."""
 CAPTURE_GRACE_S = 2.0
-MOST_LISTED = 12
+MAX_LISTED = 12
 """Maximum number of captures in the list. The newest are listed first."""
 DESK_EXAMPLES = """\b
 Examples:
@@ -190,7 +190,7 @@ def _list_captures() -> int:
         hint = "Start `mcpdesk`, or see `mcpdesk wrap --help`."
         raise DeskUserError("No tap is running, and no captures exist.", hint)
     times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed)) for one in there)
-    shown = zip(there[:MOST_LISTED], times, strict=False)
+    shown = zip(there[:MAX_LISTED], times, strict=False)
     rows = [(written, size_text(one.size), str(one.path)) for one, written in shown]
     print_text("\n".join(aligned([("written", "size", "capture"), *rows])))
     more = len(there) - len(rows)
@@ -264,7 +264,8 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
 
     Raises: DeskError if the core cannot start.
     """
-    # Objects created until the screen is shown are long-lived, so garbage collection would find nothing.
+    # Garbage collection would find nothing here, because the objects created before the screen is shown are
+    # long-lived.
     gc.disable()
     from mcpdesk.auth.operator import kept_in
     from mcpdesk.hosting.core_loop.core_thread import CoreThread

@@ -52,7 +52,7 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
     (CallError, PROTOCOL_ERROR),
 )
 """Exit code by class of error. The first match is used."""
-MOST_DATA = 4_000
+MAX_DATA = 4_000
 """Maximum number of characters that are printed of a server's error data."""
 CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
@@ -157,8 +157,8 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
 def _error_data(data: Any) -> str:
     """Format the data of an error as indented lines."""
     text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
-    if len(text) > MOST_DATA:
-        text = f"{text[:MOST_DATA]}… (all {len(text):,} characters: --json)"
+    if len(text) > MAX_DATA:
+        text = f"{text[:MAX_DATA]}… (all {len(text):,} characters: --json)"
     return "\n".join(f"  {line}" for line in f"data: {text}".splitlines())
 
 

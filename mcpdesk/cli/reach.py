@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.jsonrpc import Id
     from mcpdesk.protocol.reading.remark import Remark
 
-MOST_HELD_LINES = 200
-MOST_STRAY_LINES = 20
-MOST_REMARKS = 50
+MAX_HELD_LINES = 200
+MAX_STRAY_LINES = 20
+MAX_REMARKS = 50
 _ACCOUNT = re.compile(r"[\w@.+-]{1,64}", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 TOKEN_HINTS: dict[int, str] = {
@@ -274,12 +274,12 @@ class RemarkLines:
 
     def add(self, remark: Remark, request: Id | None = None) -> None:
         """Print a remark as one line, unless it was printed before."""
-        if remark.text in self._seen or len(self._seen) == MOST_REMARKS:
+        if remark.text in self._seen or len(self._seen) == MAX_REMARKS:
             return
         self._seen.add(remark.text)
         self.remarks.append(remark)
         print_message(f"warning: {clean(remark.text, newlines=False)}")
-        if len(self._seen) == MOST_REMARKS:
+        if len(self._seen) == MAX_REMARKS:
             print_message("warning: further remarks are not printed")
 
 
@@ -294,7 +294,7 @@ class ProgramLines:
     def __init__(self) -> None:
         self.count = 0
         """Number of lines on stdout that are not messages."""
-        self._held: deque[str] | None = deque(maxlen=MOST_HELD_LINES)
+        self._held: deque[str] | None = deque(maxlen=MAX_HELD_LINES)
         self._former: deque[str] | None = None
         """Log of an earlier run that ended during connection, or None."""
         self._strays: list[str] = []
@@ -316,7 +316,7 @@ class ProgramLines:
         remark quotes it.
         """
         self.count += 1
-        if len(self._strays) == MOST_STRAY_LINES:
+        if len(self._strays) == MAX_STRAY_LINES:
             return
         text = excerpt(line)
         self._strays.append(text)
@@ -326,7 +326,7 @@ class ProgramLines:
     def ended(self, reason: ProgramEnded) -> None:
         """Handle the end of a run. During connection, another run may follow."""
         if self._held is not None:
-            self._former, self._held = self._held or self._former, deque(maxlen=MOST_HELD_LINES)
+            self._former, self._held = self._held or self._former, deque(maxlen=MAX_HELD_LINES)
             self._former_strays, self._strays = self._strays, []
 
     def settle(self, is_connected: bool) -> None:

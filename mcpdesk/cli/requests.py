@@ -37,7 +37,7 @@ from mcpdesk.errors import DeskError, DeskUserError, InvalidAnswer, RemoteProtoc
 from mcpdesk.plain_text import clean, json_escaped
 from mcpdesk.protocol.catalogue.result_faults import lenient_base64, prompt_faults, read_faults, result_faults
 from mcpdesk.protocol.catalogue.schema_shapes import (
-    MOST_SHAPES,
+    MAX_SHAPES,
     flat,
     is_of_type,
     is_same,
@@ -526,7 +526,7 @@ def _fitted(key: str, given: str | list[str], shapes: Sequence[dict[str, Any]], 
         return _converted(given, shapes)
     if shapes and not any("array" in (named_types(shape) or ("array",)) for shape in shapes):
         raise DeskUserError(f"{key}: given {len(given)} times, but the tool takes one value.", FORM)
-    items = [each for shape in shapes for each in flat(resolve(shape.get("items"), root), root)][:MOST_SHAPES]
+    items = [each for shape in shapes for each in flat(resolve(shape.get("items"), root), root)][:MAX_SHAPES]
     return [_converted(text, items) for text in given]
 
 
@@ -545,7 +545,7 @@ def schema_failures(schema: Any, value: Any) -> list[str]:
 
 def _shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
     shapes = (each for one in property_shapes(schema, key, schema) for each in flat(one, schema))
-    return list(islice(shapes, MOST_SHAPES))
+    return list(islice(shapes, MAX_SHAPES))
 
 
 def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
-    from mcpdesk.tui.crash import Crash, ScreenPlace
+    from mcpdesk.tui.crash import Crash, ScreenPosition
 
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 """Number of crashes within `WITHIN_S` seconds after which the screen stays closed until a person opens it."""
 WITHIN_S = 10.0
 LEAVE_SCREEN = (
@@ -76,7 +76,7 @@ class Terminal:
 class MakeApp(Protocol):
     """Makes the app of the next screen."""
 
-    def __call__(self, *, begin: Callable[[], None], position: ScreenPlace | None, news: str) -> DeskApp:
+    def __call__(self, *, begin: Callable[[], None], position: ScreenPosition | None, news: str) -> DeskApp:
         """`position` comes from the previous screen. `news` is a message about the end of that screen. The
         app calls `begin` once the new screen is painted.
         """
@@ -128,9 +128,9 @@ class ScreenRuns:
                 os.close(fd)
 
     def _run(self) -> int:
-        from mcpdesk.tui.crash import FOLDER, ScreenPlace
+        from mcpdesk.tui.crash import FOLDER, ScreenPosition
 
-        position: ScreenPlace | None = None
+        position: ScreenPosition | None = None
         news, crashes = "", list[float]()
         while True:
             crash = self._show(position, news)
@@ -146,15 +146,15 @@ class ScreenRuns:
             news = f"The screen failed and was started again{where} · {crash.summary}"
             crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
             # The open view may be the cause of the crash, so it is not restored after the second crash.
-            position = crash.position if len(crashes) == 1 else ScreenPlace(opened=crash.position.opened)
-            if len(crashes) >= MOST_CRASHES:
+            position = crash.position if len(crashes) == 1 else ScreenPosition(opened=crash.position.opened)
+            if len(crashes) >= MAX_CRASHES:
                 crashes = []
                 if not self._is_wanted_again(crash, where):
                     return 1
 
-    def _show(self, position: ScreenPlace | None, news: str) -> Crash | None:
+    def _show(self, position: ScreenPosition | None, news: str) -> Crash | None:
         """Run one screen. Return the crash that ended it, or None if the person left."""
-        from mcpdesk.tui.crash import Crash, ScreenPlace
+        from mcpdesk.tui.crash import Crash, ScreenPosition
 
         app: DeskApp | None = None
         try:
@@ -164,7 +164,7 @@ class ScreenRuns:
             app.run()
         except Exception as error:
             self._terminal.restore()
-            return (app and app.crash) or Crash.of(error, position or ScreenPlace())
+            return (app and app.crash) or Crash.of(error, position or ScreenPosition())
         finally:
             self._leave = lambda: None
             self._terminal.put_back()
@@ -187,7 +187,7 @@ class ScreenRuns:
     def _is_wanted_again(self, crash: Crash, where: str) -> bool:
         """Inform the person in plain text, and wait for Enter. Return False if the run must end."""
         lines = [
-            f"The screen failed {MOST_CRASHES} times within {WITHIN_S:.0f} seconds and stays closed.",
+            f"The screen failed {MAX_CRASHES} times within {WITHIN_S:.0f} seconds and stays closed.",
             f"{crash.summary}{where}",
         ]
         can_ask = self._keys_fd >= 0

@@ -298,7 +298,7 @@ async def _drain(host: Host) -> str:
         await asyncio.sleep(POLL_S)
         left = _running(host)
     if host.shared is not None:
-        host.shared.hurry()
+        host.shared.stop_waiting()
     await host.services.close()
     if host.http is not None:
         host.http.leave_sessions()

@@ -17,7 +17,7 @@ from typing import Self, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from mcpdesk.client.answers.large_frames import FrameLane, OnFrame
+from mcpdesk.client.answers.large_frames import OnFrame, OrderedFrameQueue
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.transport import (
     Incoming,
@@ -36,28 +36,32 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 LONGEST_LINE = 256 << 20
 LONGEST_LOG_LINE = 64 << 10
 LAST_LINES = 20
-"""This many last lines of stderr are kept, to explain why a program ended."""
+"""Number of last lines of stderr that are kept, to explain why a program ended."""
 BUFFERS = "it answered only when its input was closed; it must flush its output after each message"
 SHOWN_TEXT = 80
 """Maximum number of characters that a remark quotes of a line that is not a message."""
 INCOMPLETE_S = 2.0
-"""Time limit for the next line of a message that spans several lines."""
+"""Time limit in seconds for the next line of a message that spans several lines."""
 LATE_ANSWERS = 1
-"""If more responses than this arrive after stdin was closed, the program probably does not flush its output.
+"""Number of responses that may arrive after stdin was closed. If more arrive, the program probably does not
+flush its output.
+
 One response may be the answer to a request that was cancelled.
 """
 UNTERMINATED_S = 0.3
-"""Time limit for the newline after a message."""
+"""Time limit in seconds for the newline after a message."""
 LINGER_S = 0.5
-"""After a program has ended, output is read for at most this many seconds, because child processes may keep
-the pipe open.
+"""Seconds for which output is read after a program has ended, because child processes may keep the pipe
+open.
 """
 MUTE_S = 2.0
 """Seconds to wait for the exit of a program after it closed its stdout."""
 EXIT_TIMEOUT_S = 2.0
 """Seconds to wait for the exit of a program after its stdin was closed, and again after SIGTERM."""
 PROBE_S = 1.5
-"""Time limit for the answer to the first request. If no answer arrives, an older revision is tried."""
+"""Time limit in seconds for the answer to the first request. If no answer arrives, an older revision is
+tried.
+"""
 
 
 class ProgramEnded(Unreachable):
@@ -78,7 +82,7 @@ class ProgramCommand(Struct, frozen=True):
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     """Complete environment of the program."""
     folder: Path | None = None
-    """Working directory. None stands for the working directory of this process."""
+    """Working directory, or None for the working directory of this process."""
 
 
 class ChildProcess(ConnectedTransport):
@@ -115,14 +119,14 @@ class ChildProcess(ConnectedTransport):
 
     @property
     def probe_s(self) -> float:
-        """Time limit for the first answer, because a program may not answer a request that it does not
+        """Time limit in seconds for the first answer. A program may not answer a request that it does not
         know.
         """
         return PROBE_S
 
     @property
-    def silence(self) -> str:
-        """Description of output that is no usable message, or arrived too late."""
+    def unexpected_bytes(self) -> str:
+        """Description of output that is not a usable message, or that arrived too late."""
         run = self._run or self._last_run
         if run is None:
             return ""
@@ -188,7 +192,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         on_end: Callable[[int, Sequence[str]], None],
     ) -> None:
         self._on_line, self._on_long_line, self._on_log, self._on_end = on_line, on_long_line, on_log, on_end
-        self._lane = FrameLane(self._framed, self._pause)
+        self._lane = OrderedFrameQueue(self._framed, self._pause)
         self._output = MessageFramer(LONGEST_LINE)
         self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
         self._incomplete_timer: asyncio.TimerHandle | None = None
@@ -282,7 +286,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         if fd == STDERR:
             self._logged(self._log.feed(data))
             return
-        self._hand_on(self._output.feed(data))
+        self._deliver(self._output.feed(data))
         if self._incomplete_timer is not None:
             self._incomplete_timer.cancel()
             self._incomplete_timer = None
@@ -300,13 +304,13 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._take_unterminated()
             for frame in self._output.close():
                 self._lane.put(frame, _cut)
-            self._mute_timer = asyncio.get_running_loop().call_later(MUTE_S, self._end_mute)
+            self._mute_timer = asyncio.get_running_loop().call_later(MUTE_S, self._end_without_stdout)
         else:
             self._logged([self._log.close()])
 
     def process_exited(self) -> None:
         """Kill the process group after the program exits, because a child may keep the pipes open."""
-        self._lane.when_empty(self._linger)
+        self._lane.when_empty(self._wait_for_output)
         _signal_group(self.pid, signal.SIGKILL)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -321,10 +325,10 @@ class ProgramRun(asyncio.SubprocessProtocol):
         ended = -signal.SIGKILL if code is None else code
         self._lane.when_empty(lambda: self._on_end(ended, list(self._last_lines)))
 
-    def _linger(self) -> None:
+    def _wait_for_output(self) -> None:
         self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
-    def _end_mute(self) -> None:
+    def _end_without_stdout(self) -> None:
         """End a program that has closed its stdout but still runs, because it cannot answer requests.
 
         uvloop reports the end of stdout only when the program exits, so with uvloop such a program is not
@@ -334,22 +338,22 @@ class ProgramRun(asyncio.SubprocessProtocol):
             return
         self._logged([b"mcpdesk ends this program, because it closed its standard output"])
         _signal_group(self.pid, signal.SIGTERM)
-        self._mute_timer = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, self._kill_mute)
+        self._mute_timer = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, self._kill_without_stdout)
 
-    def _kill_mute(self) -> None:
+    def _kill_without_stdout(self) -> None:
         if self._transport.get_returncode() is None:  # otherwise another process group may have the number
             _signal_group(self.pid, signal.SIGKILL)
 
     def _give_up(self) -> None:
         self._incomplete_timer = None
-        self._hand_on(self._output.give_up())
+        self._deliver(self._output.give_up())
 
     def _take_unterminated(self) -> None:
         self._incomplete_timer = None
         if frame := self._output.take_unterminated():
             self._lane.put(frame, _unterminated)
 
-    def _hand_on(self, frames: Sequence[bytes]) -> None:
+    def _deliver(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             self._lane.put(frame)
 

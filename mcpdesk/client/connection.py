@@ -19,9 +19,9 @@ from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.answers.connection_faults import BROKE
 from mcpdesk.client.answers.refusal_words import newest_named, repaired_error
 from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send
-from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
+from mcpdesk.client.negotiation import Agreement, agreement_from, discovered, is_contradiction
 from mcpdesk.client.published_skills import PublishedSkills
-from mcpdesk.client.timing import CallDeadline, Farewells
+from mcpdesk.client.timing import BackgroundMessages, CallDeadline
 from mcpdesk.client.transport import (
     REDIRECTS,
     REFUSED,
@@ -41,7 +41,7 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, V2024_11_05, Revision
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY, allowed_result_types, request_meta
 
-MOST_QUESTIONS = 100
+MAX_QUESTIONS = 100
 """Maximum number of unanswered questions of one call."""
 _LOG = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ class ServerConnection:
         """Running calls, by the id of their current request, which is also their progress token."""
         self._unrelated = self._call("")
         """Placeholder call for questions that belong to no known call."""
-        self._farewells = Farewells()
+        self._farewells = BackgroundMessages()
         self._listening: asyncio.Task[None] | None = None
         self._may_hear = asyncio.Event()
         """Set once notifications can arrive, or if the transport has no stream for them."""
@@ -129,9 +129,9 @@ class ServerConnection:
         return self._transport.target
 
     @property
-    def silence(self) -> str:
+    def unexpected_bytes(self) -> str:
         """Description of the bytes received instead of the latest answer, for a person, or "" if unknown."""
-        return self._transport.silence
+        return self._transport.unexpected_bytes
 
     @property
     def tools(self) -> Mapping[str, JSONObject]:
@@ -215,7 +215,7 @@ class ServerConnection:
         self.listen()
         await self._may_hear.wait()
 
-    async def until_deaf(self) -> None:
+    async def wait_until_unsubscribed(self) -> None:
         """Wait until no notification can arrive any more. Raises: CallError if disconnected."""
         with self._naming_target():
             if self._listening is not None:
@@ -331,21 +331,21 @@ class ServerConnection:
             except HttpError:
                 raise error from None
             self._transport = older
-            return await self._shake_hands(V2024_11_05)
+            return await self._run_handshake(V2024_11_05)
 
     async def _shaken(self, revision: Revision) -> Agreement:
         """Perform a handshake. If the server refuses the revision and names another one, try the other
         revision.
         """
         try:
-            return await self._shake_hands(revision)
+            return await self._run_handshake(revision)
         except (RpcError, HttpError) as error:
             text = f"{error.message} {error.data!r}" if isinstance(error, RpcError) else error.body
             other = newest_named(text, revision)
             is_refusal = isinstance(error, RpcError) or error.status in (400, 406, 415, 422)
             if other is None or not is_refusal or self._revision is not None:
                 raise
-            return await self._shake_hands(other)
+            return await self._run_handshake(other)
         except CallError:
             # A program that started slowly may end when it reads the probe for the newest revision.
             if not self._is_unanswered or self._transport.is_open:
@@ -389,7 +389,7 @@ class ServerConnection:
         message = self._message(LATEST, Send("server/discover", {}), None)
         return await self._ask(self._transport, message, {}, self._receive)
 
-    async def _shake_hands(self, revision: Revision) -> Agreement:
+    async def _run_handshake(self, revision: Revision) -> Agreement:
         transport = self._transport
         opening = {
             "protocolVersion": revision.name,
@@ -399,7 +399,7 @@ class ServerConnection:
         self.awaited = "initialize"
         message = self._message(revision, Send("initialize", opening), None)
         reply = await self._ask(transport, message, {}, self._receive)
-        agreement, remarks = shaken(reply.response(message["id"]).value())
+        agreement, remarks = agreement_from(reply.response(message["id"]).value())
         for remark in remarks:
             self.remark(remark, message["id"])
         transport.agreed(agreement.revision, reply)
@@ -597,7 +597,7 @@ class ServerConnection:
             text = f"the server repeated its request {method} before the answer; the repetition was ignored"
             self.remark(Remark(RemarkKind.QUESTION, text))
             return
-        if len(call.questions) == MOST_QUESTIONS:
+        if len(call.questions) == MAX_QUESTIONS:
             if is_related:
                 raise InvalidAnswer("it asks too many questions at once")
             self._refuse(identifier, ProtocolError(ErrorCode.INVALID_REQUEST, "Too many questions at once"))

@@ -19,11 +19,11 @@ from mcpdesk.client.configs.program_names import program_name
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.errors import DeskUserError
 
-MOST_PARENTS = 32
+MAX_PARENTS = 32
 """Maximum number of parent folders in which project files are looked for."""
-MOST_FILES = 500
+MAX_FILES = 500
 """Maximum number of files that are read."""
-MOST_SERVERS = 2000
+MAX_SERVERS = 2000
 """Maximum number of servers that are returned."""
 LONGEST_ADDRESS = 200
 
@@ -102,7 +102,7 @@ def discover(
     names: set[tuple[str, str]] = set()
     is_cut, files = False, 0
     for row, path in _existing(home, folder, environ, clients):
-        if files == MOST_FILES or len(servers) >= MOST_SERVERS:
+        if files == MAX_FILES or len(servers) >= MAX_SERVERS:
             is_cut = True
             break
         files += 1
@@ -114,8 +114,8 @@ def discover(
             problems.append(FileProblem(row.client, path, str(error).removeprefix(f"{path}: ")))
             continue
         found = list(_servers(row, path, config, names))
-        is_cut = is_cut or len(servers) + len(found) > MOST_SERVERS
-        servers += found[: MOST_SERVERS - len(servers)]
+        is_cut = is_cut or len(servers) + len(found) > MAX_SERVERS
+        servers += found[: MAX_SERVERS - len(servers)]
     return FoundServers(tuple(servers), tuple(problems), files, is_cut)
 
 
@@ -166,7 +166,7 @@ def _existing(
     of_user = {_resolved(path) for _, path in user_files}
     project_files = (
         (row, path)
-        for place in (folder, *list(folder.parents)[:MOST_PARENTS])
+        for place in (folder, *list(folder.parents)[:MAX_PARENTS])
         for row in rows
         if row.scope == "project"
         for path in paths(row, home, place, variables)

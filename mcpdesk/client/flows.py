@@ -27,10 +27,10 @@ from mcpdesk.protocol.task_shapes import EXTENSION, EXTENSION_CAPABILITY, POLL_M
 if TYPE_CHECKING:
     from mcpdesk.client.timing import CallDeadline
 
-MOST_ROUNDS = 100
-MOST_PAGES = 10_000
-MOST_ITEMS = 100_000
-MOST_LIST_BYTES = 64 << 20
+MAX_ROUNDS = 100
+MAX_PAGES = 10_000
+MAX_ITEMS = 100_000
+MAX_LIST_BYTES = 64 << 20
 PAUSE_S = 0.1
 """Seconds to wait before a request is sent again, if its result asks for input but contains no questions."""
 SLOWEST_POLL_MS = 10_000
@@ -147,8 +147,8 @@ class RequestFlows:
         while True:
             response = await call.send(Send(method, params))
             size += len(response.frame)
-            if size > MOST_LIST_BYTES:
-                raise InvalidAnswer(f"{method}: the list has more than {MOST_LIST_BYTES >> 20} MiB")
+            if size > MAX_LIST_BYTES:
+                raise InvalidAnswer(f"{method}: the list has more than {MAX_LIST_BYTES >> 20} MiB")
             try:
                 page = response.value()
                 page = checked_result(
@@ -167,8 +167,8 @@ class RequestFlows:
                 faults.append(f"the cursor {cursor[:80]!r} is repeated; the list was ended there")
             if cursor is None or is_repeated:
                 break
-            if len(cursors) == MOST_PAGES or len(items) > MOST_ITEMS:
-                bounds = f"more than {MOST_PAGES:,} pages or {MOST_ITEMS:,} items"
+            if len(cursors) == MAX_PAGES or len(items) > MAX_ITEMS:
+                bounds = f"more than {MAX_PAGES:,} pages or {MAX_ITEMS:,} items"
                 raise InvalidAnswer(f"{method}: the pages have no end: {bounds}")
             cursors.add(cursor)
             params = {"cursor": cursor}
@@ -238,7 +238,7 @@ class RequestFlows:
 async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
     """Send a request, and send it again with answers as long as its result contains questions."""
     sent = request
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         response = await call.send(sent)
         result = response.result
         if result is None or result.get("resultType") != "input_required":
@@ -248,7 +248,7 @@ async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
             await asyncio.sleep(PAUSE_S)
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
         sent = replace(request, params=request.params | {"inputResponses": answers} | state)
-    raise InvalidAnswer(f"{request.method}: it asked {MOST_ROUNDS} times, which is the limit")
+    raise InvalidAnswer(f"{request.method}: it asked {MAX_ROUNDS} times, which is the limit")
 
 
 async def _cancelling(call: ClientCall, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:

@@ -22,7 +22,7 @@ from mcpdesk.client.answers.http_answers import (
     lower,
     refusal_text,
 )
-from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_apart
+from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_on_thread
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.answers.redirects import is_circular, redirect_target
 from mcpdesk.client.answers.refusal_words import is_lost_session
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
     import aiohttp
 
     from mcpdesk.client.oauth.authorizer import Authorizer
-    from mcpdesk.client.oauth.values import Challenge, Fetch, Fetched
+    from mcpdesk.client.oauth.values import Challenge, Fetch, FetchResult
 
 CONNECT_S = 10.0
 PROBE_S = 4.0
 """Time limit for the answer to the first request. If no answer arrives, an older revision is tried."""
-MOST_FAILURES = 30
+MAX_FAILURES = 30
 """Maximum consecutive failed attempts to resume the session's stream."""
-MOST_RESUMPTIONS = 5
+MAX_RESUMPTIONS = 5
 """Maximum consecutive failed attempts to resume the stream of one call."""
-MOST_REDIRECTS = 5
-MOST_REMARKS = 20
+MAX_REDIRECTS = 5
+MAX_REMARKS = 20
 """Maximum remarks about a login in one reply."""
 MAX_BYTES = 16 << 20
-MOST_OF_A_HEADER = 64 << 10
+MAX_OF_A_HEADER = 64 << 10
 """Largest header of an answer, in bytes. Content security policies may have over 8 KiB."""
 MAX_METADATA = 256 << 10
 """Largest authorization metadata document, in bytes."""
@@ -159,7 +159,7 @@ class HttpRequests:
             except HttpError as error:
                 broke = broke or error
                 failures = 0 if framer.last_id != seen else failures + 1
-                if error.status or failures == MOST_RESUMPTIONS:
+                if error.status or failures == MAX_RESUMPTIONS:
                     break
                 continue
             if reply.message is None and framer.last_id == seen:
@@ -226,7 +226,7 @@ class HttpRequests:
                 async with session.request(
                     method, address, data=_payload(body), headers=used, allow_redirects=False
                 ) as answer:
-                    if follows and hops < MOST_REDIRECTS and (target := self._redirected(answer, address)):
+                    if follows and hops < MAX_REDIRECTS and (target := self._redirected(answer, address)):
                         address, hops = target, hops + 1
                         continue
                     is_over = not await self._is_renewed(answer, token, attempt)
@@ -252,7 +252,7 @@ class HttpRequests:
             self._session = _session(self._addresses.server_socket)
         return self._session
 
-    async def fetch(self, step: Fetch) -> Fetched:
+    async def fetch(self, step: Fetch) -> FetchResult:
         """Send a request about authorization. Its URL may come from the server's metadata.
 
         Raises: AuthorizationError for an address that is not allowed; HttpError if the answer is incomplete.
@@ -295,10 +295,10 @@ class HttpRequests:
 
     def remark(self, text: str) -> None:
         """Add a remark about the authorization server to the next reply."""
-        self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MOST_REMARKS]
+        self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MAX_REMARKS]
 
-    async def _fetched(self, session: aiohttp.ClientSession, step: Fetch) -> Fetched:
-        from mcpdesk.client.oauth.values import Fetched
+    async def _fetched(self, session: aiohttp.ClientSession, step: Fetch) -> FetchResult:
+        from mcpdesk.client.oauth.values import FetchResult
 
         request = session.request(
             step.method, step.url, data=step.body, headers=step.headers, allow_redirects=False
@@ -310,7 +310,7 @@ class HttpRequests:
                     data += piece
                     if len(data) > MAX_METADATA:
                         raise AuthorizationError(f"{step.what} has more than {MAX_METADATA} bytes")
-                return Fetched(answer.status, lower(answer), bytes(data))
+                return FetchResult(answer.status, lower(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
         """Return the server's challenge to a request without a token. Empty if no challenge is sent."""
@@ -397,7 +397,7 @@ class StreamableHttp(ClientTransport):
         return PROBE_S
 
     @property
-    def silence(self) -> str:
+    def unexpected_bytes(self) -> str:
         """Description of the bytes received instead of the latest answer."""
         reading = self._requests.reading
         return "the request was sent, and no response has begun" if reading is None else reading.so_far
@@ -456,14 +456,14 @@ class StreamableHttp(ClientTransport):
         while not self._is_stateless:
             try:
                 async for event in self._requests.events(self._session, framer, begun):
-                    self._on_event(event.data, await read_apart(event.data))
+                    self._on_event(event.data, await read_on_thread(event.data))
             except HttpError as error:
                 failures += 1
                 if session and is_lost_session(error.status, error.body):
                     raise SessionGone(error.message, status=error.status, body=error.body) from None
                 if error.status:
                     return
-                if failures == MOST_FAILURES:
+                if failures == MAX_FAILURES:
                     raise
             await asyncio.sleep(pause_s(framer))
             framer = next_framer(framer)
@@ -552,7 +552,7 @@ class SseChannel:
                 if event.name == "endpoint" and not self._post_url.done():
                     self._post_url.set_result(self._checked_post_url(event.data))
                 elif event.name == "message":
-                    hand_on(self._on_data, event.data, await read_apart(event.data))
+                    hand_on(self._on_data, event.data, await read_on_thread(event.data))
             raise HttpError("the server ended the connection")
         except CallError as error:
             self._fail(error)
@@ -659,7 +659,7 @@ def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.Clien
         cookie_jar=aiohttp.DummyCookieJar(),
         connector=aiohttp.TCPConnector(limit=0, socket_factory=new_socket),
         headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},
-        max_field_size=MOST_OF_A_HEADER,
+        max_field_size=MAX_OF_A_HEADER,
     )
 
 

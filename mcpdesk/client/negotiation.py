@@ -75,7 +75,7 @@ def discovered(reply: ServerReply) -> Agreement | None:
     raise InvalidAnswer(f"it supports the revisions {served}, this client {', '.join(BY_NAME)}")
 
 
-def shaken(result: JSONObject) -> tuple[Agreement, list[Remark]]:
+def agreement_from(result: JSONObject) -> tuple[Agreement, list[Remark]]:
     """Return the agreement from the result of `initialize`, and remarks on the result.
 
     An unknown revision is replaced by the newest known revision before it, because the messages of both may

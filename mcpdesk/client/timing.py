@@ -58,7 +58,7 @@ class CallDeadline:
         return not (self._is_over or self._limit.expired())
 
 
-class Farewells:
+class BackgroundMessages:
     """Messages sent in the background, such as cancellations. Failures are ignored."""
 
     def __init__(self) -> None:

@@ -20,15 +20,15 @@ from mcpdesk.protocol.revisions import Revision
 
 EXCERPT = 300
 """Maximum number of characters of an answer that an error quotes."""
-MOST_CHALLENGE = 8 << 10
-"""Maximum characters of a `WWW-Authenticate` header in an error."""
+MAX_CHALLENGE = 8 << 10
+"""Maximum length in characters of a `WWW-Authenticate` header in an error."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
 TO_ITSELF = "so its redirects never end"
 GZIP = b"\x1f\x8b"
 """First bytes of gzip data."""
 SHOWN = 120
-"""Maximum number of characters that are shown of a body without an answer."""
+"""Maximum number of characters that are shown of a body that is not an answer."""
 
 
 class Incoming(Struct, frozen=True):
@@ -64,7 +64,7 @@ def value_excerpt(value: Any) -> str:
 
 
 def without_query(url: str) -> str:
-    """Return a URL without its query and fragment, which may be secret. Empty for an invalid URL."""
+    """Return a URL without its query and fragment, which may be secret, or "" for an invalid URL."""
     try:
         return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
     except ValueError:
@@ -128,13 +128,13 @@ class ServerReply(Struct, frozen=True):
     message: Any = None
     body: bytes = b""
     status: int = 200
-    """HTTP status. 200 for other transports."""
+    """HTTP status. Other transports use 200."""
     headers: Mapping[str, str] = {}
     """HTTP headers with lower-case names."""
     remarks: tuple[Remark, ...] = ()
     """Faults of a response that could still be read."""
     is_circular: bool = False
-    """True if redirects were followed, and the reply is one more redirect."""
+    """True if redirects were followed, and the reply is a redirect again."""
 
     @property
     def code(self) -> int | None:
@@ -203,7 +203,7 @@ class ServerReply(Struct, frozen=True):
             about = f"{about}: a bot protection in front of the server demands a browser (challenge)"
         if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
             about = f"{about}; Retry-After: {after}"
-        challenge = clean(self.headers.get("www-authenticate", "")[:MOST_CHALLENGE])
+        challenge = clean(self.headers.get("www-authenticate", "")[:MAX_CHALLENGE])
         return HttpError(about, status=self.status, body=reason, challenge=challenge)
 
 
@@ -232,11 +232,11 @@ class ClientTransport(ABC):
 
     @property
     def probe_s(self) -> float | None:
-        """Maximum seconds to wait for the first response before a handshake is tried. None for no limit."""
+        """Seconds to wait for the first response before a handshake is tried, or None for no limit."""
         return None
 
     @property
-    def silence(self) -> str:
+    def unexpected_bytes(self) -> str:
         """Description of the bytes received instead of the latest answer, for a person, or "" if unknown."""
         return ""
 

@@ -24,12 +24,12 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.masking import is_secret
 
 FILE = "trust.json"
-MOST_ENTRIES = 1000
+MAX_ENTRIES = 1000
 """Maximum entries in `trust.json`. The oldest are dropped first."""
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 LONGEST_LINE = 4000
 """Maximum characters shown of one command or URL."""
-MOST_LINES = 400
+MAX_LINES = 400
 _NO_ENVIRONMENT = ("input:", "workspaceFolder:", "workspaceFolderBasename:")
 
 
@@ -86,9 +86,9 @@ class TrustStore:
         """Return all entries. Raises: DeskUserError if the file cannot be read."""
         try:
             with self._path.open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
-            if len(data) > MOST_BYTES:
-                raise ValueError(f"it has more than {MOST_BYTES} bytes")
+                data = file.read(MAX_BYTES + 1)
+            if len(data) > MAX_BYTES:
+                raise ValueError(f"it has more than {MAX_BYTES} bytes")
             return msgspec.json.decode(data, type=TrustFile)
         except FileNotFoundError:
             return TrustFile()
@@ -107,7 +107,7 @@ class TrustStore:
 
         def with_entry(trusted: TrustFile) -> TrustFile:
             others = [each for each in trusted.entries if (each.path, each.sha256) != known]
-            entries = [*others, entry][-MOST_ENTRIES:]
+            entries = [*others, entry][-MAX_ENTRIES:]
             return TrustFile(tuple(entries), trusted.dropped + len(others) + 1 - len(entries))
 
         self._change(with_entry)
@@ -137,8 +137,8 @@ class TrustStore:
 def untrusted(config: ConfigFile) -> UntrustedFile:
     """Describe a file for the trust question. Variables in it are not expanded."""
     lines = [line for server in config.servers for line in _lines(server, config)]
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines: read the file"]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[:MAX_LINES], f"... {len(lines) - MAX_LINES} more lines: read the file"]
     return UntrustedFile(str(config.path.resolve()), config.sha256, tuple(lines))
 
 

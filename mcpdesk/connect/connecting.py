@@ -82,7 +82,7 @@ async def open_within(connection: ServerConnection, limit_s: float) -> None:
         ):  # a program that does not flush its output writes the output when it ends
             async with asyncio.timeout(CLOSE_S):
                 await connection.close()
-        came = f": {connection.silence}" if connection.silence else ""
+        came = f": {connection.unexpected_bytes}" if connection.unexpected_bytes else ""
         message = f"no answer to {awaited} within {limit_s:g} s{came}"
         raise ConnectTimeout(message, connection.target) from None
 

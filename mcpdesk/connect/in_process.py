@@ -114,6 +114,6 @@ class _Unrecorded:
     def remark(self, *_: Any, **__: Any) -> None:
         """Discard the remark."""
 
-    def together(self, *_: Any, **__: Any) -> int:
+    def frame_batch(self, *_: Any, **__: Any) -> int:
         """Discard the frames."""
         return 0

@@ -138,7 +138,9 @@ class HostedDialogue:
     def intercept(self, interceptor: Interceptor | None) -> None:
         """Pass messages through an interceptor. None ends this."""
         plain = self.conversation.accept_message
-        self.accept_message = plain if interceptor is None else interceptor.guard(self.connection, plain)
+        self.accept_message = (
+            plain if interceptor is None else interceptor.wrap_handler(self.connection, plain)
+        )
         self.conversation.accept_member = None if interceptor is None else self.accept_message
 
     def identify(self, principal: Principal) -> None:
@@ -185,7 +187,7 @@ class HostedDialogue:
         """Close the dialogue because the client continues at another process. The work that the client
         started here is kept.
         """
-        self.conversation.requests.disown()
+        self.conversation.requests.release_session()
         self.close("the session continues on another connection")
 
     def end_listening(self) -> None:
@@ -247,7 +249,7 @@ class FrameChannel:
     ) -> None:
         self.dialogue = open_dialogue(self.send)
         self.connection = self.dialogue.connection
-        self._record = recorder.together
+        self._record = recorder.frame_batch
         self._large = large
         self._write = write
         self._answering: dict[int, asyncio.Task[None]] = {}
@@ -323,7 +325,7 @@ class FrameChannel:
             if self._size >= BURST or monotonic() > self._until:
                 self.must_drain = True
             if not self._is_armed:
-                self._arm()
+                self._schedule()
 
     def flush(self) -> None:
         """Record and write the queued frames."""
@@ -408,11 +410,11 @@ class FrameChannel:
             self._out.append(body)
             if not self._is_armed:
                 if len(self._answering) > 1:
-                    self._arm()  # answers to other requests may become ready in the same turn
+                    self._schedule()  # answers to other requests may become ready in the same turn
                 else:
                     self.flush()
 
-    def _arm(self) -> None:
+    def _schedule(self) -> None:
         self._is_armed = True
         asyncio.get_running_loop().call_soon(self.flush)
 
@@ -429,14 +431,14 @@ class Pipe(FrameChannel):
         recorder: Recorder,
         large: LargeFrames,
         send_bytes: Callable[[bytes], None],
-        keeps_something: Callable[[], bool],
+        has_unread_results: Callable[[], bool],
         limit: int = DEFAULT_LIMIT,
         session: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Open the dialogue of the pipe.
 
-        `keeps_something` returns True if clients may still ask for results of work that was started here.
+        `has_unread_results` returns True if clients may still ask for results of work that was started here.
         `session` identifies a session that another process may have served before. `environment` has the
         environment variables of the peer's process, without secrets, or is None if the peer has the
         environment of this process.
@@ -449,7 +451,7 @@ class Pipe(FrameChannel):
         if session:
             self.dialogue.conversation.continue_session(session)
         self._send_bytes = send_bytes
-        self._keeps_something = keeps_something
+        self._has_unread_results = has_unread_results
         self._framer = LineFramer(limit)
         self._dropped = 0
 
@@ -519,7 +521,7 @@ class Pipe(FrameChannel):
 
         self.flush()
         conversation, rest = self.dialogue.conversation, self._framer.held()
-        if rest is None or self._keeps_something() or conversation.questioned_calls:
+        if rest is None or self._has_unread_results() or conversation.questioned_calls:
             return None
         calls = conversation.running
         if any(call.method != LISTEN for call in calls):

@@ -177,7 +177,7 @@ class HostedEndpoint:
             self.recorder,
             self.large,
             send,
-            lambda: self.keeps_something,
+            lambda: self.has_unread_results,
             limit,
             session,
             environment,
@@ -217,7 +217,7 @@ class HostedEndpoint:
             self.former.add(replace(summary, closed=summary.closed or time.time()))
 
     @property
-    def keeps_something(self) -> bool:
+    def has_unread_results(self) -> bool:
         """True if clients may still request results of work started here.
 
         Such work is a job, a program, or an operation that waits for a client's answers.
@@ -225,7 +225,7 @@ class HostedEndpoint:
         services, home = self.dispatcher.services, self.server.hosted
         if home is not None and home.has_made("programs") and home.programs.all():
             return True
-        if services.has_made("jobs") and services.jobs.would_lose:
+        if services.has_made("jobs") and services.jobs.has_unfinished_work:
             return True
         return services.has_made("rounds") and len(services.rounds) > 0
 

@@ -15,8 +15,8 @@ from mcpdesk.errors import DeskUserError, UnknownMode
 from mcpdesk.features import offering, required
 from mcpdesk.hosting.callback_reports import CallbackReports
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
+from mcpdesk.hosting.core_loop.blocking_code import BlockingCodeWatcher
 from mcpdesk.hosting.core_loop.changes import LoopTurns
-from mcpdesk.hosting.core_loop.stuck_folders import StuckFolders
 from mcpdesk.hosting.endpoint import HostedEndpoint, intercept_all
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
@@ -27,10 +27,10 @@ from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, LogLine, Severity
 from mcpdesk.hosting.kept.kept_jobs import KeptJobs
 from mcpdesk.hosting.kept.round_keys import RoundKeys
-from mcpdesk.hosting.pump_places import PipeOpener, PumpPlaces
+from mcpdesk.hosting.pump_sockets import PipeOpener, PumpSockets
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.hosting.shared_core import SharedCore, SharingCore
-from mcpdesk.jobs.schedule import NamedLocks, OneByOne, call_soon_safely
+from mcpdesk.jobs.schedule import NamedLocks, SerialQueue, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
@@ -38,7 +38,7 @@ from mcpdesk.recorder.record import CallLog, RecordedRemark
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.server.calls.call_starts import CallStarts
 from mcpdesk.server.calls.services import Services
-from mcpdesk.server.calls.threads.left_code import ENDED, RUNS
+from mcpdesk.server.calls.threads.running_code import ENDED, RUNS
 from mcpdesk.server.calls.threads.worker_threads import WORKERS
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth
     from mcpdesk.transports.base import Rules
-    from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.http.passing.passed_clients import PassedClient
+    from mcpdesk.transports.metric import Figure
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan
 
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
@@ -118,7 +118,7 @@ class Host:
         """Pass-through servers, by name."""
         self.on_roots: list[Callable[[], None]] = []
         """Functions to call after the roots changed. The upstream servers are notified separately."""
-        self.stuck_folders = StuckFolders(self.folders, self.journal, self.turns)
+        self.blocking_code = BlockingCodeWatcher(self.folders, self.journal, self.turns)
         self.is_draining = False
         """True if the core accepts no new clients and only finishes running calls."""
         self.http: HttpService | None = None
@@ -140,9 +140,9 @@ class Host:
         """Function that returns the file in a text for `read_targets` whose content a person must approve."""
         pipes = PipeOpener(self.endpoint, self.folders, self.hidden_variables, self.journal, settings)
         self.open_pipe = pipes.open
-        self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
+        self._pumps = PumpSockets(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
-        self._reloads = OneByOne(self._reload)
+        self._reloads = SerialQueue(self._reload)
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._names = NamedLocks()
@@ -440,7 +440,7 @@ class Host:
             await self.shared.start()
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
-        self.stuck_folders.start()
+        self.blocking_code.start()
         self.parts.start(
             StartedCore(
                 self.settings,
@@ -504,7 +504,7 @@ class Host:
         async with contextlib.AsyncExitStack() as stack:  # the callback that is added last runs first
             stack.push_async_callback(asyncio.to_thread, self.recording.close)
             stack.callback(self.journal.flush)
-            stack.callback(self.stuck_folders.heartbeat.stop)
+            stack.callback(self.blocking_code.heartbeat.stop)
             stack.push_async_callback(self.parts.stop)
             if self.shared is not None:
                 stack.push_async_callback(self.shared.close)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.server.calls.call_observer import CallWatch
     from mcpdesk.settings import Settings
-    from mcpdesk.transports.figure import Figure
     from mcpdesk.transports.http.http_service import HttpService
+    from mcpdesk.transports.metric import Figure
     from mcpdesk.upstream.upstream import Upstream
 
 Kind = TypeVar("Kind", bound="FeaturePart")

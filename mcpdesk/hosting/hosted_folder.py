@@ -200,8 +200,8 @@ class HostedFolder:
         if summary:
             from mcpdesk.protocol.catalogue.contract import contract_changes, locked
 
-            if self._state.own_loops is not None:
-                self._state.own_loops.rejoin()
+            if self._state.folder_loops is not None:
+                self._state.folder_loops.rejoin()
             took_ms = (time.perf_counter() - began) * 1000
             now = {key: locked(each) for key, each in definitions(self.server).items()}
             differences = contract_changes(offer if agreed is None else agreed, now)

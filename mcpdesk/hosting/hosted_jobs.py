@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.errors import FileGone, StorageError
+from mcpdesk.errors import FileUnavailable, StorageError
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download, ProducedFile
 from mcpdesk.jobs.job import Job, JobStore
@@ -108,7 +108,7 @@ class HostedJobs:
         return HostedJob(self, self._store, job, endpoint.server)
 
     async def digest(self, file: ProducedFile, roots: Sequence[Path]) -> str:
-        """Return the SHA-256 of a file. Raises: FileGone."""
+        """Return the SHA-256 of a file. Raises: FileUnavailable."""
         key = file.path, file.stamp
         known = self._digests.get(key)
         if known is not None:
@@ -121,7 +121,7 @@ class HostedJobs:
         return known
 
     async def pack(self, made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
-        """Return an archive of files. Raises: FileGone, ArchiveTooLarge."""
+        """Return an archive of files. Raises: FileUnavailable, ArchiveTooLarge."""
         return await self._read(lambda: downloads.archive_download(made, roots, name), _close)
 
     async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
@@ -191,7 +191,7 @@ class HostedJob:
         files. The complete output of a program is included only if the job made no file. None if nothing can
         be downloaded.
 
-        Raises: FileGone, ArchiveTooLarge.
+        Raises: FileUnavailable, ArchiveTooLarge.
         """
         files = self._job.files
         made = [file for file in files if (file.name == name if name else not file.is_output)]
@@ -209,7 +209,7 @@ class HostedJob:
         body["download"] = f"/jobs/{self._job.id}/download?file={quote(file.name, safe='')}"
         try:
             return body | {"sha256": await self._jobs.digest(file, self._roots)}
-        except FileGone as error:
+        except FileUnavailable as error:
             return body | {"sha256": None, "problem": str(error)}
 
 
@@ -234,12 +234,12 @@ class RecordedJob(HostedJob):
     async def download(self, name: str = "") -> Download | None:
         """Return the download if this machine can read the folder of the job's files.
 
-        Raises: FileGone, ArchiveTooLarge.
+        Raises: FileUnavailable, ArchiveTooLarge.
         """
         try:
             return await super().download(name)
-        except FileGone as error:
-            raise FileGone(f"{error}: {NOT_HERE}") from error
+        except FileUnavailable as error:
+            raise FileUnavailable(f"{error}: {NOT_HERE}") from error
 
 
 async def _on_thread(

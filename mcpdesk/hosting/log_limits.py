@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 SECOND_S = 1.0
-MOST_CAUSES = 1_000
+MAX_CAUSES = 1_000
 """Maximum number of causes that are tracked. Lines with further causes are not limited."""
 Write = Callable[[str], object]
 """Function that writes a log line. It appends its argument to the text."""
@@ -37,7 +37,7 @@ class LogLimits:
                 known.count += 1
                 known.write = write
                 return
-            if len(self._causes) < MOST_CAUSES:
+            if len(self._causes) < MAX_CAUSES:
                 self._causes[cause] = _Cause(self._clock() + SECOND_S)
         write("")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from mcpdesk.hosting.host_plan import HostPlan
-from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind, allowed, value_text
+from mcpdesk.settings import SETTINGS, FolderUse, Setting, SettingKind, allowed, value_text
 
 
 class SettingView(Struct, frozen=True):
@@ -45,6 +45,6 @@ def _ways(setting: Setting) -> Iterator[str]:
     if setting.kind is not SettingKind.SECRET:
         yield f"the option {setting.flag}"
     yield f"the variable {setting.environment[0]}"
-    if setting.folder is not FolderMay.NOT:
-        stricter = " (stricter values only)" if setting.folder is FolderMay.TIGHTEN else ""
+    if setting.folder is not FolderUse.NOT:
+        stricter = " (stricter values only)" if setting.folder is FolderUse.TIGHTEN else ""
         yield f"settings.{setting.name} in mcp.json{stricter}"

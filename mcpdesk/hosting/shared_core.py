@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.services import Services
     from mcpdesk.server.state.server_state import SharedState
     from mcpdesk.settings import Settings
-    from mcpdesk.transports.figure import Figure
+    from mcpdesk.transports.metric import Figure
 
 
 class SharingCore(NamedTuple):
@@ -124,7 +124,7 @@ class SharedCore(ABC):
         """Report to the others that this core will end."""
 
     @abstractmethod
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop waiting for a shared store that is unreachable, because this core ends."""
 
     @abstractmethod

@@ -155,7 +155,7 @@ def host_of(link: str) -> str:
         return ""
 
 
-def oddities(link: str) -> Iterator[str]:
+def link_warnings(link: str) -> Iterator[str]:
     """Yield warnings for a person who is about to open a link."""
     host = host_of(link)
     if not host:

@@ -27,7 +27,7 @@ KEPT_BYTES = 4 << 30
 
 
 MARK = "user.mcpdesk.made"
-MOST_MARKS = 10_000
+MAX_MARKS = 10_000
 """Maximum number of marks in memory, for file systems without extended attributes."""
 _FOLDER, _NO_FILE = "folder", "no file"
 _OTHERS = stat.S_ISVTX | stat.S_IWOTH
@@ -108,11 +108,11 @@ def _size(folder: Path) -> int:
     return total
 
 
-class NotMadeHere(Exception):
+class NotOwnFile(Exception):
     """A file or folder exists that this server did not create."""
 
 
-class MadeFiles:
+class CreatedFiles:
     """Files created by the programs of one server."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class MadeFiles:
         In a root that other users can write to, such as /tmp, a file must be in the root itself or in folders
         that this server created.
 
-        Raises: NotMadeHere.
+        Raises: NotOwnFile.
         """
         shared = [root for root in roots if _is_shared(root)]
         wanted = tuple(dict.fromkeys(paths))
@@ -159,15 +159,13 @@ class MadeFiles:
         identity = _identity(path)
         is_in_the_way = identity in (_FOLDER, _NO_FILE)
         if is_in_the_way or (identity and path not in self._used and identity != self._marked(path)):
-            raise NotMadeHere(f"{str(path)!r} already exists and was not created here, or was changed since")
+            raise NotOwnFile(f"{str(path)!r} already exists and was not created here, or was changed since")
         for root in shared:
             if not path.is_relative_to(root):
                 continue
             for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
                 if _identity(folder) and self._marked(folder) != _FOLDER:
-                    raise NotMadeHere(
-                        f"the folder {str(folder)!r} was not created here, and {root} is shared"
-                    )
+                    raise NotOwnFile(f"the folder {str(folder)!r} was not created here, and {root} is shared")
 
     def _make_folders(self, folder: Path) -> None:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -182,7 +180,7 @@ class MadeFiles:
             return
         except (OSError, AttributeError):  # not supported by this file system or operating system
             self._marks[path] = text
-            if len(self._marks) > MOST_MARKS:
+            if len(self._marks) > MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
 
     def _marked(self, path: Path) -> str:

@@ -1,7 +1,7 @@
 """Starts programs, as children of this process or under a keeper: a process that adopts the orphans of one
 program.
 
-`KeptChild` and `OwnChild` are used on the event loop of the `Supervisor` in the module `process`.
+`KeeperChild` and `DirectChild` are used on the event loop of the `Supervisor` in the module `process`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ProgramGuard:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                self._hand_over([theirs.fileno(), stdout, stderr])
+                self._send_descriptors([theirs.fileno(), stdout, stderr])
             except OSError:
                 ours.close()
                 raise
@@ -124,7 +124,7 @@ class ProgramGuard:
             finally:
                 self._lock.release()
 
-    def _hand_over(self, descriptors: list[int]) -> None:
+    def _send_descriptors(self, descriptors: list[int]) -> None:
         with self._locked():
             self._ensure()
             if not isinstance(self._connection, socket.socket):
@@ -195,19 +195,21 @@ atexit.register(GUARD.close)
 REPORT_BYTES = 4096
 
 
-async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild | OwnChild:
+async def start_child(
+    argv: Sequence[str], folder: Path, environment: dict[str, str]
+) -> KeeperChild | DirectChild:
     """Start a program in its own session, without input. Raises: OSError if it cannot be started."""
     if not HAS_GROUPS:
         raise OSError(errno.ENOTSUP, "programs cannot be started on Windows, which lacks process groups")
     if GUARD.keeps:
         try:
-            return await KeptChild.start(argv, folder, environment)
+            return await KeeperChild.start(argv, folder, environment)
         except ConnectionError:
             pass  # the guard was killed or cannot run; the mark still identifies the program
-    return OwnChild(argv, folder, environment)
+    return DirectChild(argv, folder, environment)
 
 
-class KeptChild:
+class KeeperChild:
     """A program under a keeper, a process that adopts its orphans."""
 
     def __init__(self, control: socket.socket, outputs: dict[Stream, IO[bytes]]) -> None:
@@ -223,7 +225,7 @@ class KeptChild:
         self._unread = b""
 
     @classmethod
-    async def start(cls, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild:
+    async def start(cls, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeeperChild:
         """Start a program under a keeper.
 
         Raises: ConnectionError if the guard or the keeper has ended; OSError if the program cannot be
@@ -308,8 +310,10 @@ class KeptChild:
                 self._ended()
 
 
-class OwnChild:
-    """A program that is a child of this process. Used like a `KeptChild`, but its orphans are not adopted."""
+class DirectChild:
+    """A program that is a child of this process. Used like a `KeeperChild`, but its orphans are not
+    adopted.
+    """
 
     def __init__(self, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
         """Start the program. Raises: OSError if it cannot be started."""
@@ -346,4 +350,4 @@ class OwnChild:
         """Do nothing, because no resources are held."""
 
 
-Child = KeptChild | OwnChild
+Child = KeeperChild | DirectChild

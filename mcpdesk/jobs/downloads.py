@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from mcpdesk.errors import ArchiveTooLarge, FileGone
+from mcpdesk.errors import ArchiveTooLarge, FileUnavailable
 from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, PLAIN
 
 PIECE = 1 << 20
@@ -71,7 +71,7 @@ def record_files(
     for path in paths:
         try:
             descriptor, real = _opened(path, resolved)
-        except FileGone:
+        except FileUnavailable:
             continue
         facts = os.fstat(descriptor)
         os.close(descriptor)
@@ -86,28 +86,30 @@ def record_files(
 def open_unchanged(file: ProducedFile, roots: Sequence[Path]) -> int:
     """Open a file for reading and return the descriptor.
 
-    Raises: FileGone if the file was changed, replaced or removed after the job produced it.
+    Raises: FileUnavailable if the file was changed, replaced or removed after the job produced it.
     """
     descriptor, _ = _opened(file.path, [root.resolve() for root in roots])
     if _stamp(os.fstat(descriptor)) != file.stamp:
         os.close(descriptor)
-        raise FileGone(f"{file.name} was changed after the job made it")
+        raise FileUnavailable(f"{file.name} was changed after the job made it")
     return descriptor
 
 
 def check_unchanged(file: ProducedFile, roots: Sequence[Path]) -> None:
-    """Check that a file is unchanged since the job produced it. Raises: FileGone."""
+    """Check that a file is unchanged since the job produced it. Raises: FileUnavailable."""
     os.close(open_unchanged(file, roots))
 
 
 def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
-    """Return the SHA-256 of a file's content, in hexadecimal. Reads the whole file. Raises: FileGone."""
+    """Return the SHA-256 of a file's content, in hexadecimal. Reads the whole file. Raises:
+    FileUnavailable.
+    """
     hasher = hashlib.sha256()
     with os.fdopen(open_unchanged(file, roots), "rb") as source:
         while piece := source.read(PIECE):
             hasher.update(piece)
         if _stamp(os.fstat(source.fileno())) != file.stamp:
-            raise FileGone(f"{file.name} was changed while it was read")
+            raise FileUnavailable(f"{file.name} was changed while it was read")
     return hasher.hexdigest()
 
 
@@ -116,14 +118,14 @@ def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
     try:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(root) for root in resolved):
-            raise FileGone(f"{path.name} is outside of the folders whose files may be returned")
+            raise FileUnavailable(f"{path.name} is outside of the folders whose files may be returned")
         flags = os.O_RDONLY | PLAIN | NO_FOLLOW | NON_BLOCKING
         descriptor = os.open(real, flags)
     except (OSError, ValueError, RuntimeError) as error:
-        raise FileGone(f"{path.name} no longer exists") from error
+        raise FileUnavailable(f"{path.name} no longer exists") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileGone(f"{path.name} is not a file")
+        raise FileUnavailable(f"{path.name} is not a file")
     return descriptor, real
 
 
@@ -156,7 +158,7 @@ class Download(Struct, frozen=True):
 
 
 def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
-    """Return one file as a download. Raises: FileGone."""
+    """Return one file as a download. Raises: FileUnavailable."""
     kind, coding = mimetypes.guess_type(file.name, strict=False)
     media_type = "application/octet-stream" if kind is None or coding else kind
     descriptor = open_unchanged(file, roots)
@@ -166,7 +168,7 @@ def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
 def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
     """Return all files as one zip archive. The same files always give the same bytes.
 
-    Raises: FileGone, ArchiveTooLarge.
+    Raises: FileUnavailable, ArchiveTooLarge.
     """
     size = sum(file.size for file in made)
     if size > ARCHIVE_BYTES:

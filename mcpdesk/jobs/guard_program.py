@@ -28,7 +28,7 @@ search.
 """
 PAUSE_S = 0.02
 CLEAR_S = 10.0
-"""Maximum time for killing descendants, because a process that hangs in the kernel never ends."""
+"""Maximum number of seconds for killing descendants. A process that hangs in the kernel never ends."""
 EXITING, OF_KERNEL = 0x4, 0x200000
 """Kernel flags PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
@@ -38,7 +38,9 @@ environment every `EXEC_PAUSE_S`.
 SET_DUMPABLE, SET_CHILD_SUBREAPER = 4, 36
 """Options of prctl(2)."""
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-"""Signals meant for the core, which decides what to end. When the core ends, the pipe or socket closes."""
+"""Signals that only the core handles, because the core decides which programs to end. When the core ends, the
+pipe or socket closes.
+"""
 RESTORED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that the guard or Python ignores. They are reset to their defaults for a started program."""
 
@@ -111,7 +113,7 @@ def collect() -> dict[int, int] | None:
 
 
 def has_children() -> bool:
-    """Return True if there is a child that was not reaped."""
+    """Return True if a child exists that was not reaped."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -130,7 +132,7 @@ def set_process_option(option: int, value: int) -> bool:
 
 
 def child_signals() -> int:
-    """Return a descriptor that becomes readable when a child has ended."""
+    """Return a descriptor that becomes readable when a child ends."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
 
 CANCEL_WAIT_S, TURNS = 0.2, 3
-"""The response to a cancellation waits until the work ends, at most `CANCEL_WAIT_S` seconds. Then it waits
-for `TURNS` iterations of the event loop.
+"""Limits of the wait for cancelled work: at most `CANCEL_WAIT_S` seconds, then `TURNS` iterations of the
+event loop.
 """
 STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
@@ -36,11 +36,13 @@ MESSAGE_LENGTH = 200
 
 ID_BYTES = 24
 SWEEP_S = 5.0
-"""Interval of removing expired jobs. An expired job is never returned, even before its removal."""
+"""Seconds between two removals of expired jobs. An expired job is never returned, even before it is
+removed.
+"""
 KEPT_BYTES = 64 << 20
-"""Maximum bytes of arguments and results kept per server."""
+"""Maximum size in bytes of the arguments and results that are kept for each server."""
 SHUTDOWN_WAIT_S = 3.0
-"""Maximum time for calls to end their programs when the core stops."""
+"""Seconds within which calls must end their programs when the core stops."""
 TAKEN_OVER = "another machine continues it"
 SHARE = 2
 """An owner may have 1/SHARE of the jobs that a server may have."""
@@ -86,7 +88,7 @@ class Job(TaskView, eq=False, kw_only=True):
     fence: int = 1
     """Counter that increases each time another process takes over the job."""
     request: bytes = b""
-    """Data needed to run the job again in another process, or no bytes if the job is not repeated."""
+    """Data with which another process can run the job again, or no bytes if the job must not run again."""
     asked: bytes = b""
     """Encoded questions of a task to its client, for requests that reach another process."""
     is_ending: bool = False
@@ -121,7 +123,7 @@ class Job(TaskView, eq=False, kw_only=True):
         return (self.created if self.feed is None else self.updated) + self.ttl_s <= now
 
     def move(self, status: TaskStatus, now: float, message: str = "") -> bool:
-        """Change the state. Return False, without an effect, if the transition is not allowed."""
+        """Change the state. Return False, and change nothing, if the transition is not allowed."""
         if not self.status.may_become(status):
             return False
         self.status = status
@@ -221,7 +223,7 @@ class JobStore:
         """
         import secrets
 
-        self._check_room(server, owner, most)
+        self._require_room(server, owner, most)
         if not self._make_room(server, size):
             raise self._no_room(size, "arguments")
         now = self._clock()
@@ -230,7 +232,7 @@ class JobStore:
             server=server, tool=tool, peer=peer, owner=owner, stop=stop, feed=feed,
             number=next(self._numbers),
         )  # fmt: skip
-        self._enter(job, size)
+        self._insert(job, size)
         self._changed(job)
         return job
 
@@ -242,15 +244,15 @@ class JobStore:
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
         job.number = next(self._numbers)
-        self._enter(job, size)
+        self._insert(job, size)
         return True
 
-    def _enter(self, job: Job, size: int) -> None:
+    def _insert(self, job: Job, size: int) -> None:
         self._jobs[job.id] = job
-        self._hold(job, size)
+        self._set_kept_bytes(job, size)
         self._counts.update(((job.server,), (job.server, job.owner)))
         self.version += 1
-        self._arm()
+        self._schedule_sweep()
 
     def _changed(self, job: Job, *, is_forgotten: bool = False) -> None:
         is_kept = (job.feed is not None or self.shared is not None) and not job.is_lost
@@ -258,24 +260,25 @@ class JobStore:
             self.on_change(job, is_forgotten)
 
     async def confirm(self, job: Job) -> None:
-        """Wait until the start of a job is written. Raises: StorageError if that fails. The job is then
-        dropped.
+        """Wait until the start of a job is stored. If storing fails, delete the job.
+
+        Raises: StorageError.
         """
         if self.shared is None:
             return
         try:
             await self.shared.begun(job)
         except BaseException:
-            self._drop(job, "it could not be written")
+            self._delete(job, "it could not be written")
             raise
 
     def check_shared(self, job: Job) -> None:
-        """Raises: StorageError while changes of a shared job cannot be written."""
+        """Check that changes of a shared job can be written. Raises: StorageError."""
         if self.shared is not None:
             self.shared.check(job)
 
     async def settled(self, job: Job) -> None:
-        """Wait until the end of a job is written, if that is in progress."""
+        """Wait until the end of a job is stored, if the store is writing it."""
         if not job.is_ending or job.is_over or job.is_lost:
             return
         changed = asyncio.Event()
@@ -293,7 +296,7 @@ class JobStore:
         if job is None or (job.server, job.owner) != (server, owner):
             return None
         if job.is_expired(self._clock()):
-            self._drop(job, "its lifetime is over")
+            self._delete(job, "its lifetime is over")
             return None
         return job
 
@@ -327,7 +330,7 @@ class JobStore:
         ]
 
     def turn(self, server: str, most: int) -> asyncio.Semaphore:
-        """Return the semaphore that a call holds while it runs. At most `most` calls of a server run at a
+        """Return the semaphore that a call must hold while it runs. It allows `most` calls of a server at a
         time.
         """
         return self._turns.setdefault(server, asyncio.Semaphore(most))
@@ -337,12 +340,12 @@ class JobStore:
         task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
-        if self._work_of.setdefault(job.id, task) is task:  # otherwise `task` only writes the outcome
+        if self._work_of.setdefault(job.id, task) is task:  # a second task of the job only writes the outcome
             task.add_done_callback(lambda _: self._work_of.pop(job.id))
         return task
 
     def note_left(self, job: Job, *, runs: bool) -> None:
-        """Record whether the code of a job still runs although its work was cancelled."""
+        """Record whether the code of a cancelled job still runs."""
         job.is_left = runs
         self.version += 1
 
@@ -384,8 +387,8 @@ class JobStore:
     def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
         """Store the outcome of the work. No effect if the job is over.
 
-        An `ending` without a result always fits, because the output of the call is counted already. Raises:
-        NoRoom if the result is too large.
+        An `ending` without a result needs no further memory, because the output of the call is already
+        counted. Raises: NoRoom if the result is too large.
         """
         if job.is_settled:
             return
@@ -393,15 +396,15 @@ class JobStore:
         has_room = self._make_room(job.server, size - job.kept_bytes)
         if ending.result and not has_room:
             raise self._no_room(size - job.kept_bytes, "a result")
-        self._hold(job, size)
-        self._conclude(job, status, ending, message)
+        self._set_kept_bytes(job, size)
+        self._store_outcome(job, status, ending, message)
 
     def cancel(self, job: Job, reason: str) -> bool:
         """Cancel a job and stop its work. Return False if the job is already over."""
         if job.is_settled:
             return False
-        self._hold(job, _written(job))
-        self._conclude(job, TaskStatus.CANCELLED, job.ending, reason)
+        self._set_kept_bytes(job, _written(job))
+        self._store_outcome(job, TaskStatus.CANCELLED, job.ending, reason)
         job.stop(reason)
         return True
 
@@ -414,7 +417,7 @@ class JobStore:
             job.stop(TAKEN_OVER)
             job.touch(self._clock())
 
-    def _conclude(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
+    def _store_outcome(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
         """Store the outcome of a job. If jobs are shared, the outcome is first written to `shared`."""
         if self.shared is None or self._is_closing or job.id not in self._jobs:
             self._end(job, status, ending, message)
@@ -448,7 +451,7 @@ class JobStore:
     def forget_owner(self, server: str, owner: str, reason: str) -> None:
         """Delete all jobs of an owner that has disconnected."""
         for job in self.owned(server, owner):
-            self._drop(job, reason)
+            self._delete(job, reason)
 
     def cancel_all(self, server: str, reason: str) -> None:
         """Cancel all running jobs of a server."""
@@ -460,11 +463,11 @@ class JobStore:
         """Delete all jobs of a removed server."""
         for job in list(self._jobs.values()):
             if job.server == server:
-                self._drop(job, "its server was removed")
+                self._delete(job, "its server was removed")
         self._turns.pop(server, None)
 
     @property
-    def would_lose(self) -> bool:
+    def has_unfinished_work(self) -> bool:
         """True if clients would lose a running call or any task when this core ends."""
         return any(job.feed is None or not job.is_over for job in self._jobs.values())
 
@@ -476,7 +479,7 @@ class JobStore:
         """Cancel and delete all jobs."""
         self._is_closing = True
         for job in list(self._jobs.values()):
-            self._drop(job, reason)
+            self._delete(job, reason)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -487,7 +490,7 @@ class JobStore:
         if self._works:
             await asyncio.wait(set(self._works), timeout=SHUTDOWN_WAIT_S)
 
-    def _check_room(self, server: str, owner: str, most: int) -> None:
+    def _require_room(self, server: str, owner: str, most: int) -> None:
         if self._has_room(server, owner, most):
             return
         self._sweep_now()
@@ -525,18 +528,18 @@ class JobStore:
         ]
         if not over:
             return False
-        self._drop(min(over, key=lambda job: job.updated), "it was deleted to make room")
+        self._delete(min(over, key=lambda job: job.updated), "it was deleted to make room")
         return True
 
-    def _hold(self, job: Job, size: int) -> None:
+    def _set_kept_bytes(self, job: Job, size: int) -> None:
         self._bytes[job.server] += size - job.kept_bytes
         job.kept_bytes = size
 
-    def _drop(self, job: Job, reason: str) -> None:
+    def _delete(self, job: Job, reason: str) -> None:
         if not self._remove(job):
             return
         self.cancel(job, reason)
-        self._hold(job, 0)
+        self._set_kept_bytes(job, 0)
         self._changed(job, is_forgotten=True)
 
     def _remove(self, job: Job) -> bool:
@@ -546,16 +549,16 @@ class JobStore:
         if not self._counts[(job.server, job.owner)]:
             del self._counts[(job.server, job.owner)]
         self.version += 1
-        self._hold(job, 0)
+        self._set_kept_bytes(job, 0)
         return True
 
     def _sweep_now(self) -> None:
         now = self._clock()
         for job in list(self._jobs.values()):
             if job.is_expired(now):
-                self._drop(job, "its lifetime is over")
+                self._delete(job, "its lifetime is over")
 
-    def _arm(self) -> None:
+    def _schedule_sweep(self) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
@@ -563,9 +566,11 @@ class JobStore:
         self._timer = None
         self._sweep_now()
         if self._jobs:
-            self._arm()
+            self._schedule_sweep()
 
 
 def _written(job: Job) -> int:
-    """Shrink the stored output of a finished call. Return the approximate size of the rest in bytes."""
+    """Shrink the stored output of a finished call. Return the approximate size of the remaining output in
+    bytes.
+    """
     return 0 if job.feed is None else job.feed.shrink()

@@ -29,11 +29,11 @@ from mcpdesk.jobs.output_budget import OutputBudget
 from mcpdesk.portable_files import PLAIN, read_at
 
 WHOLE_BYTES = 1 << 20
-"""Maximum size of a stream that is kept in full."""
+"""Maximum size in bytes of a stream that is kept completely."""
 END_BYTES = 128 << 10
-"""Bytes that are kept of the start and of the end of a larger stream."""
+"""Number of bytes that are kept from the start, and from the end, of a larger stream."""
 NOTE_LENGTH = 50
-"""Characters of the line about omitted bytes, without the hint."""
+"""Maximum length in characters of the line about omitted bytes, without the hint."""
 
 
 class Excerpt:
@@ -59,7 +59,7 @@ class Excerpt:
 
     @property
     def head(self) -> bytes:
-        """Bytes kept from the start. All bytes if none were omitted."""
+        """Bytes from the start of the stream. These are all bytes if none were omitted."""
         return bytes(self._head)
 
     def add(self, data: bytes) -> None:
@@ -112,11 +112,9 @@ def _from_the_middle(data: bytearray) -> str:
 Stream = Literal["stdout", "stderr"]
 
 FILE_BYTES = 1 << 30
-"""Maximum size of an output file, so that a runaway program cannot fill the disk."""
+"""Maximum size in bytes of an output file, so that a program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
-"""Bytes kept in memory if a file contains all output: the total, and the part of it for the end of the
-output.
-"""
+"""Number of bytes kept in memory if a file contains all output: in total, and from the end of the output."""
 FILES_KEPT = 100
 """Maximum number of output files in a folder; a new file replaces the oldest."""
 
@@ -142,7 +140,7 @@ class Output:
         self.file: Path | None = file
         """File with the full output, or None."""
         self.written = 0
-        """Bytes in the file."""
+        """Size of the file in bytes."""
         self.problem = ""
         """Reason why `file` is missing or incomplete."""
         self._folder = folder
@@ -161,7 +159,7 @@ class Output:
 
     @property
     def size(self) -> int:
-        """Bytes written so far to both streams."""
+        """Number of bytes written so far to both streams."""
         return self._all.size
 
     @property
@@ -308,7 +306,7 @@ def _new_path(folder: Path) -> Path:
 
 
 LONGEST = 64 << 10
-"""Maximum bytes of an unfinished line that is searched for progress. A longer line is text."""
+"""Maximum size in bytes of an unfinished line that is searched for progress. A longer line counts as text."""
 MESSAGE_LENGTH = 200
 _PERCENT = re.compile(rb"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")

@@ -24,7 +24,7 @@ from mcpdesk.jobs.output import Output, Stream
 from mcpdesk.jobs.process_table import (
     Family,
     ProcessRow,
-    is_surely_alone,
+    has_family_ended,
     living,
     members,
     signal_all,
@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 REST_PER_PIPE_S = 10e-6
 FLOOD_RATE = 400e6
-"""Maximum bytes per second that are read from all programs together."""
-LEAST_REST_S, MOST_REST_S = 0.0005, 0.005
+"""Maximum number of bytes per second that are read from all programs together."""
+LEAST_REST_S, MAX_REST_S = 0.0005, 0.005
 QUIT_S = 2.0
 
 
@@ -63,10 +63,12 @@ class Supervisor:
     def call(self, function: Callable[[], None]) -> None:
         """Call a function soon, on the supervisor's thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, because the process ends
-            self._begun().call_soon_threadsafe(function)
+            self._started_loop().call_soon_threadsafe(function)
 
     def throttle(self, size: int) -> None:
-        """Pause for the time that `size` bytes take at `FLOOD_RATE`. Called on the supervisor's thread."""
+        """Pause for the time in which `size` bytes may be read at `FLOOD_RATE`. Called on the supervisor's
+        thread.
+        """
         self._selector.owed_s += size / FLOOD_RATE
 
     def close(self) -> None:
@@ -78,7 +80,7 @@ class Supervisor:
                 loop.call_soon_threadsafe(self._end.set)
             thread.join(QUIT_S)
 
-    def _begun(self) -> asyncio.AbstractEventLoop:
+    def _started_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.SelectorEventLoop(self._selector)
@@ -98,9 +100,9 @@ class Supervisor:
     def _start(self, coroutine: Coroutine[Any, Any, T], report: Callable[[T | BaseException], None]) -> None:
         asyncio_task = asyncio.ensure_future(coroutine)
         self._asyncio_tasks.add(asyncio_task)
-        asyncio_task.add_done_callback(lambda done: self._over(done, report))
+        asyncio_task.add_done_callback(lambda done: self._finished(done, report))
 
-    def _over(self, asyncio_task: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
+    def _finished(self, asyncio_task: asyncio.Task[T], report: Callable[[T | BaseException], None]) -> None:
         self._asyncio_tasks.discard(asyncio_task)
         if not asyncio_task.cancelled():
             report(asyncio_task.exception() or asyncio_task.result())
@@ -118,7 +120,7 @@ class _RestingSelector(selectors.DefaultSelector):
             rest = self.owed_s + REST_PER_PIPE_S * len(self.get_map())
             if rest >= LEAST_REST_S:
                 self.owed_s = 0.0
-                rest = min(rest, MOST_REST_S, timeout or MOST_REST_S)
+                rest = min(rest, MAX_REST_S, timeout or MAX_REST_S)
                 time.sleep(rest)
                 timeout = None if timeout is None else timeout - rest
         return super().select(timeout)
@@ -138,15 +140,15 @@ second.
 
 _turn = asyncio.Lock()
 EOF_GRACE_S = 0.5
-"""After a program has ended, its remaining processes may still write output for this time. Then they are
-ended.
+"""Seconds for which the remaining processes of a program may still write output after the program has ended.
+Then they are ended.
 """
 BRIEF_S = 0.25
-"""Within this time no operating system uses the number of an ended process again."""
+"""Seconds within which no operating system uses the number of an ended process again."""
 CHUNK = 65_536
 
 TERM_GRACE_S = 2.0
-"""Time between TERM and KILL."""
+"""Seconds between TERM and KILL."""
 KILL_GRACE_S = 0.5
 KILL_ROUNDS = 10
 """Maximum number of times that KILL is sent. Once is not enough if processes fork in the meantime."""
@@ -159,7 +161,7 @@ class FamilyReaper:
     runs.
 
     Used on the supervisor's loop. The list of all processes is read once for all families. Reading it blocks
-    the loop, so the pause before the next read is at least as long as the last read took.
+    the loop, so the pause before the next read is at least as long as the last read.
     """
 
     def __init__(self) -> None:
@@ -186,10 +188,10 @@ class FamilyReaper:
     async def _members(self, leader: int, family: Family) -> list[ProcessRow]:
         self._asked[leader] = family
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._read_families())
         return (await self._looking)[leader]
 
-    async def _look(self) -> dict[int, list[ProcessRow]]:
+    async def _read_families(self) -> dict[int, list[ProcessRow]]:
         """Return the members of all families that were requested before the read begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
@@ -283,16 +285,16 @@ class Process:
         With `low_priority` the program gets only spare processor time.
         """
         self.pid = 0
-        """Number of the program's process, group and session. 0 until the program runs."""
-        self._begun = begun
+        """Number of the program's process, group and session, or 0 before the program runs."""
+        self._on_begin = begun
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output
         self._timeout_s = timeout_s
         self._low_priority = low_priority
         self._is_stopped = False
-        self._over, self._silent = asyncio.Event(), asyncio.Event()
-        """`_over` is set when the program has ended or must end. `_silent` is set when its pipes are closed
-        or no longer awaited.
+        self._finished, self._silent = asyncio.Event(), asyncio.Event()
+        """`_finished` is set when the program has ended or must end. `_silent` is set when its pipes are
+        closed or no longer awaited.
         """
         self._pipes: dict[int, IO[bytes]] = {}
         self._child: Child | None = None
@@ -307,7 +309,7 @@ class Process:
 
     def _stop(self) -> None:
         self._is_stopped = True
-        self._over.set()
+        self._finished.set()
         self._silent.set()
 
     async def _live(self) -> ProgramEnd:
@@ -322,7 +324,7 @@ class Process:
         child = self._child = await start_child(self._argv, self._folder, with_mark(self._environment, mark))
         self.pid = child.pid
         GUARD.watch(child.pid)
-        self._begun()
+        self._on_begin()
         yield_task = asyncio.create_task(lower_priority(child.pid)) if self._low_priority else None
         ended = await self._follow(child, mark, started)
         if yield_task is not None:
@@ -332,7 +334,7 @@ class Process:
 
     async def _follow(self, child: Child, mark: str, started: float) -> ProgramEnd:
         self._listen(child)
-        await _within(self._timeout_s, self._over)
+        await _within(self._timeout_s, self._finished)
         finished = child.code is not None
         duration_s = time.monotonic() - started
         if finished:
@@ -342,7 +344,7 @@ class Process:
             self._silent.clear()
             await _within(EOF_GRACE_S, self._silent)
         if child.code is None:
-            await _within(EOF_GRACE_S, self._over)
+            await _within(EOF_GRACE_S, self._finished)
         return ProgramEnd(
             exit_code=_shell_code(child.code),
             duration_s=duration_s if finished else time.monotonic() - started,
@@ -353,10 +355,10 @@ class Process:
 
     async def _end_family(self, child: Child, mark: str, started: float) -> int:
         is_brief = child.code is not None and time.monotonic() - started < BRIEF_S
-        if child.is_empty or (is_brief and is_surely_alone(child.pid, mark)):
+        if child.is_empty or (is_brief and has_family_ended(child.pid, mark)):
             return 0
         if child.code is None:
-            self._over.clear()
+            self._finished.clear()
         return await REAPER.end(child.pid, mark, child.keeper)
 
     def _listen(self, child: Child) -> None:
@@ -364,7 +366,7 @@ class Process:
         for stream, pipe in child.outputs.items():
             self._pipes[pipe.fileno()] = pipe
             loop.add_reader(pipe.fileno(), self._read, stream, pipe.fileno())
-        child.on_end(self._over.set)
+        child.on_end(self._finished.set)
 
     def _read(self, stream: Stream, descriptor: int) -> None:
         data = os.read(descriptor, CHUNK)
@@ -395,8 +397,8 @@ async def _within(seconds: float | None, event: asyncio.Event) -> None:
 
 
 def _shell_code(returncode: int | None) -> int:
-    """Return the exit code as in a shell. None means that the program has survived KILL; return the code of a
-    killed program.
+    """Return the exit code as in a shell. If `returncode` is None, the program has survived KILL. Return the
+    code of a killed program then.
     """
     if returncode is None:
         return 128 + signal.SIGKILL

@@ -158,7 +158,7 @@ newest = _newest_of_linux if _IS_LINUX else lambda: 0
 
 
 NEAR = 64
-"""Maximum number of later processes that `is_surely_alone` checks one by one."""
+"""Maximum number of later processes that `has_family_ended` checks one by one."""
 NO_SESSION = 0
 """Session of kernel threads, and of processes that entered our container from outside."""
 
@@ -196,7 +196,7 @@ def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
     return {leader: living(family.values()) for leader, family in families.items()}
 
 
-def is_surely_alone(leader: int, mark: str) -> bool:
+def has_family_ended(leader: int, mark: str) -> bool:
     """Return True if all processes of a program's family have certainly ended. If the result is False, call
     `members` to find the processes that remain.
 

@@ -26,7 +26,7 @@ from mcpdesk.jobs.process import SUPERVISOR, Process, ProgramEnd
 from mcpdesk.jobs.process_table import Usage, usage_of
 from mcpdesk.jobs.schedule import call_soon_safely
 
-MOST_RUNNING = 500
+MAX_RUNNING = 500
 """Maximum number of programs at a time, so that a looping client cannot exhaust the machine."""
 KEPT = 200
 """Number of ended programs whose output is kept."""
@@ -189,14 +189,14 @@ class Programs:
         """Start a program and return when it runs. `command` is the text that represents the program on the
         screen.
 
-        Raises: OSError if it cannot be started; RuntimeError if `MOST_RUNNING` programs run already, or if
+        Raises: OSError if it cannot be started; RuntimeError if `MAX_RUNNING` programs run already, or if
         its output file cannot be created.
         """
         if self._is_closed:
             raise RuntimeError("the server stops")
-        if len(self._running) + len(self._openings) >= MOST_RUNNING:
+        if len(self._running) + len(self._openings) >= MAX_RUNNING:
             raise RuntimeError(
-                f"{MOST_RUNNING} programs are already running, which is the limit; end one first"
+                f"{MAX_RUNNING} programs are already running, which is the limit; end one first"
             )
         number = next(self._numbers)
         is_first = number == self._first

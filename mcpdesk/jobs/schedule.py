@@ -88,7 +88,7 @@ class NamedLocks:
         return lock
 
 
-class OneByOne(Generic[T]):
+class SerialQueue(Generic[T]):
     """Calls `work` with each requested item, one after the other. Used on one loop.
 
     A request for an item that is already queued has no effect. A request for an item that is being processed

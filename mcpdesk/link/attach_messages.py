@@ -54,7 +54,7 @@ class Reply(Struct, frozen=True, tag=True):
     is_value_error: bool = False
 
 
-class CallNews(Struct, frozen=True, tag=True):
+class CallUpdate(Struct, frozen=True, tag=True):
     """Change of a call that the screen made. The last change of a call has an outcome."""
 
     id: int
@@ -97,7 +97,7 @@ class TrafficBatch(Struct, frozen=True, tag=True):
     """Total number of remarks that the core did not keep."""
 
 
-FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch
+FromCore: TypeAlias = Reply | CallUpdate | State | TrafficBatch
 FromScreen: TypeAlias = Join | Ask
 
 FEATURE_PARTS: Final[dict[str, type[FeaturePart]]] = {

@@ -9,7 +9,7 @@ from time import monotonic
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine, Notice, Protection, Severity
-from mcpdesk.recorder.archive import MOST_FRAMES, Archive
+from mcpdesk.recorder.archive import MAX_FRAMES, Archive
 from mcpdesk.recorder.index.traffic_index import gaps_in_words
 from mcpdesk.recorder.record import CallLog, ConnectionInfo
 
@@ -123,4 +123,4 @@ def problems(archive: Archive) -> Iterator[str]:
     if missing := gaps_in_words(archive.index):
         yield missing
     if archive.is_cut:
-        yield f"only the first {MOST_FRAMES:,} frames of the capture are shown"
+        yield f"only the first {MAX_FRAMES:,} frames of the capture are shown"

@@ -29,7 +29,7 @@ from mcpdesk.link.attach_messages import (
     METHODS,
     PARTS,
     Ask,
-    CallNews,
+    CallUpdate,
     FromCore,
     Join,
     Reply,
@@ -43,7 +43,7 @@ from mcpdesk.link.feature_part import Intent
 from mcpdesk.link.link import INTENTS, Link, Part, promise
 from mcpdesk.link.link_methods import LinkIntent, LinkSnapshot, Route
 from mcpdesk.link.local.upstream_views import SchemaChecks
-from mcpdesk.link.raised_numbers import AT, Raised
+from mcpdesk.link.number_offsets import AT, NumberOffset
 from mcpdesk.link.traffic_copy import EPOCH, OWN, TrafficCopy
 from mcpdesk.link.values import (
     CallOutcome,
@@ -331,7 +331,7 @@ class CoreCopy(Link):
         self._ask("request", (server, method, params), id)
         return call
 
-    def carry_out(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
+    def execute(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
         """Send an intent to the core.
 
         Its future may fail with ValueError or DeskUserError. An intent that waits must be called on a worker
@@ -492,7 +492,7 @@ class CoreCopy(Link):
                 self._has_frames = True
             case Reply(id):
                 self._on_reply(id, news)
-            case CallNews(id) if (call := self._calls.get(id)) is not None:
+            case CallUpdate(id) if (call := self._calls.get(id)) is not None:
                 call.connection = news.connection + (self._epoch << EPOCH)
                 call.request_id, call.progress = news.request_id, news.progress
                 call.logs += news.logs
@@ -518,12 +518,12 @@ class CoreCopy(Link):
             done.set_result(METHODS[method].result.decode(reply.value))
 
     def _on_state(self, part: str, key: str, value: Any) -> None:
-        raised = Raised(self._epoch, self.label)
+        raised = NumberOffset(self._epoch, self.label)
         if part == "view":
-            came_back = bool(self._view.gone)
+            handle_server_message = bool(self._view.gone)
             self._view = raised.view(value)
             self.shown.set()
-            if came_back and not self.room.is_quiet:
+            if handle_server_message and not self.room.is_quiet:
                 self.notify(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:

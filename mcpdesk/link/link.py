@@ -103,7 +103,7 @@ class ServerFacet(Facet):
         """Reload the server folder now."""
 
     @intent(Route.WITH_SERVER)
-    def speak(self, server: str, revision: str) -> None:
+    def reconnect_with_revision(self, server: str, revision: str) -> None:
         """Reconnect to an upstream server with a revision. Empty selects the newest common one."""
 
     @intent(Route.EVERY_CORE, first)

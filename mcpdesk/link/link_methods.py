@@ -1,7 +1,7 @@
 """Declaration of the methods of a link: intents, which a core carries out, and snapshots of its state.
 
 The decorators `intent` and `snapshot` mark the methods in `link.py`. Links to cores in other processes
-implement all these methods at once, in `carry_out` and `read_snapshot`. The types of arguments and results
+implement all these methods at once, in `execute` and `read_snapshot`. The types of arguments and results
 come from the annotations.
 """
 
@@ -122,7 +122,7 @@ SNAPSHOTS: dict[str, LinkSnapshot] = {}
 class Facet:
     """Base class of the facets of a link. A method that a link does not override ends in this class."""
 
-    def carry_out(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
+    def execute(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
         """Carry out an intent. `arguments` has a value for every parameter."""
         return intent.plain(self, *arguments)
 
@@ -149,7 +149,7 @@ def intent(route: Route, combine: Callable[[list[Any]], Any] = any_of) -> Callab
         def method(link: Facet, *given: Any, **named: Any) -> Any:
             bound = declared.signature.bind(link, *given, **named)
             bound.apply_defaults()
-            return link.carry_out(declared, bound.args[1:])
+            return link.execute(declared, bound.args[1:])
 
         return cast("Method", method)
 

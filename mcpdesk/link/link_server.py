@@ -28,7 +28,7 @@ from mcpdesk.link.attach_messages import (
     FEATURE_PARTS,
     METHODS,
     Ask,
-    CallNews,
+    CallUpdate,
     FromScreen,
     Join,
     Reply,
@@ -67,7 +67,7 @@ BATCHES = 8
 """Maximum number of batches of frames that are sent before other state is read again."""
 LINES = 1_000
 """Maximum number of log lines in one message."""
-MOST_ASKS = 1_000
+MAX_ASKS = 1_000
 """Maximum number of unanswered requests. If there are more, no further requests are read."""
 _log = logging.getLogger(__name__)
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
@@ -110,9 +110,9 @@ class AttachedScreen:
         """Set when the core has changed or a request has arrived."""
         self._asked = threading.Event()
         """Set when a message for which the screen waits must be sent."""
-        self._room = threading.Semaphore(MOST_ASKS)
-        self._visit = ScreenVisit(link, self._hurry)
-        self._news = CoreNews(link, self._send, past=PAST)
+        self._room = threading.Semaphore(MAX_ASKS)
+        self._visit = ScreenSession(link, self._hurry)
+        self._news = CoreUpdates(link, self._send, past=PAST)
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
 
     def serve(self, read: Callable[[int], bytes]) -> None:
@@ -195,7 +195,7 @@ class AttachedScreen:
         self._connection.sendall(framed(message))
 
 
-class ScreenVisit:
+class ScreenSession:
     """Requests of one screen, and the messages that only this screen needs."""
 
     def __init__(self, link: LocalLink, wake: Callable[[], object]) -> None:
@@ -211,8 +211,8 @@ class ScreenVisit:
         self._looked_at = (0, 0.0)
         """Connection of the client whose details are sent, and the monotonic time at which sending them
         stops."""
-        self._client = _SlowLook()
-        self._sent = SentParts()
+        self._client = _ReadInterval()
+        self._sent = SentVersions()
 
     def handle(self, data: bytes) -> None:
         """Carry out one request. Raises: ValueError, MsgspecError if it is invalid."""
@@ -242,7 +242,7 @@ class ScreenVisit:
         while self._replies:
             yield self._replies.popleft()
 
-    def call_news(self) -> list[CallNews]:
+    def call_news(self) -> list[CallUpdate]:
         """Return the changes of the screen's calls since the last call of this method."""
         news = [news for sent in list(self._calls.values()) if (news := sent.news()) is not None]
         for each in news:
@@ -310,10 +310,10 @@ class ScreenVisit:
 
     def _look(self, connection: int) -> None:
         self._looked_at = connection, time.monotonic() + LOOKED_AT_S
-        self._client.hasten()
+        self._client.reset()
 
 
-class _SlowLook:
+class _ReadInterval:
     """Minimum interval, `SLOW_S`, between two reads of values that have no version."""
 
     def __init__(self) -> None:
@@ -330,12 +330,12 @@ class _SlowLook:
         self.due, self._earliest = None, now + SLOW_S
         return True
 
-    def hasten(self) -> None:
+    def reset(self) -> None:
         """Allow the next read immediately."""
         self._earliest = 0.0
 
 
-class SentParts:
+class SentVersions:
     """Version of each part that was sent last. For a part without a version, the last value is remembered."""
 
     def __init__(self) -> None:
@@ -365,16 +365,16 @@ class SentParts:
         self._sent.clear()
 
 
-class CoreNews:
+class CoreUpdates:
     """Messages that every screen of a core needs: traffic, log, and changes of state."""
 
     def __init__(self, link: LocalLink, send: Callable[[Struct], object], past: int) -> None:
         """`past` is the number of past frames that are sent first."""
         self._link = link
         self._send = send
-        self._sent = SentParts()
+        self._sent = SentVersions()
         self._connections: dict[int, ConnectionInfo] = {}
-        self._slow = _SlowLook()
+        self._slow = _ReadInterval()
         self.is_stuck = False
         """True if the core was stuck at the last read. A stuck core reports no changes."""
         count = link.traffic.frame_count
@@ -388,7 +388,7 @@ class CoreNews:
     def begin_again(self) -> None:
         """Send the complete state again, because a new screen has not received any state."""
         self._sent.clear()
-        self._slow.hasten()
+        self._slow.reset()
 
     @property
     def is_behind(self) -> bool:
@@ -400,7 +400,7 @@ class CoreNews:
         """Monotonic time when `send_state` must be called again, or None if that is not necessary."""
         return self._slow.due
 
-    def send_past(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
+    def send_history(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
         """Send the newest frames and log lines to a screen that has just joined."""
         index, stop = self._link.traffic, self._next_frame
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
@@ -551,7 +551,7 @@ class _SentCall:
         self._known: tuple[object, ...] = ()
         self._logs = 0
 
-    def news(self) -> CallNews | None:
+    def news(self) -> CallUpdate | None:
         """Return the state of the call, or None if this state was already sent."""
         call = self.call
         outcome: CallOutcome | None = call.outcome.result() if call.outcome.done() else None
@@ -560,4 +560,4 @@ class _SentCall:
         if known == self._known:
             return None
         fresh, self._known, self._logs = logs[self._logs :], known, len(logs)
-        return CallNews(self._id, call.connection, call.request_id, call.progress, fresh, outcome)
+        return CallUpdate(self._id, call.connection, call.request_id, call.progress, fresh, outcome)

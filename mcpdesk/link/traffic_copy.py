@@ -19,7 +19,7 @@ from mcpdesk.link.attach_messages import TrafficBatch
 from mcpdesk.link.values import OWN_BITS
 from mcpdesk.link.waiting import is_on_event_loop, result_of
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Store
-from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, add_gap, room_for
+from mcpdesk.recorder.record import MAX_CONNECTIONS, MAX_REMARKS, Gap, add_gap, remark_limit
 
 HELD_BYTES = 64 << 20
 """Maximum size in bytes of the frames in memory."""
@@ -79,7 +79,7 @@ class TrafficCopy(Store):
         for mark in _unseen(self._marks_seen, epoch, news.first_mark, news.marks):
             self.marks.append(structs.replace(mark, connection=mark.connection + above))
         for each in _unseen(self._remarks_seen, epoch, news.first_remark, news.remarks):
-            if len(self.remarks) < room_for(each, MOST_REMARKS):
+            if len(self.remarks) < remark_limit(each, MAX_REMARKS):
                 self.remarks.append(structs.replace(each, connection=each.connection + above))
             else:
                 self._remarks_over += 1
@@ -190,10 +190,10 @@ class TrafficCopy(Store):
 
     def _forget_connections(self) -> None:
         """If there are too many connections, forget those that closed first."""
-        if len(self.connections) <= MOST_CONNECTIONS + (MOST_CONNECTIONS >> 4):
+        if len(self.connections) <= MAX_CONNECTIONS + (MAX_CONNECTIONS >> 4):
             return
         closed = (number for number, info in list(self.connections.items()) if info.closed is not None)
-        for number in list(islice(closed, len(self.connections) - MOST_CONNECTIONS)):
+        for number in list(islice(closed, len(self.connections) - MAX_CONNECTIONS)):
             del self.connections[number]
 
     def _drop(self) -> None:

@@ -280,7 +280,7 @@ class RunningCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedOperation:
     """Operation that waits until its client sends answers."""
 
     method: str
@@ -303,7 +303,7 @@ class ClientDetail:
     hears_changes: bool
     """True if the client is notified of changed lists, because its session is open."""
     running: tuple[RunningCall, ...]
-    parked: tuple[Parked, ...]
+    parked: tuple[ParkedOperation, ...]
     has_left: bool = False
 
 
@@ -354,7 +354,7 @@ class ClientView:
         is_quiet = self.seen is not None and now - self.seen > QUIET_S
         return Presence.QUIET if is_quiet else Presence.CONNECTED
 
-    def falls_quiet(self, now: float) -> bool:
+    def will_be_quiet(self, now: float) -> bool:
         """Return True if the client will become quiet unless it sends a message. `now` is Unix time."""
         return self.seen is not None and self.presence(now) is Presence.CONNECTED
 
@@ -400,7 +400,7 @@ class JobState(StrEnum):
         return self not in (JobState.QUEUED, JobState.RUNNING, JobState.WAITING)
 
 
-class MadeFile(Struct, frozen=True):
+class CallFile(Struct, frozen=True):
     """File that a call produced."""
 
     name: str
@@ -434,7 +434,7 @@ class JobView(Struct, frozen=True):
     """Path of the output file."""
     problem: str = ""
     """Reason why the output file is incomplete, or "" if it is complete."""
-    made: tuple[MadeFile, ...] = ()
+    made: tuple[CallFile, ...] = ()
     """Files that a call produced, or an empty tuple until it has ended."""
     core: str = ""
     """Core that runs the job, if several cores are shown."""

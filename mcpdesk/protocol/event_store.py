@@ -19,16 +19,13 @@ from mcpdesk.protocol.jsonrpc import Id
 
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
-"""Maximum bytes of events kept per session for clients that reconnect.
-
-The oldest events are dropped first.
-"""
+"""Maximum size in bytes of the events kept for each session. The oldest events are dropped first."""
 SHARES = 64
-"""Maximum bytes of the events of all sessions together, as a multiple of `KEPT_BYTES`."""
+"""Maximum size of the events of all sessions together, as a multiple of `KEPT_BYTES`."""
 PRIMED = "2025-11-25"
 """Revision whose clients understand an event that has only an id."""
 LONGEST_MARK = 200
-"""Maximum length of a call's mark. If the mark would be longer, the call has no mark."""
+"""Maximum length in characters of a call's mark. A longer mark is omitted."""
 POSITION_MARK = "h"
 """First character of a mark with a position on the event bus. Marks of calls begin with other characters."""
 _POSITION = re.compile(rf"{POSITION_MARK}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
@@ -72,7 +69,7 @@ class BusPosition(NamedTuple):
 
 
 def parse_event_id(event_id: str) -> EventPosition | None:
-    """Parse an event id. None if it does not have our format."""
+    """Return the parts of an event id, or None if it does not have our format."""
     match = _ID.fullmatch(event_id)
     return EventPosition(int(match[1]), int(match[2]), match[3]) if match else None
 
@@ -83,7 +80,9 @@ def position_of(piece: bytes) -> EventPosition | None:
 
 
 def call_mark(identifier: Id | None) -> str:
-    """Return the mark of a call, which encodes its request id. Empty without an id, or if it is too long."""
+    """Return the mark of a call, which encodes its request id, or "" if the call has no id or the mark is too
+    long.
+    """
     if isinstance(identifier, str):
         encoded = "s" + urlsafe_b64encode(identifier.encode("utf-8", "surrogatepass")).decode()
     else:
@@ -169,7 +168,7 @@ class ResumableStream(Generic[C]):
         self.events: list[tuple[int, bytes]] = []
         self._store = store
         self._disconnect: Callable[[], object] | None = None
-        """Function that ends the stream's connection. None if no connection carries the stream."""
+        """Function that ends the stream's connection, or None if no connection carries the stream."""
         self._mark = mark
         self._sent = 0
 
@@ -179,12 +178,12 @@ class ResumableStream(Generic[C]):
         return self.live is not None and not self.live.is_broken
 
     @property
-    def was_named(self) -> bool:
+    def has_sent_id(self) -> bool:
         """True if a client has received the id of an event.
 
         With this id, the client can resume the stream.
         """
-        return self._store.primes or self._sent > 0
+        return self._store.sends_priming_event or self._sent > 0
 
     def put(self, message: bytes) -> None:
         """Number and keep one message, and send it if a client is connected."""
@@ -209,7 +208,7 @@ class ResumableStream(Generic[C]):
         """
         self.release()
         start = self._sent if after is None else after
-        if self._store.primes:
+        if self._store.sends_priming_event:
             live.put(self._numbered(start, b""))
         for number, piece in self.events:
             if number > start:
@@ -285,18 +284,17 @@ class EventStore(Generic[C]):
     """Events of one session that a client may request again, limited in bytes and number.
 
     The newest event is kept even if it is larger than the limit, unless the budget of all sessions drops it.
-    If `primes` is true, clients receive an id before the first event.
+    If `sends_priming_event` is true, clients receive an id before the first event.
     """
 
     def __init__(
         self, most_bytes: int, most_events: int, event_budget: SharedEventBudget, first: int = 0
     ) -> None:
         """`first` is the number of the first stream. Lower numbers belong to processes that have ended."""
-        self.primes = False
+        self.sends_priming_event = False
         self.archive: Callable[[ResumableStream[C]], object] | None = None
-        """Function that schedules a write of a stream's events for other processes.
-
-        None if no other process serves the session.
+        """Function that schedules a write of a stream's events for other processes, or None if no other
+        process serves the session.
         """
         self.bus_position: Callable[[], BusPosition | None] = lambda: None
         """Function that returns the client's position on the event bus, or None if unknown.
@@ -347,7 +345,9 @@ class EventStore(Generic[C]):
         return [stream.number for stream in self._streams.values() if stream.archived >= 0]
 
     def leave(self) -> None:
-        """Archive all kept and future events, because this process ends and another continues the session."""
+        """Archive all present and future events, because this process ends and another process continues the
+        session.
+        """
         self.is_leaving = True
         for stream in list(self._streams.values()):
             if stream.events:

@@ -125,14 +125,14 @@ _NAMED = frozenset({"$defs", "definitions", "patternProperties", "dependentSchem
 """Keywords that contain schemas by name. Headers cannot mirror these schemas."""
 
 
-class Mirrored(Struct, frozen=True):
+class MirroredArgument(Struct, frozen=True):
     """One argument that a header repeats: the argument's path, and the header's name in lower case."""
 
     path: tuple[str, ...]
     header: str
 
 
-def mirrored(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
+def mirrored(schema: Mapping[str, Any]) -> tuple[MirroredArgument, ...]:
     """Return the annotated arguments of an input schema.
 
     Raises: ValueError for the first invalid annotation.
@@ -146,7 +146,7 @@ def mirrored(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
 
 
 def check_parameters(
-    annotated: Iterable[Mirrored], arguments: Mapping[str, Any], headers: Mapping[str, str]
+    annotated: Iterable[MirroredArgument], arguments: Mapping[str, Any], headers: Mapping[str, str]
 ) -> None:
     """Compare the `Mcp-Param-*` headers with the arguments that they repeat. Other headers are ignored.
 
@@ -168,7 +168,9 @@ def value_at(path: tuple[str, ...], arguments: Any) -> Any:
     return arguments
 
 
-def _annotated(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> Iterator[Mirrored]:
+def _annotated(
+    schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool
+) -> Iterator[MirroredArgument]:
     if SCHEMA_KEY in schema:
         yield _mirrored(schema, path, is_reachable)
     for keyword, value in schema.items():
@@ -183,7 +185,7 @@ def _annotated(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: b
             yield from _below(value, path, False)
 
 
-def _below(value: object, path: tuple[str, ...], is_reachable: bool) -> Iterator[Mirrored]:
+def _below(value: object, path: tuple[str, ...], is_reachable: bool) -> Iterator[MirroredArgument]:
     if isinstance(value, Mapping):
         yield from _annotated(value, path, is_reachable)
     elif isinstance(value, list):
@@ -191,7 +193,7 @@ def _below(value: object, path: tuple[str, ...], is_reachable: bool) -> Iterator
             yield from _below(each, path, False)
 
 
-def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> Mirrored:
+def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bool) -> MirroredArgument:
     name = schema[SCHEMA_KEY]
     if not isinstance(name, str) or not re.fullmatch(HEADER_TOKEN, name):
         where = ".".join(path) or "the schema"
@@ -202,7 +204,7 @@ def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bo
         )
     if schema.get("type") not in MIRRORED_TYPES:
         raise ValueError(f"{SCHEMA_KEY} {name!r} needs a property of one type: {', '.join(MIRRORED_TYPES)}")
-    return Mirrored(path, PARAM_PREFIX + name.lower())
+    return MirroredArgument(path, PARAM_PREFIX + name.lower())
 
 
 def _check_parameter(header: str, given: list[str], expected: Any) -> None:

@@ -27,7 +27,7 @@ CORE_CAPABILITY: JSONObject = {"list": {}, "cancel": {}, "requests": {"tools": {
 EXTENSION_CAPABILITY: JSONObject = {EXTENSION: {}}
 POLL_MS = 500
 """Recommended polling interval for clients, in milliseconds."""
-MOST_TTL_MS = (1 << 53) - 1
+MAX_TTL_MS = (1 << 53) - 1
 """Maximum lifetime of a task in milliseconds: the largest integer that every JSON parser can read."""
 
 
@@ -132,7 +132,7 @@ def asked_ttl_s(params: Mapping[str, Any]) -> float | None:
         ttl = int(ttl)
     if not isinstance(ttl, int) or isinstance(ttl, bool) or ttl <= 0:
         raise invalid_params("task.ttl must be a positive whole number of milliseconds")
-    return min(ttl, MOST_TTL_MS) / 1000
+    return min(ttl, MAX_TTL_MS) / 1000
 
 
 def _common(view: TaskView) -> JSONObject:

@@ -32,11 +32,11 @@ from mcpdesk.recorder.capture.capture_lines import (
     read_line,
 )
 from mcpdesk.recorder.capture.capture_parts import existing_part, next_part, part_of, part_path
-from mcpdesk.recorder.capture.places import Places
+from mcpdesk.recorder.capture.line_positions import Places
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import (
     END_BYTES,
-    MOST_REMARKS,
+    MAX_REMARKS,
     CallLog,
     ConnectionInfo,
     Frame,
@@ -44,16 +44,17 @@ from mcpdesk.recorder.record import (
     HeldMark,
     HttpNote,
     RecordedRemark,
-    room_for,
+    remark_limit,
     up_to_most,
 )
 
-MOST_LOGS: Final = 200_000
+MAX_LOGS: Final = 200_000
 """Maximum number of log lines of calls that are shown."""
-MOST_FRAMES: Final = 5_000_000
+MAX_FRAMES: Final = 5_000_000
 """Maximum number of frames that are shown. Each needs about a hundred bytes of memory."""
 _LONGEST_GAP: Final = 10_000_000
-"""If more frames than this are missing without a line that reports the gap, a frame number must be damaged.
+"""Maximum number of missing frames without a line that reports the gap. If more are missing, a frame number
+must be damaged.
 """
 _LONG_LINE: Final = 256 << 10
 """Maximum number of bytes of a line that are read at once.
@@ -67,7 +68,7 @@ A longer line counts as damaged.
 """
 _LONGEST_FRAME: Final = 64 << 20
 """Maximum size in bytes of a frame that is read back. The recorder never writes a longer frame."""
-_MOST_RUN_BYTES: Final = 4 << 20
+_MAX_RUN_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 320
 _LOOK = 1_023
 """Bit mask for line counts: the clock is checked once in 1,024 lines."""
@@ -106,7 +107,7 @@ class Archive:
         self.unreadable = 0
         """Number of invalid lines: damaged lines, or the incomplete last line of a killed process."""
         self.is_cut = False
-        """True if the capture has more frames than `MOST_FRAMES`."""
+        """True if the capture has more frames than `MAX_FRAMES`."""
         self._places = Places()
         self._places.parts.append(path)
         self._gaps: list[Gap] = []
@@ -115,7 +116,7 @@ class Archive:
         self.remarks: list[RecordedRemark] = []
         self.remarks_left_out = 0
         self.call_logs: list[CallLog] = []
-        """Log lines of calls, at most the first `MOST_LOGS`."""
+        """Log lines of calls, at most the first `MAX_LOGS`."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
         """First frame after each gap: pairs of the number in the file and the number in this archive."""
         self._next = 0
@@ -130,7 +131,7 @@ class Archive:
         self._last = 0.0
         """Unix time of the last frame in seconds."""
         self._offset = 0
-        """Number of bytes of the last part that were already read."""
+        """Number of bytes of the last part that were read."""
         self.read_on(first_s)
         self.index = Index(self)
         self.index.raw = self.raw
@@ -182,7 +183,7 @@ class Archive:
         return read_back(self._places.note_line(number), attrgetter("note"))
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """Return the bytes of successive frames, in total at most `MOST_HELD` bytes."""
+        """Return the bytes of successive frames, in total at most `MAX_HELD` bytes."""
         if self._has_long(start, stop):
             return up_to_most(map(self.frame_bytes, range(start, stop)))
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
@@ -199,13 +200,13 @@ class Archive:
         self._places.close()
 
     def read_on(self, budget_s: float = inf) -> None:
-        """Read new data for about `budget_s` seconds. Only one thread at a time may call it.
+        """Read new data for about `budget_s` seconds. Only one thread at a time may call this method.
 
         Raises: OSError.
         """
         parts, until = self._places.parts, perf_counter() + budget_s
         while self.is_live or self.is_behind:
-            # In this order: a part that no process writes, or that has a successor, is complete.
+            # Check this before reading. A part is complete if no process writes it, or if it has a successor.
             self.is_live = private_files.is_held(parts[-1])
             further = None if self.is_live else next_part(self._first_path, self._part_number)
             try:
@@ -232,7 +233,7 @@ class Archive:
         with path.open("rb") as file:
             file.seek(offset)
             for raw in iter(partial(file.readline, _LONG_LINE), b""):
-                if len(places) >= MOST_FRAMES:
+                if len(places) >= MAX_FRAMES:
                     self.is_cut = True
                     break
                 if lines & _LOOK == _LOOK and perf_counter() > until:
@@ -273,7 +274,7 @@ class Archive:
         """Return the number and total size in bytes of the complete lines of a run, and True if a line is
         incomplete."""
         frames = size = 0
-        while frames < count and size < _MOST_RUN_BYTES:
+        while frames < count and size < _MAX_RUN_BYTES:
             raw = file.readline(_LONG_LINE)
             size += len(raw)
             if not raw.endswith(b"\n"):
@@ -296,12 +297,12 @@ class Archive:
         elif line.mark is not None:
             self.marks.append(line.mark)
         elif line.remark is not None:
-            if len(self.remarks) < room_for(line.remark, MOST_REMARKS):
+            if len(self.remarks) < remark_limit(line.remark, MAX_REMARKS):
                 self.remarks.append(line.remark)
             else:
                 self.remarks_left_out += 1
         elif line.log is not None:
-            if len(self.call_logs) < MOST_LOGS:
+            if len(self.call_logs) < MAX_LOGS:
                 self.call_logs.append(line.log)
         elif line.lost is not None:
             self._lost = (line.lost[1], line.why)

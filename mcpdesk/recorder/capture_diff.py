@@ -22,7 +22,7 @@ SLOWER = 2.0
 """A call counts as slower if it took at least this many times as long as the other call."""
 LEAST_MS = 50.0
 """Minimum difference in milliseconds between durations. Smaller differences are ignored."""
-MOST_DIFFERENCES = 50
+MAX_DIFFERENCES = 50
 """Maximum number of differences that are reported for one call."""
 
 
@@ -82,7 +82,7 @@ def compare(a: Index, b: Index) -> CaptureDiff:
         other = pairs.get(call.number) or (waiting.popleft() if waiting else None)
         if other is None:
             changes.append(Change("only in a", call, None))
-        elif differences := tuple(_differences(call.content, other.content))[:MOST_DIFFERENCES]:
+        elif differences := tuple(_differences(call.content, other.content))[:MAX_DIFFERENCES]:
             changes.append(Change("differs", call, other, differences))
         else:
             same += 1

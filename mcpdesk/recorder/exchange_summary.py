@@ -27,10 +27,10 @@ CHANGED_SIGN = "✎"
 """Sign that is shown before arguments if a person changed them at the desk."""
 _HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
 """Texts with which the interesting part of a message begins. The innermost part comes first."""
-_MOST_KEYS = 4
-_MOST_READ = 4 * LONGEST
+_MAX_KEYS = 4
+_MAX_READ = 4 * LONGEST
 """Maximum number of characters in which escapes are replaced."""
-_MOST_NESTED = 3
+_MAX_NESTED = 3
 _ESCAPE = re.compile(r"""\\(["\\nrt])""")
 _ESCAPED = {'"': '"', "\\": "\\"}
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
@@ -213,9 +213,9 @@ def _objects(structured: Any) -> str:
     only = next(iter(structured.values())) if is_wrapped else structured
     if not isinstance(only, list) or len(only) < 2 or not all(isinstance(each, dict) for each in only):
         return ""
-    keys = list(dict.fromkeys(key for each in only[:_MOST_KEYS] for key in each))
-    more = ", …" if len(keys) > _MOST_KEYS else ""
-    return f"{len(only)} objects: {', '.join(keys[:_MOST_KEYS])}{more}"[:LONGEST]
+    keys = list(dict.fromkeys(key for each in only[:_MAX_KEYS] for key in each))
+    more = ", …" if len(keys) > _MAX_KEYS else ""
+    return f"{len(only)} objects: {', '.join(keys[:_MAX_KEYS])}{more}"[:LONGEST]
 
 
 def _listed(text: str) -> str:
@@ -277,11 +277,11 @@ def _short(value: Any, is_bare: bool = False) -> str:
     If `is_bare`, a single text is returned without quotes. JSON in a text also has no quotes around it.
     """
     if isinstance(value, str):
-        text = _without_escapes(" ".join(value[:_MOST_READ].split()))
+        text = _without_escapes(" ".join(value[:_MAX_READ].split()))
         return text[:LONGEST] if is_bare or text.startswith(("{", "[")) else f'"{text}"'[:LONGEST]
     if value is None and is_bare:
         return ""
-    encoded = codec.encode(value).decode("utf-8", "replace")[:_MOST_READ]
+    encoded = codec.encode(value).decode("utf-8", "replace")[:_MAX_READ]
     return _without_escapes(encoded, is_encoded=True)[:LONGEST]
 
 
@@ -290,7 +290,7 @@ def _without_escapes(text: str, *, is_encoded: bool = False) -> str:
 
     `is_encoded` is True if the text itself is JSON. Other texts change only if they contain escaped quotes.
     """
-    for at in range(_MOST_NESTED):
+    for at in range(_MAX_NESTED):
         if '\\"' not in text and not (is_encoded and at == 0):
             break
         text = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], " "), text)

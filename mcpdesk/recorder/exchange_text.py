@@ -13,21 +13,21 @@ import orjson
 
 from mcpdesk.plain_text import clean, harmless
 from mcpdesk.protocol import codec
-from mcpdesk.recorder.index.call_lookup import SaidLine
+from mcpdesk.recorder.index.call_lookup import CallLogLine
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.traffic_index import Index, with_parts
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import HoldOutcome, held_messages, message
 from mcpdesk.recorder.record import Direction
 
-MOST_LOGGED = 200
+MAX_LOGGED = 200
 """Maximum number of log lines of one call. Only the last ones are written."""
 
-Logged: TypeAlias = Callable[[Exchange], Sequence[SaidLine]]
+Logged: TypeAlias = Callable[[Exchange], Sequence[CallLogLine]]
 """Function that returns the log lines of a call's code."""
 
 
-def nothing_logged(_: Exchange) -> Sequence[SaidLine]:
+def nothing_logged(_: Exchange) -> Sequence[CallLogLine]:
     """Return no log lines."""
     return ()
 
@@ -85,9 +85,9 @@ def held_line(held: HoldOutcome) -> str:
     return clean(f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}", newlines=False)
 
 
-def log_text(index: Index, lines: Sequence[SaidLine]) -> str:
-    """Return the last `MOST_LOGGED` lines as text, each below a heading with time, level and location."""
-    shown = lines[-MOST_LOGGED:]
+def log_text(index: Index, lines: Sequence[CallLogLine]) -> str:
+    """Return the last `MAX_LOGGED` lines as text, each below a heading with time, level and location."""
+    shown = lines[-MAX_LOGGED:]
     left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
     blocks = []
     for line in shown:
@@ -96,7 +96,7 @@ def log_text(index: Index, lines: Sequence[SaidLine]) -> str:
     return "\n".join([*left, *blocks])
 
 
-def logged_text(index: Index, line: SaidLine) -> str:
+def logged_text(index: Index, line: CallLogLine) -> str:
     """Return the text of a log line."""
     text = clean(line.text)
     return text if index.reveals_secrets else mask_text(text)

@@ -15,7 +15,7 @@ class WatchedExchange(ABC):
     """Message or batch that was sent to a server, and the messages that the server sends in response."""
 
     @abstractmethod
-    def came_back(self, message: object) -> None:
+    def handle_server_message(self, message: object) -> None:
         """Handle a message that the server sent in response."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class ExchangeWatch(ABC):
         """
 
     @abstractmethod
-    def came_back(self, info: ConnectionInfo, message: object) -> None:
+    def handle_server_message(self, info: ConnectionInfo, message: object) -> None:
         """Handle a message of a server that belongs to no single exchange."""
 
     @abstractmethod

@@ -52,7 +52,7 @@ class MessageLine:
         """Add one message. It is delivered now or later."""
         self._deliver(message)
 
-    async def all_gone(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until the queue is empty."""
 
     def close(self) -> list[bytes]:
@@ -73,7 +73,7 @@ class Interceptor:
         return False
 
     @property
-    def sees_answers(self) -> bool:
+    def needs_answers(self) -> bool:
         """True if the interceptor needs complete answers."""
         return False
 
@@ -89,7 +89,7 @@ class Interceptor:
     def reset(self) -> None:
         """Stop intercepting messages, and let all waiting messages continue."""
 
-    def guard(self, connection: int, plain: Accept) -> Accept:
+    def wrap_handler(self, connection: int, plain: Accept) -> Accept:
         """Return the handler of client messages that replaces `plain` while messages of a connection may be
         intercepted."""
         return plain

@@ -50,7 +50,7 @@ _ENDINGS = (
 _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
 _IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
-"""Names that mean a secret in URLs but not in JSON."""
+"""Names of URL parameters that contain secrets, although JSON members with these names do not."""
 _PARAMETER = re.compile(
     r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
         (?P<name> (?: [a-z0-9._~+\[\]-] | %(?!(?:25)*3d)[0-9a-f]{2} ){1,120}+ )
@@ -97,7 +97,9 @@ others.
 _SIGN = re.compile(
     r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
 )
-"""Every text with a secret has at least one of these characters. Most short texts have none."""
+"""Beginnings of secrets. Every text with a secret contains at least one of them, and most short texts contain
+none.
+"""
 _TAILS = "|".join(sorted({word[-3:] for word in (*_NAMES, *_ENDINGS)} | {"-id"}))
 _COLON = re.compile(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
 """Colon after a name that ends like the name of a secret, as in YAML, logs and headers: `password: ...`."""

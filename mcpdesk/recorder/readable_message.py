@@ -32,7 +32,7 @@ from mcpdesk.protocol.reading.message import (
     read_frame,
     same_id,
     second_answer,
-    strange_id,
+    unknown_id_remark,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, Revision
@@ -56,23 +56,23 @@ USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
 """Status line and headers of a usual answer to a POST, which are not recorded."""
 
 
-class Legible(NamedTuple):
+class ReadableMessage(NamedTuple):
     """Message to show. `value` is JSON, or text with the reason in `problem`."""
 
     value: Any
     problem: str = ""
 
 
-def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) -> Legible:
+def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) -> ReadableMessage:
     """Return the message of `exchange` in `frame`. `schema` is the tool's input schema, if known."""
     try:
         value = unmasked(index, exchange, frame)
-        return Legible(value if index.reveals_secrets else mask_message(value, schema))
+        return ReadableMessage(value if index.reveals_secrets else mask_message(value, schema))
     except ValueError as problem:
         stored_frame = index.frame(frame)
         data = stored_frame.data[:_BEGINNING] if stored_frame is not None else b""
         text = data.decode("utf-8", "replace")
-        return Legible(text if index.reveals_secrets else mask_text(text), str(problem))
+        return ReadableMessage(text if index.reveals_secrets else mask_text(text), str(problem))
 
 
 def remarks(index: Index, exchange: Exchange) -> list[Remark]:
@@ -123,7 +123,7 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
         if other is not None:
             yield id_remark(other, asked)
         elif given == [None]:
-            yield strange_id(None)
+            yield unknown_id_remark(None)
     elif exchange.kind is ExchangeKind.RESPONSE and asked is not None:
         yield _unexpected(index, exchange)
 
@@ -135,7 +135,7 @@ def _unexpected(index: Index, exchange: Exchange) -> Remark:
         is_same = table.connection[row] == exchange.connection and table.id[row] == exchange.id
         if is_same and table.request[row] != NO_FRAME:
             return second_answer(exchange.id)
-    return strange_id(exchange.id)
+    return unknown_id_remark(exchange.id)
 
 
 class HoldOutcome(NamedTuple):
@@ -248,13 +248,13 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
             value = decode(data)
         except ProtocolError as error:
             raise ValueError(error.message) from None
-    if is_deep(data, value):
+    if is_too_deep(data, value):
         raise ValueError(f"the message is nested more than {DEEPEST} levels deep")
     part = index.part_of(exchange.number, frame)
     return value[part] if part is not None and isinstance(value, list) and part < len(value) else value
 
 
-def is_deep(data: bytes, value: Any) -> bool:
+def is_too_deep(data: bytes, value: Any) -> bool:
     """Return True if a message has so many levels that recursion would crash the program."""
     if data.count(b"[") + data.count(b"{") <= DEEPEST:
         return False

@@ -21,10 +21,10 @@ KEPT_BYTES = 64 << 10
 END_BYTES = 1 << 10
 """Number of bytes at the end of a frame that stay in memory as well, if the frame is larger than
 `KEPT_BYTES`."""
-MOST_REMARKS: Final = 20_000
+MAX_REMARKS: Final = 20_000
 """Maximum number of remarks in memory or read from a capture. Later remarks are not stored.
 
-Remarks that report the end of a call's code have a limit twice as high; see `room_for`.
+Remarks that report the end of a call's code have a limit twice as high; see `remark_limit`.
 """
 
 
@@ -235,7 +235,7 @@ class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     """True if the server sent the request."""
 
 
-def room_for(remark: RecordedRemark, most: int) -> int:
+def remark_limit(remark: RecordedRemark, most: int) -> int:
     """Return the maximum number of stored remarks with which this remark may still be added.
 
     `most` is the usual limit. The limit is higher for a remark on the end of a call's code, because without
@@ -254,19 +254,19 @@ class Gap(msgspec.Struct, gc=False, frozen=True):
     why: str = ""
 
 
-MOST_CONNECTIONS: Final = 20_000
+MAX_CONNECTIONS: Final = 20_000
 """Maximum number of connections of a running core that are remembered.
 
 The connections that closed first are forgotten.
 """
-MOST_GAPS: Final = 1_000
+MAX_GAPS: Final = 1_000
 """Maximum number of gaps of a running recording that are listed separately."""
 
 
 def add_gap(gaps: list[Gap], gap: Gap) -> None:
     """Append a gap. If there are too many, merge the two oldest."""
     gaps.append(gap)
-    if len(gaps) > MOST_GAPS:
+    if len(gaps) > MAX_GAPS:
         gaps[:2] = [Gap(gaps[1].before, gaps[0].frames + gaps[1].frames, gaps[1].why)]
 
 
@@ -316,7 +316,7 @@ class Recorder(Protocol):
     def remark(self, remark: RecordedRemark) -> None:
         """Record a remark on a message of a server."""
 
-    def together(
+    def frame_batch(
         self,
         connection: int,
         direction: Direction,
@@ -332,7 +332,7 @@ class Recorder(Protocol):
         """
 
 
-MOST_HELD: Final = 8 << 20
+MAX_HELD: Final = 8 << 20
 """Maximum size in bytes of frames that are searched together."""
 
 
@@ -370,7 +370,7 @@ class Source(Protocol):
     def data(self, start: int, stop: int) -> list[bytes]:
         """Return the bytes of successive frames. A missing frame has empty bytes.
 
-        The result has at least one frame, and otherwise at most `MOST_HELD` bytes in total.
+        The result has at least one frame, and otherwise at most `MAX_HELD` bytes in total.
         """
 
     @property
@@ -383,7 +383,7 @@ class Source(Protocol):
 
     @property
     def remarks(self) -> Sequence[RecordedRemark]:
-        """First `MOST_REMARKS` remarks, oldest first. The sequence only grows."""
+        """First `MAX_REMARKS` remarks, oldest first. The sequence only grows."""
 
     @property
     def remarks_left_out(self) -> int:
@@ -391,11 +391,11 @@ class Source(Protocol):
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
-    """Return the first pieces, with a total of at most `MOST_HELD` bytes."""
+    """Return the first pieces, with a total of at most `MAX_HELD` bytes."""
     held, frames = 0, list[bytes]()
     for piece in pieces:
         frames.append(piece)
         held += len(piece)
-        if held >= MOST_HELD:
+        if held >= MAX_HELD:
             break
     return frames

@@ -42,7 +42,7 @@ from mcpdesk.recorder.masking import (
     mask_message,
     mask_text,
 )
-from mcpdesk.recorder.readable_message import is_deep
+from mcpdesk.recorder.readable_message import is_too_deep
 from mcpdesk.recorder.record import CallLog, Frame, HeldMark, HttpNote, RecordedRemark
 
 SHORTEST: Final = 6
@@ -86,7 +86,7 @@ class Redactor:
             value = orjson.loads(data) if len(data) <= _LARGEST_JSON else None
         except ValueError:
             value = None
-        if not isinstance(value, dict | list) or is_deep(data, value):
+        if not isinstance(value, dict | list) or is_too_deep(data, value):
             return self.text(data.decode("utf-8", "replace")).encode()
         parts = [self._message(part) for part in value] if isinstance(value, list) else self._message(value)
         return codec.dumps(parts)
@@ -131,7 +131,7 @@ class Redactor:
                 value = orjson.loads(text)
             except ValueError:
                 value = None
-            if isinstance(value, dict | list) and not is_deep(text.encode("utf-8", "replace"), value):
+            if isinstance(value, dict | list) and not is_too_deep(text.encode("utf-8", "replace"), value):
                 masked = self._value(value)
                 return text if masked == value else codec.dumps(masked).decode()
         shown = mask_text(text)

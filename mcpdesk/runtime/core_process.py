@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
-MOST_LINES = 1_000
+MAX_LINES = 1_000
 """Maximum number of queued lines. If there are more, the oldest lines are dropped, and a note states their
 number.
 """
@@ -133,8 +133,8 @@ class JournalPrinter:
         self._in_json = host.settings.log_format == "json"
         self._last = -1
         self._following = threading.Lock()
-        host.stuck_folders.on_stuck = self.follow
-        self._lines: Queue[str | None] = Queue(MOST_LINES)
+        host.blocking_code.on_stuck = self.follow
+        self._lines: Queue[str | None] = Queue(MAX_LINES)
         """Queued lines. None ends the thread."""
         self._left_out = 0
         self._thread: threading.Thread | None = None

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from sqlite3 import Connection
 
-from mcpdesk.storage.facts import MOST_ID
+from mcpdesk.storage.facts import MAX_ID
 
 COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired, core"
 KEPT = 200
 """Maximum finished callbacks that are kept."""
 SETTER = ""
 """Key in the map of notified peers that represents the connection that created the callback."""
-MOST_NOTIFIED = 100
+MAX_NOTIFIED = 100
 """Maximum peers remembered for each callback."""
 
 
@@ -76,7 +76,7 @@ def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> 
     row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
     if row is not None:
         notified = json.loads(row[0]) | dict.fromkeys(peers, row[1])
-        newest = dict(list(notified.items())[-MOST_NOTIFIED:])
+        newest = dict(list(notified.items())[-MAX_NOTIFIED:])
         connection.execute("UPDATE callbacks SET told = ? WHERE id = ?", (json.dumps(newest), number))
 
 
@@ -97,7 +97,7 @@ def pop_missed(connection: Connection, peer: str) -> list[Callback]:
 
 def one(connection: Connection, number: int) -> Callback | None:
     """Return a callback by its number, which may be any integer, or None."""
-    if not 0 < number <= MOST_ID:
+    if not 0 < number <= MAX_ID:
         return None
     row = connection.execute(f"SELECT {COLUMNS} FROM callbacks WHERE id = ?", (number,)).fetchone()
     return None if row is None else Callback(*row)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-MOST_ID = (1 << 63) - 1
+MAX_ID = (1 << 63) - 1
 """Largest integer of SQLite."""
 
 

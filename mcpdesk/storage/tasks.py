@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mcpdesk.storage.facts import MOST_ID, fact, set_fact
+from mcpdesk.storage.facts import MAX_ID, fact, set_fact
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 CURRENT = "task.current"
 MATCHING = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
-MOST_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 1_000_000
 """Maximum characters of names and steps that are read at once."""
 STEP_COSTS = 50
 """Number of characters that is added for each step to the length of its text."""
@@ -87,7 +87,7 @@ def current(connection: Connection) -> int | None:
 
 def one(connection: Connection, number: int) -> Task | None:
     """Return a task by its number, which may be any integer, or None."""
-    if not 0 < number <= MOST_ID:
+    if not 0 < number <= MAX_ID:
         return None
     return next(iter(_tasks(connection, "WHERE id = ?", (number,))), None)
 
@@ -95,7 +95,7 @@ def one(connection: Connection, number: int) -> Task | None:
 def named(connection: Connection, word: str, limit: int, *, is_open: bool = False) -> list[Task]:
     """Return the newest tasks whose name contains a word, ignoring case. `is_open` excludes completed tasks.
 
-    Return at most `limit` tasks with at most `MOST_CHARACTERS`. The newest matching task is returned even if
+    Return at most `limit` tasks with at most `MAX_CHARACTERS`. The newest matching task is returned even if
     it has more characters.
     """
     connection.create_function("folded", 1, str.casefold, deterministic=True)
@@ -123,7 +123,7 @@ def _tasks(connection: Connection, where: str, values: Iterable[object], limit: 
     chosen = current(connection)
     sql = f"SELECT id, name, created, completed FROM tasks {where} ORDER BY id DESC LIMIT ?"
     tasks: list[Task] = []
-    left = MOST_CHARACTERS
+    left = MAX_CHARACTERS
     for number, name, created, completed in connection.execute(sql, (*values, limit)).fetchall():
         steps = _steps(connection, number)
         left -= len(name) + sum(len(step.text) + STEP_COSTS for step in steps)

@@ -19,7 +19,7 @@ SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 CASES = "cases"
 """Folder of the case files in a server folder."""
 KINDS = ("tool", "resource", "prompt")
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 DEFAULT_TIMEOUT_S = 30.0
 DECLINED = ("decline", "cancel")
 _QUESTION_KINDS = ("question", "elicitation", "sampling", "roots")
@@ -83,11 +83,11 @@ def read_cases(file: Path) -> list[Case]:
         data = file.read_bytes()
     except OSError as error:
         raise DeskUserError(f"{file} cannot be read: {error.strerror}.") from None
-    if len(data) > MOST_BYTES:
-        raise DeskUserError(f"{file} has {len(data):,} bytes; the limit is {MOST_BYTES:,}.")
+    if len(data) > MAX_BYTES:
+        raise DeskUserError(f"{file} has {len(data):,} bytes; the limit is {MAX_BYTES:,}.")
     try:
         text = data.decode("utf-8-sig")
-        content = json.loads(text) if file.suffix == ".json" else load_yaml(text, _Loader, MOST_BYTES)
+        content = json.loads(text) if file.suffix == ".json" else load_yaml(text, _Loader, MAX_BYTES)
         lines = _lines(text)
     except UnicodeDecodeError:
         raise DeskUserError(f"{file} is not UTF-8.") from None

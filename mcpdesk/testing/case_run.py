@@ -22,7 +22,7 @@ from mcpdesk.testing.case_files import DECLINED, Case, Expectation
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions, ServerConnection
 
-MOST_LINES = 60
+MAX_LINES = 60
 """Maximum number of lines of a difference that are shown."""
 
 
@@ -293,8 +293,8 @@ def _difference(expected: str, came: str) -> list[str]:
         for line in difflib.ndiff(expected.splitlines() or [""], came.splitlines() or [""])
         if not line.startswith("? ")
     ]
-    more = [f"  … {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
-    return [*(f"  {line}" for line in lines[:MOST_LINES]), *more]
+    more = [f"  … {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
+    return [*(f"  {line}" for line in lines[:MAX_LINES]), *more]
 
 
 def _pretty(value: Any) -> str:

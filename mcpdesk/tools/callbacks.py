@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback as Kept
 
 MESSAGE_LIMIT = 10_000
-MOST_REPEATS = 1_000_000
+MAX_REPEATS = 1_000_000
 
 Action = Literal["set", "list", "cancel"]
 
@@ -65,7 +65,7 @@ async def set_callback(
     ctx: Context,
     message: str | None = None,
     delay_seconds: Annotated[int, Meta(ge=1, le=3600)] | None = None,
-    repeat_count: Annotated[int, Meta(ge=1, le=MOST_REPEATS)] = 1,
+    repeat_count: Annotated[int, Meta(ge=1, le=MAX_REPEATS)] = 1,
     callback_id: int | None = None,
 ) -> ToolResult[Callbacks]:
     """Manage scheduled callback messages with repeats. set sends `message` after `delay_seconds`, and again

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.process import ProgramEnd
 
 Form = Literal["pdf-text", "pdf", "svg", "heic"]
-MOST_AT_ONCE = 2
+MAX_AT_ONCE = 2
 """Maximum number of conversions that run at once on a loop. Further conversions wait."""
-MOST_BYTES = 40 << 20
+MAX_BYTES = 40 << 20
 """Maximum bytes of the converted text or image."""
 LIBRARIES: dict[Form, str] = {
     "pdf-text": "pypdfium2",
@@ -61,7 +61,7 @@ LIMITS = FileLimits()
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
-class Converted(Struct, frozen=True):
+class ConvertedFile(Struct, frozen=True):
     """Text or image converted from a file."""
 
     facts: dict[str, Any]
@@ -104,10 +104,10 @@ def form_of(data: bytes) -> Form | None:
 
 async def converted(
     form: Form, data: bytes, environment: dict[str, str], what: str, limits: FileLimits = LIMITS
-) -> Converted:
+) -> ConvertedFile:
     """Convert a file to text or an image, in a separate process. `what` names the file in errors.
 
-    At most `MOST_AT_ONCE` conversions run at once.
+    At most `MAX_AT_ONCE` conversions run at once.
 
     Raises: HandlerError. If a library is missing, the message of the error says what to install.
     """
@@ -115,8 +115,8 @@ async def converted(
     if find_spec(LIBRARIES[form]) is None:
         reason_text = f"needs {LIBRARIES[form]}: {INSTALL}; or {BY_HAND[form]}"
         raise HandlerError(f"{what} is {'an' if form == 'svg' else 'a'} {name} file, which {reason_text}")
-    output = StdoutBytes(MOST_BYTES + 1)
-    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MOST_AT_ONCE)):
+    output = StdoutBytes(MAX_BYTES + 1)
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_AT_ONCE)):
         ended = await _run(form, data, environment, what, output, limits)
     if ended.timed_out or ended.exit_code == _code("SIGXCPU"):
         raise HandlerError(f"{what} took longer than {limits.seconds} s to read; {BY_HAND[form]}")
@@ -130,9 +130,9 @@ async def converted(
         )
         raise HandlerError(f"{what} is a broken {name} file: {reason}")
     facts, _, made = bytes(output.data).partition(b"\n")
-    if len(output.data) > MOST_BYTES:
-        raise HandlerError(f"{what} becomes larger than {MOST_BYTES:,} bytes; {BY_HAND[form]}")
-    return Converted(json.decode(facts), made)
+    if len(output.data) > MAX_BYTES:
+        raise HandlerError(f"{what} becomes larger than {MAX_BYTES:,} bytes; {BY_HAND[form]}")
+    return ConvertedFile(json.decode(facts), made)
 
 
 async def _run(

@@ -20,11 +20,11 @@ from typing import Any
 
 OUT_OF_MEMORY = 3
 """Exit code if a file needs more memory than allowed."""
-MOST_CHARACTERS = 5_000_000
+MAX_CHARACTERS = 5_000_000
 """Maximum characters of the text of a PDF file."""
 LONGEST_SIDE = 2_000
 """Maximum side of an image in pixels."""
-MOST_PIXELS = 100_000_000
+MAX_PIXELS = 100_000_000
 PAGE_SCALE = 150 / 72
 """Pixels per point of a page."""
 Read = tuple[dict[str, Any], bytes]
@@ -51,14 +51,14 @@ def pdf_text(path: Path) -> Read:
             size += len(text)
             if text:
                 pages.append(f"[page {number + 1}]\n{text}" if len(document) > 1 else text)
-            if size > MOST_CHARACTERS:
+            if size > MAX_CHARACTERS:
                 break
         facts = {
             "title": document.get_metadata_dict().get("Title", "")[:500],
             "pages": len(document),
-            "is_cut": size > MOST_CHARACTERS,
+            "is_cut": size > MAX_CHARACTERS,
         }
-        return facts, "\n\n".join(pages)[:MOST_CHARACTERS].encode("utf-8", "replace")
+        return facts, "\n\n".join(pages)[:MAX_CHARACTERS].encode("utf-8", "replace")
 
 
 def pdf_picture(path: Path) -> Read:
@@ -103,8 +103,8 @@ def heic_picture(path: Path) -> Read:
 
 def _png(image: Any, frames: int) -> Read:
     width, height = image.size
-    if width * height > MOST_PIXELS:
-        raise ValueError(f"it decodes to {width} x {height} pixels; {MOST_PIXELS:,} are allowed")
+    if width * height > MAX_PIXELS:
+        raise ValueError(f"it decodes to {width} x {height} pixels; {MAX_PIXELS:,} are allowed")
     image = image if image.mode in ("L", "RGB", "RGBA") else image.convert("RGBA")
     image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
     target = io.BytesIO()

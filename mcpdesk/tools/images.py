@@ -16,15 +16,15 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools import check_libraries
-from mcpdesk.tools.conversion import Converted, Form, converted, form_of
+from mcpdesk.tools.conversion import ConvertedFile, Form, converted, form_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MOST_BYTES = 20_000_000
+MAX_BYTES = 20_000_000
 LONGEST_SIDE = 2_000
 """Maximum width and height in pixels. A larger image is scaled down."""
-MOST_PIXELS = 100_000_000
+MAX_PIXELS = 100_000_000
 """Maximum number of pixels of an image. Such an image takes up to 400 MB of memory."""
 READABLE = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
 """Formats whose decoders may be used on untrusted files."""
@@ -92,7 +92,7 @@ async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
     return ToolResult((content.text(_words(picture)), content.image(data, picture.mime_type)), picture)
 
 
-def _drawn(file_path: str, form: Form, made: Converted, size: int) -> tuple[Picture, bytes]:
+def _drawn(file_path: str, form: Form, made: ConvertedFile, size: int) -> tuple[Picture, bytes]:
     """Return the image that was converted from a PDF, SVG or HEIC file."""
     image, given, mime_type = _small_enough(_opened(file_path, made.data), "png")
     width, height, frames = (made.facts[name] for name in ("width", "height", "frames"))
@@ -120,16 +120,16 @@ def _bytes_of(file_path: str) -> bytes:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise HandlerError(f"file_path: {file_path} is not a file")
-        if status.st_size > MOST_BYTES:
+        if status.st_size > MAX_BYTES:
             raise HandlerError(
-                f"file_path: {file_path} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are allowed"
+                f"file_path: {file_path} has {status.st_size:,} bytes; at most {MAX_BYTES:,} are allowed"
             )
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise HandlerError(f"file_path: {file_path[:500]} cannot be read: {error.strerror}") from error
-    if len(data) > MOST_BYTES:  # system files may contain more than their size says
-        raise HandlerError(f"file_path: {file_path} has more than the {MOST_BYTES:,} bytes that are allowed")
+    if len(data) > MAX_BYTES:  # system files may contain more than their size says
+        raise HandlerError(f"file_path: {file_path} has more than the {MAX_BYTES:,} bytes that are allowed")
     return data
 
 
@@ -158,9 +158,9 @@ def _kind(image: Image) -> str:
 
 def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Picture, bytes]:
     width, height = image.size
-    if width * height > MOST_PIXELS:
+    if width * height > MAX_PIXELS:
         raise HandlerError(
-            f"file_path: {file_path} decodes to {width} x {height} pixels; {MOST_PIXELS:,} are allowed"
+            f"file_path: {file_path} decodes to {width} x {height} pixels; {MAX_PIXELS:,} are allowed"
         )
     frames = getattr(image, "n_frames", 1)
     is_scaled = max(width, height) > LONGEST_SIDE
@@ -169,15 +169,15 @@ def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Pict
     image.load()
     if is_scaled:
         image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-        image = _upright(image)
+        image = _rotate_upright(image)
     given, mime_type = data, f"image/{kind}"
     if is_scaled or kind not in KEPT or len(data) > GIVEN_BYTES:
-        image, given, mime_type = _small_enough(image if is_scaled else _upright(image), kind)
+        image, given, mime_type = _small_enough(image if is_scaled else _rotate_upright(image), kind)
     picture = Picture(file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given))
     return picture, given
 
 
-def _upright(image: Image) -> Image:
+def _rotate_upright(image: Image) -> Image:
     """Rotate an image as its metadata says, because the new file does not contain that metadata."""
     from PIL import ImageOps
 

@@ -19,14 +19,21 @@ from mcpdesk.protocol import codec, content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.server.state.server_state import Plan, ServerState, forget_unreadable, recall, remember, written
+from mcpdesk.server.state.server_state import (
+    Plan,
+    ServerState,
+    delete_unreadable_plans,
+    load_plans,
+    read_plan,
+    store_plan,
+)
 from mcpdesk.tools import stripped_text
 
 GOAL_LIMIT = 2_000
 PATH_LIMIT = 1_000
 TEXT_LIMIT = 100_000
 """Maximum characters that may be added to a plan at once."""
-MOST_BYTES = 2 << 20
+MAX_BYTES = 2 << 20
 """Maximum bytes of a plan."""
 NOTES_LENGTH = 1_000
 """Number of characters of a result that are reserved for text other than the plan."""
@@ -78,11 +85,11 @@ async def plan_mode(
     """
     if await ctx.hosted.look_for_state():
         try:
-            await recall(ctx.hosted)  # another process may have started or ended plan mode
+            await load_plans(ctx.hosted)  # another process may have started or ended plan mode
         except StorageError:
             if action != "reset":
                 raise
-            await forget_unreadable(ctx.hosted)
+            await delete_unreadable_plans(ctx.hosted)
     match action:
         case "enter":
             message = await _enter(ctx, goal, plan_file)
@@ -119,7 +126,7 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
     is_new = await asyncio.to_thread(_begin, path, wanted)
     since = now.isoformat(timespec="milliseconds")
     plan = Plan(wanted, str(path), since, is_active=True, is_own=is_new, client=ctx.peer)
-    await remember(ctx.hosted, plan, ctx.session)
+    await store_plan(ctx.hosted, plan, ctx.session)
     return (
         "Plan mode is on: tools that are not read-only are refused until exit. "
         f"{'Write' if is_new else 'Continue'} the plan in {path}: call PlanMode with action enter and the "
@@ -151,14 +158,14 @@ async def _exit(ctx: Context) -> str:
     plan = _plan(ctx)
     if plan is None or not plan.is_active:
         raise HandlerError("plan mode is off; enter begins it")
-    await remember(ctx.hosted, replace(plan, is_active=False), ctx.session)
+    await store_plan(ctx.hosted, replace(plan, is_active=False), ctx.session)
     text = await _text(plan, ctx)
     return f"Plan mode is off. The plan in {plan.file}:\n\n{text}" if text else "Plan mode is off."
 
 
 async def _reset(ctx: Context) -> str:
     plan = _plan(ctx)
-    await remember(ctx.hosted, None, ctx.session)
+    await store_plan(ctx.hosted, None, ctx.session)
     return "No plan existed." if plan is None else f"Plan mode is off. {plan.file} was not changed."
 
 
@@ -218,9 +225,9 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
             if not stat.S_ISREG(status.st_mode):
                 raise HandlerError(f"plan_file: {path} is no longer a file")
             data, size = f"{text}\n".encode(), 0 if is_anew else status.st_size
-            if size + len(data) > MOST_BYTES:
+            if size + len(data) > MAX_BYTES:
                 raise HandlerError(
-                    f"goal: the plan would have {size + len(data)} bytes; {MOST_BYTES} are allowed"
+                    f"goal: the plan would have {size + len(data)} bytes; {MAX_BYTES} are allowed"
                 )
             if is_anew:
                 file.truncate(0)
@@ -235,10 +242,10 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
 
 async def _text(plan: Plan, ctx: Context) -> str | None:
     most = ctx.hosted.options.output_chars - NOTES_LENGTH - len(plan.goal)
-    plan_text = await asyncio.to_thread(written, plan, max(0, most))
-    if plan_text is None:
+    written = await asyncio.to_thread(read_plan, plan, max(0, most))
+    if written is None:
         return None
-    data, size = plan_text
+    data, size = written
     text = data.decode(errors="replace")
     return (
         text

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.state.server_state import ProgramRecord
 
 MAX_MS = 600_000
-MOST_READERS = 1_000
+MAX_READERS = 1_000
 """Maximum number of callers whose position in the output of a background task is stored."""
 COMMAND_BYTES = 100_000
 """Maximum bytes of a command. Operating systems limit the length of an argument to little more."""
@@ -282,7 +282,7 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
             raise HandlerError(f"the output of task {task_id} cannot be read: {error}") from error
         program.read_by.pop(ctx.caller, None)
         program.read_by[ctx.caller] = piece.end
-        if len(program.read_by) > MOST_READERS:
+        if len(program.read_by) > MAX_READERS:
             del program.read_by[next(iter(program.read_by))]
     task = _task(program)
     is_cut = piece.left_out > 0

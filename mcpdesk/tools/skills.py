@@ -26,7 +26,7 @@ PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9]\d*)")
 SKILL_BYTES = 1 << 20
 ARGUMENTS_LIMIT = 100_000
 """Maximum characters of arguments."""
-MOST_FILES = 512
+MAX_FILES = 512
 """Maximum number of files besides SKILL.md. The skills extension allows 512 files including SKILL.md."""
 
 
@@ -99,7 +99,7 @@ def filled(text: str, arguments: str) -> str:
 def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield SKILL.md, then the other files of a skill. Hidden files and links to the outside are skipped."""
     yield from _existing([folder / SKILL])
-    yield from islice(_existing(_supporting(folder)), MOST_FILES)
+    yield from islice(_existing(_supporting(folder)), MAX_FILES)
 
 
 def _supporting(folder: Path) -> Iterator[Path]:

@@ -22,8 +22,8 @@ NAME_LIMIT = 500
 """Maximum characters of a task's name."""
 TEXT_LIMIT = 10_000
 """Maximum characters of a step."""
-MOST_TASKS = 10_000
-MOST_STEPS = 1_000
+MAX_TASKS = 10_000
+MAX_STEPS = 1_000
 LISTED = 200
 """Maximum number of tasks that `list` and `pending` return. The newest tasks come first."""
 READING = frozenset(("list", "pending"))
@@ -116,8 +116,8 @@ _Done = tuple[list[tasks.Task], str, int | None]
 
 def _create(connection: Connection, request: _Request) -> _Done:
     name = stripped_text("query", request.query or request.text, NAME_LIMIT)
-    if tasks.count(connection) >= MOST_TASKS:
-        raise HandlerError(f"there are {MOST_TASKS} tasks already, which is the limit")
+    if tasks.count(connection) >= MAX_TASKS:
+        raise HandlerError(f"there are {MAX_TASKS} tasks already, which is the limit")
     number = tasks.create(connection, name)
     return [_task(connection, number)], f"Created task {number}, now the current one:", None
 
@@ -125,8 +125,8 @@ def _create(connection: Connection, request: _Request) -> _Done:
 def _add(connection: Connection, request: _Request) -> _Done:
     text = stripped_text("text", request.text or request.query, TEXT_LIMIT)
     task = _chosen(connection, request)
-    if tasks.count(connection, task.id) >= MOST_STEPS:
-        raise HandlerError(f"task {task.id} has {MOST_STEPS} steps already, which is the limit")
+    if tasks.count(connection, task.id) >= MAX_STEPS:
+        raise HandlerError(f"task {task.id} has {MAX_STEPS} steps already, which is the limit")
     step = tasks.add(connection, task.id, text)
     return [_task(connection, task.id)], f"Added step {step} to task {task.id}:", step
 

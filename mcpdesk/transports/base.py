@@ -68,7 +68,7 @@ class PassThrough(Protocol):
     """Number of messages that were dropped because no client read them."""
 
     @property
-    def takes_pieces(self) -> bool:
+    def accepts_pieces(self) -> bool:
         """True if the body of a request may be forwarded in pieces. The body is then not stored and has no
         size limit.
         """

@@ -33,7 +33,7 @@ LEAVE = b'{"mcpdesk":"leave"}\n'
 TAKEN = b'{"mcpdesk":"taken"}\n'
 """Line of a desk that accepts this client. It comes before any frame."""
 ALONE = b'{"mcpdesk":"alone"} '
-"""Beginning of the line of a desk whose environment differs from the client's. The reason follows."""
+"""Beginning of the line of a desk whose environment differs from the client's. The reason follows it."""
 FOLLOW_MS = 20
 """Milliseconds without data after which the pump parses the copied lines."""
 UNREAD_LINES = 1 << 20
@@ -45,8 +45,8 @@ SESSION = os.urandom(8).hex()
 """Id of this client's session. Servers use it to find the state of the session."""
 
 _said: set[str] = set()
-"""Reasons that were already written to stderr. A core that serves one client searches for desks
-repeatedly.
+"""Reasons that were already written to stderr. A core that serves one client searches for desks again and
+again.
 """
 
 EXIT_DONE = 0
@@ -90,7 +90,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
     state for the next server. `desk` is a connection on which the state was already replayed.
     """
     try:
-        while desk is not None or (desk := _desk_for(folder, mode, client_state)) is not None:
+        while desk is not None or (desk := _connect_to_desk(folder, mode, client_state)) is not None:
             with desk:
                 pump = Pump(desk, client_state)
                 code = pump.carry()
@@ -107,7 +107,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
     return None
 
 
-def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
+def _connect_to_desk(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
     """Connect to the desk and replay the client's state. Return the connection, or None if no desk serves
     this client.
     """
@@ -143,7 +143,7 @@ def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.s
         desk.settimeout(None)
     except TimeoutError:
         desk.close()
-        _say_alone("the process that hosts the folder does not answer")
+        _report_alone("the process that hosts the folder does not answer")
         return None
     except OSError:  # the desk has just ended
         desk.close()
@@ -154,11 +154,11 @@ def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.s
     if line.startswith(REFUSAL):
         raise RefusedByDesk(line.decode("utf-8", "replace").strip())
     if line.startswith(ALONE):
-        _say_alone(line.removeprefix(ALONE).decode("utf-8", "replace").strip())
+        _report_alone(line.removeprefix(ALONE).decode("utf-8", "replace").strip())
     return None
 
 
-def _say_alone(reason: str) -> None:
+def _report_alone(reason: str) -> None:
     """Write the reason why no desk serves the client to stderr. Each reason is written once."""
     from mcpdesk.plain_text import clean
 
@@ -269,7 +269,7 @@ class Pump:
             with _SignalWakeup() as self._wakeup:
                 self._poll.register(self._wakeup, select.POLLIN)
                 self._begin()
-                while not self._is_to_end():
+                while not self._must_end():
                     self._turn()
             return self._end()
         finally:
@@ -282,7 +282,7 @@ class Pump:
         self._pass_to_desk(client_state.unsent)
         client_state.unwritten = client_state.unsent = client_state.rest = b""
 
-    def _is_to_end(self) -> bool:
+    def _must_end(self) -> bool:
         if self._to_client.is_closed:
             return True
         if self._client_is_done and self._to_client.size:
@@ -341,7 +341,7 @@ class Pump:
             self._poll.unregister(fd)
 
     def _read_client(self) -> None:
-        """Read from the client. The end of its input is passed on; answers may still follow."""
+        """Read from the client, and pass the end of its input on. Answers may still follow."""
         try:
             data = os.read(self._source, CHUNK)
         except BlockingIOError:
@@ -410,7 +410,7 @@ class Pump:
     def _without_ended_listeners(self, lines: bytes) -> bytes:
         """Return the lines without those that end a listener. Listeners continue with the next server."""
         self._follow_passed()
-        ended = self._client_state.ends_listener
+        ended = self._client_state.closes_listener
         return b"".join(line for line in lines.splitlines(keepends=True) if not ended(line))
 
     def _pass(self, note: Callable[[bytes], None], lines: bytes) -> None:
@@ -474,7 +474,7 @@ class _WriteQueue:
         self._write = write
         self._blocks: list[bytes] = []
         self._taken = 0
-        """Number of bytes of the first block that are written."""
+        """Number of bytes of the first block that were already written."""
 
     def put(self, block: bytes) -> None:
         if block and not self.is_closed:

@@ -4,8 +4,8 @@ The path of the socket depends on the user, on the identity of the folder on dis
 the user chose one. It cannot depend on the environment, the working directory or the spelling of the path,
 because clients differ in these. There are two more kinds of sockets. On a waiting point, a core that serves
 only one client is notified when a desk starts. On a state point, a core is notified by other cores that use
-the same state files. Because a client waits meanwhile, this module imports only a few modules of the standard
-library.
+the same state files. Because a client waits until the socket is found, this module imports only a few modules
+of the standard library.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ USUAL_STATE = (
     "~/Library/Application Support/mcpdesk" if sys.platform == "darwin" else "~/.local/state/mcpdesk"
 )
 SWEPT = 256
-"""Maximum number of files that are checked when a core starts."""
+"""Maximum number of files that are checked for sockets of killed cores when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
-"""Seconds to wait for a desk that accepts no connection. Only a full backlog causes this."""
+"""Seconds to wait for a desk that does not accept the connection. Only a full backlog delays the
+acceptance.
+"""
 
 
 class UntrustedFolder(OSError):
@@ -46,8 +48,8 @@ def runtime_folder() -> str:
 def meeting_point(folder: AnyPath, state: str | None = None) -> str:
     """Return the path of the socket on which a desk that hosts `folder` listens.
 
-    `state` is the chosen state folder, or empty. None reads the environment. Raises: OSError if the folder
-    cannot be accessed.
+    `state` is the chosen state folder, "" for the default one, or None to read the environment. Raises:
+    OSError if the folder cannot be accessed.
     """
     identity = os.stat(folder)
     mark = state_mark(os.environ.get(STATE_VARIABLE, "") if state is None else state)
@@ -55,7 +57,7 @@ def meeting_point(folder: AnyPath, state: str | None = None) -> str:
 
 
 def state_mark(state: str) -> str:
-    """Return a suffix for a chosen state folder. Empty for the default one."""
+    """Return a suffix for a chosen state folder, or "" for the default one."""
     if not state:
         return ""
     path = os.path.realpath(os.path.expanduser(state))
@@ -156,7 +158,7 @@ def fallback_socket(name: str) -> str:
 
 
 def check_private(path: str) -> None:
-    """Check that a path is a folder of this user, no symbolic link, and closed to other users.
+    """Check that a path is a folder of this user that other users cannot access, and not a symbolic link.
 
     Raises: UntrustedFolder; FileNotFoundError if the path does not exist.
     """
@@ -331,7 +333,9 @@ def connect(point: str) -> socket.socket | None:
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]:
-    """Return process id and user id of the peer, from the kernel. None for what the system cannot provide."""
+    """Return process id and user id of the peer, from the kernel. A value is None if the system cannot
+    provide it.
+    """
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None, None

@@ -126,7 +126,7 @@ class ClientState:
             else:
                 self._answered(identifier, "result" in message, line)
 
-    def ends_listener(self, line: bytes) -> bool:
+    def closes_listener(self, line: bytes) -> bool:
         """Return True if a server that is ending closes a listener of the client with this line."""
         message = _read(line) or {}
         ended = _params(message).get("requestId") if "method" in message else message.get("id")

@@ -28,7 +28,7 @@ from textual.screen import Screen
 from mcpdesk.paths import PACKAGE, config_folder
 from mcpdesk.plain_text import from_field, harmless
 from mcpdesk.tui.actions import bindings_for, former_bindings, former_notice, rebind
-from mcpdesk.tui.crash import Crash, ScreenPlace
+from mcpdesk.tui.crash import Crash, ScreenPosition
 from mcpdesk.tui.keymap import FILE_NAME, read_keymap
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
@@ -63,7 +63,7 @@ NEWS_FRAME = 3
 """Cells of the news row that contain no text."""
 LONGEST_NEWS = 4_000
 """Maximum length in characters of a news item. The middle of a longer item is cut out."""
-MOST_NEWS = 100
+MAX_NEWS = 100
 """Maximum number of news items that are kept for the news screen."""
 _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 """Severities of news, in ascending order."""
@@ -113,7 +113,7 @@ class DeskApp(App[None]):
         history: Path | None = None,
         begin: Callable[[], None] = lambda: None,
         settled: Callable[[], None] = lambda: None,
-        position: ScreenPlace | None = None,
+        position: ScreenPosition | None = None,
         news: str = "",
     ) -> None:
         """Create the application.
@@ -144,7 +144,7 @@ class DeskApp(App[None]):
         self.main = self.main_type(link, functions, panes, position)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
-        self.news_log = deque[tuple[float, str, str]](maxlen=MOST_NEWS)
+        self.news_log = deque[tuple[float, str, str]](maxlen=MAX_NEWS)
         """Time (Unix seconds), severity and text of recent news."""
         self._news_count = 0
         """Number of news items so far, including those that are no longer kept."""

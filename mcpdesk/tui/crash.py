@@ -19,7 +19,7 @@ REPORTS_KEPT = 20
 
 
 @dataclass(frozen=True)
-class ScreenPlace:
+class ScreenPosition:
     """Position of the person on the screen. A restarted screen opens at this position."""
 
     server: str = ""
@@ -40,10 +40,10 @@ class Crash:
     """Type and message of the exception, as one line."""
     report: str
     """Traceback without values of variables, because these may be secret."""
-    position: ScreenPlace = ScreenPlace()
+    position: ScreenPosition = ScreenPosition()
 
     @classmethod
-    def of(cls, error: BaseException, position: ScreenPlace) -> Crash:
+    def of(cls, error: BaseException, position: ScreenPosition) -> Crash:
         """Create a crash from an exception."""
         lines = traceback.TracebackException.from_exception(error, capture_locals=False).format()
         return cls(one_line(f"{type(error).__name__}: {error}", 200), clean("".join(lines)), position)

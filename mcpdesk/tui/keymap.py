@@ -23,9 +23,9 @@ from mcpdesk.tui.actions import ACTIONS, BY_ID, INSIDE, NO_KEY, key_name
 from mcpdesk.tui.sequences import PREFIXES
 
 FILE_NAME = "keys.toml"
-MOST_BYTES = 64_000
+MAX_BYTES = 64_000
 """Maximum size of the file in bytes."""
-MOST_KEYS = 8
+MAX_KEYS = 8
 """Maximum number of keys of one action."""
 _MODIFIERS = ("ctrl", "shift", "alt")
 _NAMED = frozenset(each.value for each in Keys)
@@ -85,13 +85,13 @@ def read_keymap(path: Path) -> Keymap:
     """Read the file. A missing file is an empty keymap. Invalid contents are reported in `problems`."""
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return Keymap()
     except OSError as error:
         return Keymap(problems=(f"{path.name} cannot be read: {error.strerror}",))
-    if len(data) > MOST_BYTES:
-        return Keymap(problems=(f"{path.name} is larger than {MOST_BYTES:,} bytes and was ignored",))
+    if len(data) > MAX_BYTES:
+        return Keymap(problems=(f"{path.name} is larger than {MAX_BYTES:,} bytes and was ignored",))
     try:
         text = data.decode()
         entries = tomllib.loads(text)
@@ -133,8 +133,8 @@ def _keys(value: Any) -> list[str]:
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
         raise ValueError(f"the value must be a key or a list of keys, not {value!r}"[:200])
-    if len(values) > MOST_KEYS:
-        raise ValueError(f"{len(values)} keys; an action can have at most {MOST_KEYS}")
+    if len(values) > MAX_KEYS:
+        raise ValueError(f"{len(values)} keys; an action can have at most {MAX_KEYS}")
     return [_key(each) for each in values]
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from mcpdesk.client.answers.large_frames import read_apart
+from mcpdesk.client.answers.large_frames import read_on_thread
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import CallError, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
@@ -52,7 +52,7 @@ from mcpdesk.upstream.channels import AUTHORIZATION, Channels
 from mcpdesk.upstream.pass_through import PassedAnswer
 from mcpdesk.upstream.passed_channel import (
     KEEP_ALIVE_S,
-    MOST_HELD_BYTES,
+    MAX_HELD_BYTES,
     ClientStream,
     Events,
     OnUnclaimed,
@@ -63,14 +63,14 @@ from mcpdesk.upstream.passed_channel import (
 
 _log = logging.getLogger(__name__)
 SESSION = "mcp-session-id"
-MOST_CHANNELS = 32
+MAX_CHANNELS = 32
 """Maximum number of channels of a server. A new channel then replaces the least recently used one."""
-MOST_BATCH = 1_000
+MAX_BATCH = 1_000
 """Maximum number of messages in a batch."""
 RETIRED_S = 10.0
-"""Maximum time that calls on a replaced channel may still run, in seconds."""
+"""Seconds within which calls on a replaced channel must end."""
 RENEWED_S = 30.0
-"""Maximum time to set up a session on a new channel, in seconds."""
+"""Seconds within which a session must be set up on a new channel."""
 LASTING = frozenset({"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"})
 """Methods whose effect lasts as long as the session."""
 SILENT_S = 5.0
@@ -99,7 +99,7 @@ class PassedSession(Struct):
     lasting: dict[tuple[str, str], bytes] = field(default_factory=dict)
     """Messages to repeat on a new channel, by method and resource, in their order."""
     renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Lock that is held while the channel is replaced."""
+    """Lock to hold while the channel is replaced."""
 
     def store(self, message: JSONObject, line: bytes) -> None:
         """Store a message if the message has an effect for the rest of the session."""
@@ -115,8 +115,8 @@ class PassedSession(Struct):
 class ChannelPassThrough:
     """Forwards the requests of clients to one server. Use it on one event loop."""
 
-    takes_pieces = False
-    """False, because a message is sent as a whole. The complete body is therefore kept in memory."""
+    accepts_pieces = False
+    """False, because each message is sent as a whole. The body of a request is therefore kept in memory."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class ChannelPassThrough:
             self._end(identifier)
         for kind, offered in capabilities.items():
             if isinstance(offered, dict) and offered.get("listChanged") is True:
-                fresh.put_standing(codec.notification(f"notifications/{kind}/list_changed", {}))
+                fresh.send_standing(codec.notification(f"notifications/{kind}/list_changed", {}))
 
     async def _repeat_handshake(self, channel: PassedChannel, line: bytes) -> JSONObject:
         """Repeat a message of the client on a new channel. Return the capabilities in the answer, if any."""
@@ -322,8 +322,8 @@ class ChannelPassThrough:
         revision = BY_NAME.get(self._sessions[given[SESSION]].revision)
         if revision is None or not revision.has_batches:
             raise invalid("batches belong to revision 2025-03-26 only")
-        if not 0 < len(batch) <= MOST_BATCH:
-            raise invalid(f"a batch has between 1 and {MOST_BATCH} messages, not {len(batch)}")
+        if not 0 < len(batch) <= MAX_BATCH:
+            raise invalid(f"a batch has between 1 and {MAX_BATCH} messages, not {len(batch)}")
         identifiers = [each["id"] for each in batch if classify(each) is MessageKind.REQUEST]
         if any(each.get("method") == "initialize" for each in batch):
             raise invalid("initialize inside a batch")
@@ -373,7 +373,7 @@ class ChannelPassThrough:
                 "%s: a client does not read: over %d bytes wait for it, and further messages about its "
                 "request are dropped. They are in the traffic, and passed_messages_dropped_total counts them",
                 self.name,
-                MOST_HELD_BYTES,
+                MAX_HELD_BYTES,
             )
 
     async def _introduced(
@@ -391,7 +391,7 @@ class ChannelPassThrough:
         if isinstance(result, dict) and identifier in self._sessions:
             session = self._sessions[identifier]
             session.revision = str(result.get("protocolVersion"))
-            session.events.primes = session.revision == PRIMED
+            session.events.sends_priming_event = session.revision == PRIMED
             session.store(message, line)
         return answered(200, line_back, ((SESSION, identifier),) if identifier in self._sessions else ())
 
@@ -478,7 +478,7 @@ class ChannelPassThrough:
 
     def _make_room(self) -> None:
         """Close unused channels so that another one can be opened. Raises: _Refusal if all are in use."""
-        if len(self._sessions) + len(self._shared) < MOST_CHANNELS:
+        if len(self._sessions) + len(self._shared) < MAX_CHANNELS:
             return
         unused = next((key for key, each in self._sessions.items() if each.channel.is_unused), "")
         alone = next((key for key, each in self._shared.items() if each.is_unused), None)
@@ -487,7 +487,7 @@ class ChannelPassThrough:
         elif alone is not None:
             self._finish(self._shared.pop(alone))
         else:
-            raise _Refusal(503, f"{self.name} has {MOST_CHANNELS} clients here already, which is the limit")
+            raise _Refusal(503, f"{self.name} has {MAX_CHANNELS} clients here already, which is the limit")
 
     async def _begun(self, given: Mapping[str, str], unclaimed: OnUnclaimed) -> tuple[PassedChannel, str]:
         """Begin a session. Return its channel and id."""
@@ -573,7 +573,7 @@ class _Refusal(RemoteProtocolError):
 
 async def _members(line: bytes) -> JSONObject:
     """Decode a message of a server. Slightly invalid messages are accepted."""
-    value = (await read_apart(line)).value
+    value = (await read_on_thread(line)).value
     return value if isinstance(value, dict) else {}
 
 

@@ -62,7 +62,7 @@ def has_stored_login(target: UrlTarget, reach: Reach, client_place: ClientPlace)
 class UrlPassThrough:
     """Forwards requests of clients to one URL. Use it on one event loop."""
 
-    takes_pieces = True
+    accepts_pieces = True
     has_lines = False
 
     dropped = 0

@@ -31,14 +31,14 @@ from mcpdesk.protocol.jsonrpc import (
     progress_token,
     readable_id,
 )
-from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame, same_id, strange_id
+from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame, same_id, unknown_id_remark
 from mcpdesk.protocol.reading.splicing import with_value, with_values
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import ChannelCallbacks, Channels, ServerChannel
 
-MOST_HELD_BYTES = 256 << 20
+MAX_HELD_BYTES = 256 << 20
 """Maximum number of bytes that wait for a client that reads too slowly."""
-MOST_ASKED = 1_000
+MAX_ASKED = 1_000
 """Maximum number of request ids that are remembered for each channel."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
@@ -61,7 +61,7 @@ class ClientStream:
         self._pieces.append(piece)
         self._held += len(piece)
         self._came.set()
-        if self._held > MOST_HELD_BYTES:
+        if self._held > MAX_HELD_BYTES:
             self.is_broken = True
             self.close()
 
@@ -102,11 +102,12 @@ class Waiting:
         answers: int = 1,
         on_drop: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """`answers` is the number of requests that the client sent together and that each need an answer.
+        """`answers` is the number of answers that the client needs: one for each request that it sent
+        together.
 
-        `on_unclaimed` is called with messages that the client does not receive: further answers, and messages
-        dropped because the client does not read. `on_drop` is called with the number of messages dropped so
-        far.
+        `on_unclaimed` is called with each message that the client does not receive: a repeated answer, or a
+        message that was dropped because the client does not read. `on_drop` is called with the number of
+        messages dropped so far.
         """
         self.on_unclaimed = on_unclaimed
         self._on_drop = on_drop
@@ -127,7 +128,7 @@ class Waiting:
         if self.is_left:
             self.on_unclaimed(line)
             return
-        if self._held > MOST_HELD_BYTES and not is_answer:
+        if self._held > MAX_HELD_BYTES and not is_answer:
             self.dropped += 1
             self._on_drop(self.dropped)
             self.on_unclaimed(line)
@@ -218,7 +219,9 @@ class PassedChannel:
         """
         self.standing = standing
         self.on_unclaimed = on_unclaimed
-        """Function for messages that belong to no request. It comes from the latest request."""
+        """Function that is called with messages that belong to no request. It comes from the latest
+        request.
+        """
         self._name = name
         self._on_stray = on_stray
         self._on_end = on_end
@@ -251,7 +254,7 @@ class PassedChannel:
         if self._channel is not None:
             await self._channel.end()
 
-    def put_standing(self, line: bytes) -> None:
+    def send_standing(self, line: bytes) -> None:
         """Send a message that belongs to no request on the standing stream, which stores it for the
         client.
         """
@@ -282,7 +285,7 @@ class PassedChannel:
         self._waiting[identifier] = waiting
         self._pending.pop(identifier, None)
         self._pending[identifier] = self.on_unclaimed = waiting.on_unclaimed
-        if len(self._pending) > MOST_ASKED:
+        if len(self._pending) > MAX_ASKED:
             del self._pending[next(iter(self._pending))]
         if (token := progress_token(meta_of(message))) is not None:
             self._tokens[token] = identifier
@@ -357,7 +360,7 @@ class PassedChannel:
         if waiting is not None and waiting.may_stream and not waiting.is_left:
             waiting.put(line)
         elif self.standing is not None and (about is None or self._has_listener):
-            self.put_standing(line)
+            self.send_standing(line)
         else:
             self.on_unclaimed(line)
 
@@ -378,7 +381,7 @@ class PassedChannel:
         if identifier is None and len(self._waiting) == 1:
             identifier = next(iter(self._waiting))
         if identifier is None:
-            reason = fault or strange_id(given).text
+            reason = fault or unknown_id_remark(given).text
             for key in list(self._waiting):
                 shown = self._aliases.get(key, Alias(key)).identifier
                 self._forget(key).put(self._failed(shown, f"{self._name}: {reason}"), True)

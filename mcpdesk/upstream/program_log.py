@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 QUIET_S = 0.1
 """Seconds without a further line after which an entry is complete."""
-MOST_LINES = 150
+MAX_LINES = 150
 """Maximum number of lines of an entry: one half from its beginning, the other from its end."""
 _LEVELS = {
     "trace": "debug",
@@ -54,7 +54,7 @@ class ProgramLog:
         self._level = ""
         """Level of the unfinished entry, or "" if no entry is unfinished."""
         self._head: list[str] = []
-        self._tail: deque[str] = deque(maxlen=MOST_LINES // 2)
+        self._tail: deque[str] = deque(maxlen=MAX_LINES // 2)
         self._count = 0
         self._is_traceback = False
         """True within a traceback. The line that names the exception ends it."""
@@ -91,7 +91,7 @@ class ProgramLog:
 
     def _add(self, line: str) -> None:
         self._count += 1
-        (self._head if len(self._head) < MOST_LINES // 2 else self._tail).append(line)
+        (self._head if len(self._head) < MAX_LINES // 2 else self._tail).append(line)
 
     def _wait(self) -> None:
         if self._timer is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.client.oauth.values import Fetch, Fetched
+from mcpdesk.client.oauth.values import Fetch, FetchResult
 from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, SessionGone, excerpt
 from mcpdesk.errors import AnswerCut, CallError, HttpError, SessionLost
 from mcpdesk.protocol import codec
@@ -29,14 +29,14 @@ OnReply = Callable[[str, ServerReply], None]
 """Function that is called with the method of each answered request, and the reply."""
 STOPPED = "the client stopped waiting for the response"
 UNANSWERED = "the call had ended before the server's question was answered"
-MOST_QUESTIONS = 1_000
+MAX_QUESTIONS = 1_000
 """Maximum number of unanswered requests of a server that are remembered."""
 OPENING = "opening a stream"
-"""Name that is used instead of a method if the connection was rejected before the first message."""
+"""Name that replaces the method if the connection was rejected before the first message."""
 
 
 class _Pending(Struct, eq=False):
-    """Request without a reply so far."""
+    """Request that has no reply yet."""
 
     identifier: Id
 
@@ -86,18 +86,18 @@ class RecordedTransport(ClientTransport):
 
     @property
     def mirrors_arguments(self) -> bool:
-        """True if the transport repeats tool arguments in headers, for tools that ask for it."""
+        """True if headers repeat the arguments of tools whose schemas require it."""
         return self._inner.mirrors_arguments
 
     @property
     def closing_cancels(self) -> bool:
-        """True if leaving an exchange cancels its request on the server."""
+        """True if closing an exchange cancels its request on the server."""
         return self._inner.closing_cancels
 
     @property
-    def silence(self) -> str:
+    def unexpected_bytes(self) -> str:
         """Description of the bytes that arrived instead of a valid answer to the latest request."""
-        return self._inner.silence
+        return self._inner.unexpected_bytes
 
     @property
     def probe_s(self) -> float | None:
@@ -126,7 +126,7 @@ class RecordedTransport(ClientTransport):
         try:
             reply = await self._exchange(request, headers, receive)
             status = reply.status
-            followed.came_back(reply.message)
+            followed.handle_server_message(reply.message)
             return reply
         finally:
             followed.over(status, may_go_on=False)
@@ -143,7 +143,7 @@ class RecordedTransport(ClientTransport):
                 with self._awaited(request) as pending:
                     reply = await self._inner.exchange(request, headers, self._recording(receive, pending))
                     if (line := self._with_line.get(pending)) is not None:
-                        await line.all_gone()
+                        await line.wait_until_empty()
         except BaseException as error:
             if isinstance(error, SessionGone) and error.reply is not None:
                 self._record_lost(error.reply, identifier)
@@ -222,7 +222,7 @@ class RecordedTransport(ClientTransport):
                     line.put(_readable(incoming))
 
             reply = await self._inner.exchange(request, headers, put)
-            await line.all_gone()
+            await line.wait_until_empty()
         if failures:
             raise failures[0]
         return reply
@@ -266,7 +266,7 @@ class RecordedTransport(ClientTransport):
         """Receive messages that belong to no request, until cancelled."""
         await self._inner.listen(opened)
 
-    def record_fetch(self, request: Fetch, answer: Fetched) -> None:
+    def record_fetch(self, request: Fetch, answer: FetchResult) -> None:
         """Record an authorization request and its response."""
         number, frame = self._info.number, self._recorder.frame
         asked = HttpNote(f"{request.method} {request.url}", tuple(request.headers.items()))
@@ -306,7 +306,7 @@ class RecordedTransport(ClientTransport):
             self._record_remarks(incoming.remarks, incoming.request)
             self._keep_question(message, None if pending is None else pending.identifier)
             if (watch := self._watch()) is not None:
-                watch.came_back(self._info, message)
+                watch.handle_server_message(self._info, message)
             line = self._line_for(message, receive, pending) if self._is_intercepting else None
             if line is not None:
                 line.put(_readable(incoming))
@@ -332,7 +332,7 @@ class RecordedTransport(ClientTransport):
         """Remember a request of the server until it is answered."""
         if is_id(identifier := message.get("id")):
             self._questions[identifier] = of
-            if len(self._questions) > MOST_QUESTIONS:
+            if len(self._questions) > MAX_QUESTIONS:
                 del self._questions[next(iter(self._questions))]
 
     def end_questions(self, of: Id | None = None) -> None:

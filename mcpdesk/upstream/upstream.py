@@ -28,7 +28,7 @@ from mcpdesk.client.oauth.values import OAuthGrant
 from mcpdesk.client.subscriptions.subscription import Subscription
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import REFUSED, ServerReply, excerpt
-from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError, NoLogin
+from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError, LoginUnavailable
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page
 from mcpdesk.protocol import codec
@@ -57,11 +57,11 @@ level.
 """
 RETRY_HINT = "F5 tries again."
 REFRESH_DELAY_S = 0.2
-"""After a list has changed, the desk waits this many seconds for more changes before it reads the lists
+"""Seconds for which the desk waits for more changes after a list has changed. Then it reads the lists
 again.
 """
 STEPS = frozenset({"server/discover", "initialize", OPENING})
-"""Methods with which client and server agree on a protocol revision."""
+"""Methods of the messages with which client and server agree on a protocol revision."""
 _log = logging.getLogger(__name__)
 
 
@@ -78,7 +78,7 @@ class UpstreamPlan(Struct, frozen=True):
 
     @property
     def account(self) -> str:
-        """Account whose login is used. Empty for the default account."""
+        """Account whose login is used, or "" for the default account."""
         return (self.target.account if isinstance(self.target, UrlTarget) else "") or self.reach.account
 
     @property
@@ -110,7 +110,7 @@ class UpstreamStatus(Struct, frozen=True):
     hint: str = ""
     """Advice on how to fix these problems."""
     login: str = ""
-    """Text about the token in use: owner, expiry and storage. Empty without a login."""
+    """Text about the token in use: owner, expiry and storage, or "" without a login."""
     steps: tuple[str, ...] = ()
     """Steps of the connection attempt, each with its result."""
     wants_token: bool = False
@@ -154,7 +154,7 @@ class Upstream:
         self.plan = plan
         self.status = UpstreamStatus()
         self.is_down: bool | None = None
-        """True if the latest connection attempt failed. None before the first attempt has ended."""
+        """True if the latest connection attempt failed, or None before the first attempt has ended."""
         self._site = site
         self._tasks: set[asyncio.Task[None]] = set()
         self.log_level = LOG_LEVEL
@@ -177,7 +177,7 @@ class Upstream:
         return ProgramEvents(ProgramLog(self._logged).feed, self._on_stray_line)
 
     def input_schema(self, tool: str) -> JSONObject:
-        """Return the input schema of a tool from the latest list. Empty if unknown."""
+        """Return the input schema of a tool from the latest list, or an empty dict if the tool is unknown."""
         offers = (each for each in self.status.offers if each.kind == "tool" and each.name == tool)
         schema = next((each.definition.get("inputSchema") for each in offers), None)
         return schema if isinstance(schema, dict) else {}
@@ -202,17 +202,17 @@ class Upstream:
         self._site.restarted(self.name)
         await self._reconnect()
 
-    async def speak(self, revision: str) -> None:
-        """Connect again with this revision. If `revision` is empty, use the newest revision that both sides
+    async def reconnect_with_revision(self, revision: str) -> None:
+        """Reconnect with this revision. If `revision` is empty, use the newest revision that both sides
         support.
 
-        Clients of the pass-through negotiate their own revision.
+        Clients of the pass-through still negotiate their own revision.
         """
         self.plan = replace(self.plan, reach=self.plan.reach._replace(revision=revision))
         await self._reconnect()
 
     async def _reconnect(self) -> None:
-        # Set first, so that the end of the program is not reported as a failure.
+        # Set the state first, so that the end of the program is not reported as a failure.
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         await self._disconnect()
         self._prepare()
@@ -248,7 +248,7 @@ class Upstream:
             site.notify(f"Logged in to {self.name}; the token is stored in {store.where}.", False)
         except DeskError as error:
             hint = getattr(error, "hint", "")
-            if isinstance(error, NoLogin):
+            if isinstance(error, LoginUnavailable):
                 self._set(replace(self.status, wants_token=True))
                 hint = f"{hint} {GIVE_TOKEN}".strip()
             if self.status.state is UpstreamState.FAILED:
@@ -333,7 +333,7 @@ class Upstream:
             await self._subscribe(agreement)
             await self._read(agreement)
         except TimeoutError:
-            came = f": {self.connection.silence}" if self.connection.silence else ""
+            came = f": {self.connection.unexpected_bytes}" if self.connection.unexpected_bytes else ""
             self._fail(f"it did not answer within {limit_s:g} s (connect_timeout_s){came}", RETRY_HINT)
             await self.connection.close()
             return

@@ -7,7 +7,7 @@ from model import Model
 
 from mcpdesk.bridge import Client, client_tools
 
-MOST_ROUNDS = 10
+MAX_ROUNDS = 10
 Tell = Callable[[dict[str, Any]], Awaitable[None]]
 
 
@@ -26,7 +26,7 @@ async def converse(question: str, client: Client, model: Model, tell: Tell | Non
             await tell(message)
 
     await add({"role": "user", "content": question})
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         said = await model.reply(messages, tools.schemas)
         await add(said)
         results = await tools.answer(said)
@@ -34,4 +34,4 @@ async def converse(question: str, client: Client, model: Model, tell: Tell | Non
             return model.words(said)
         for result in results:
             await add(result)
-    raise NoAnswer(f"no answer after {MOST_ROUNDS} rounds of tool calls")
+    raise NoAnswer(f"no answer after {MAX_ROUNDS} rounds of tool calls")

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from mcpdesk.auth.keys import ALGORITHMS, MOST_KEYS, KeySet, jwk_keys, secret_keys
+from mcpdesk.auth.keys import ALGORITHMS, MAX_KEYS, KeySet, jwk_keys, secret_keys
 from mcpdesk.auth.tokens import read_token
 from tests.support.tokens import SECRET, base64, jwk, jwks, pem, token
 
@@ -112,7 +112,7 @@ def test_the_private_half_in_a_set_is_not_looked_at() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [b"", b"nonsense", b"[]", b"{}", b'{"keys": 5}', json.dumps({"keys": [{}] * (MOST_KEYS + 1)}).encode()],
+    [b"", b"nonsense", b"[]", b"{}", b'{"keys": 5}', json.dumps({"keys": [{}] * (MAX_KEYS + 1)}).encode()],
 )
 def test_what_is_no_key_set_is_refused_whole(document: bytes) -> None:
     with pytest.raises(ValueError, match="keys"):

@@ -10,7 +10,7 @@ import pytest
 
 from mcpdesk import private_files
 from mcpdesk.auth.operator import FOLDER, LINK_S, MAX_LINKS, MAX_SESSIONS, SESSION_S, Operator, kept_in
-from mcpdesk.settings import BY_NAME, FolderMay, SettingKind, resolve
+from mcpdesk.settings import BY_NAME, FolderUse, SettingKind, resolve
 
 
 class Clock:
@@ -108,7 +108,7 @@ def test_a_state_folder_that_cannot_be_written_costs_only_the_file(tmp_path: Pat
 
 def test_the_setting_is_a_secret_that_no_folder_sets(tmp_path: Path) -> None:
     row = BY_NAME["operator_key"]
-    assert row.kind is SettingKind.SECRET and row.folder is FolderMay.NOT
+    assert row.kind is SettingKind.SECRET and row.folder is FolderUse.NOT
     environment = {"MCPDESK_STATE_DIR": str(tmp_path)}
     env_file = tmp_path / "mcpdesk-env.txt"
     env_file.write_text("MCPDESK_OPERATOR_KEY=theirs\n")

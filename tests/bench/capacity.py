@@ -24,7 +24,7 @@ from mcpdesk.features.replicas.engine.engine_jobs import EngineJobTable
 from mcpdesk.features.replicas.engine.engine_streams import EngineStreams
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from mcpdesk.features.replicas.group.engine_sessions import EngineSessions
-from mcpdesk.features.replicas.group.living import LivingReplicas
+from mcpdesk.features.replicas.group.living import LiveReplicas
 from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.task_shapes import TaskStatus
@@ -161,7 +161,7 @@ async def _renewals(server: EngineServer, seconds: float) -> Values:
 async def _leases(server: EngineServer, seconds: float) -> Values:
     """Renew the leases of many replicas, each of which reads all of them."""
     async with _engine(server) as engine:
-        replicas = [LivingReplicas(engine) for _ in range(REPLICAS)]
+        replicas = [LiveReplicas(engine) for _ in range(REPLICAS)]
         for each in replicas:
             each.me = type(each.me)(
                 each.me.id, f"web-{each.me.id}:3333", "http://10.0.0.1:3333", folders={"calc": "0" * 16}

@@ -13,7 +13,7 @@ import pytest
 from mcpdesk.bridge.client import Client
 from mcpdesk.bridge.result_text import format_result
 from mcpdesk.client.answer_checks import question_fault
-from mcpdesk.client.connection import MOST_QUESTIONS
+from mcpdesk.client.connection import MAX_QUESTIONS
 from mcpdesk.errors import CallTimeout, InvalidAnswer, RpcError
 from tests.bridge.conftest import HANDSHAKE
 from tests.support.desk import running_desk
@@ -233,7 +233,7 @@ async def test_question_of_a_session_that_is_none_is_refused_and_too_many_end_th
             return http(202)
         if message["params"]["name"] == "wrong":
             return stream(ask(7, {"message": 5}))
-        return stream(*(ask(number, ASKED) for number in range(MOST_QUESTIONS + 1)))
+        return stream(*(ask(number, ASKED) for number in range(MAX_QUESTIONS + 1)))
 
     async def think(params: Mapping[str, Any]) -> dict[str, Any]:
         await asyncio.Event().wait()

@@ -210,7 +210,7 @@ def test_the_store_is_private_and_many_may_write_at_once(tmp_path: Path) -> None
 
 
 def test_the_store_drops_the_oldest_and_counts_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(trust, "MAX_ENTRIES", 3)
     store = TrustStore(tmp_path)
     for number in range(5):
         store.trust(tmp_path / str(number), "0" * 64)

@@ -106,7 +106,7 @@ async def test_a_program_is_spoken_to_in_its_newest_revision(monkeypatch: pytest
         'say({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "what?"}})',
         "pass",
     ],
-    ids=["unknown method", "bad params", "silence"],
+    ids=["unknown method", "bad params", "unexpected_bytes"],
 )
 async def test_a_program_of_an_older_revision_gets_its_handshake(
     unknown: str, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +175,7 @@ async def test_answers_that_arrive_only_at_the_end_are_named(monkeypatch: pytest
         await until(lambda: "initialize" in heard.log)
         opening.cancel()
         await connection.close()
-        assert "only when its input was closed" in connection.silence
+        assert "only when its input was closed" in connection.unexpected_bytes
 
 
 @pytest.mark.process

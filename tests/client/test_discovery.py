@@ -79,10 +79,10 @@ def test_broken_files_are_reported_and_stop_nothing(home: Home, monkeypatch: pyt
 
 
 def test_a_search_has_limits(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "MOST_SERVERS", 5)
+    monkeypatch.setattr(discovery, "MAX_SERVERS", 5)
     assert len(discover().servers) == 5 and discover().is_cut
-    monkeypatch.setattr(discovery, "MOST_SERVERS", 2000)
-    monkeypatch.setattr(discovery, "MOST_FILES", 2)
+    monkeypatch.setattr(discovery, "MAX_SERVERS", 2000)
+    monkeypatch.setattr(discovery, "MAX_FILES", 2)
     assert discover().files == 2 and discover().is_cut
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.flows import MOST_PAGES, CallObserver, argument_headers, without_invalid_headers
+from mcpdesk.client.flows import MAX_PAGES, CallObserver, argument_headers, without_invalid_headers
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply
 from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError
@@ -131,7 +131,7 @@ async def test_pages_without_an_end_are_an_error() -> None:
     cursors = map(str, count())
     with pytest.raises(InvalidAnswer, match="tools/list: the pages have no end"):
         await pages(lambda _: {"tools": [], "nextCursor": next(cursors)})
-    assert next(cursors) == str(MOST_PAGES + 1)
+    assert next(cursors) == str(MAX_PAGES + 1)
 
 
 @pytest.mark.parametrize("revision", [LATEST, LATEST_HANDSHAKE], ids=str)

@@ -162,7 +162,7 @@ async def test_a_frame_that_fails_holds_up_none_after_it() -> None:
         if frame is large:
             raise KeyError("no such request")
 
-    lane = large_frames.FrameLane(hand_on, lambda is_paused: None)
+    lane = large_frames.OrderedFrameQueue(hand_on, lambda is_paused: None)
     for frame in (large, small):
         lane.put(frame)
     lane.when_empty(is_empty.set)

@@ -17,7 +17,7 @@ from mcpdesk.client.configs.variables import variables
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory
-from mcpdesk.client.oauth.login_options import MOST_BYTES, LoginOptions, Secret
+from mcpdesk.client.oauth.login_options import MAX_BYTES, LoginOptions, Secret
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.client.targets import UrlTarget, find_target
 from mcpdesk.client.trust import untrusted
@@ -118,7 +118,7 @@ async def test_credentials_are_shown_to_no_other_authorization_server() -> None:
     [
         (b"\xff", "is not UTF-8"),
         (b" \n", "is empty"),
-        (b"x" * (MOST_BYTES + 1), "more than"),
+        (b"x" * (MAX_BYTES + 1), "more than"),
         (None, "No such"),
     ],
 )

@@ -24,7 +24,7 @@ from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantSto
 from mcpdesk.client.oauth.discovery import challenge_in, find_authorization_server
 from mcpdesk.client.oauth.grants import FORM, ClientCredentials, ClientSetup
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
-from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, Fetched
+from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, FetchResult
 from mcpdesk.errors import AuthorizationError, HttpError
 from tests.support.guarded_server import Change, Document, GuardedServer
 from tests.support.patience import until, within
@@ -79,7 +79,7 @@ def test_metadata_of_an_issuer_is_looked_for_at_each_address_once(issuer: str, p
         while True:
             assert isinstance(step, Fetch)
             asked.append(step.url)
-            step = flow.send(Fetched(404, {}, b""))
+            step = flow.send(FetchResult(404, {}, b""))
     assert asked == [f"https://i.example{path}" for path in paths]
 
 

@@ -46,7 +46,7 @@ FAULTS: list[tuple[str, Odd, str, str]] = [
         hints.BAD_ENCODING,
     ),
     (
-        "unasked",
+        "decide_without_question",
         lambda good, seen: http(200, b"\x8b\x03", Content_Encoding="br"),
         "Content-Enc",
         hints.BAD_ENCODING,
@@ -303,7 +303,9 @@ async def test_what_came_instead_of_an_answer_is_known_while_it_is_awaited(
         await connection.open()
         calling = asyncio.create_task(call(connection))
         await until(
-            lambda: connection.silence.endswith(words) and server.seen[-1].message.get("id") is not None
+            lambda: (
+                connection.unexpected_bytes.endswith(words) and server.seen[-1].message.get("id") is not None
+            )
         )
         calling.cancel()
         with suppress(asyncio.CancelledError):

@@ -19,7 +19,7 @@ from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.subscriptions import subscription as module
 from mcpdesk.client.subscriptions.all_notifications import follow_notifications
 from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
-from mcpdesk.client.subscriptions.subscription import MOST_FAILURES, Subscription
+from mcpdesk.client.subscriptions.subscription import MAX_FAILURES, Subscription
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.errors import HttpError
 from mcpdesk.upstream.target_transport import Reach
@@ -191,7 +191,7 @@ async def test_subscriptions_that_end_at_once_are_not_opened_for_ever() -> None:
         subscription = Subscription(connection, {}, renewed, log.append, renew_s=5, longest_pause_s=0.001)
         await subscription.follow()
         await connection.close()
-    assert (served.subscriptions, renewals) == (MOST_FAILURES, MOST_FAILURES - 1)
+    assert (served.subscriptions, renewals) == (MAX_FAILURES, MAX_FAILURES - 1)
     assert log == ["it was given up after 10 attempts: the server ended the subscription"]
 
 

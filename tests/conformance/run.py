@@ -38,7 +38,7 @@ NOT_THROUGH = {"server-sse-polling": "a program cannot close the connection of a
 READY_S = 60.0
 Run = Callable[[str, str, Path], list[Outcome]]
 """Runs a revision or a single scenario of it, with a folder for the results."""
-MOST_AGAIN = 5
+MAX_AGAIN = 5
 """Unexpected failures that get a second try, alone: some scenarios look at milliseconds."""
 
 
@@ -95,7 +95,7 @@ def _judged(leg: str, run: Run, revision: str, scenario: str, folder: Path) -> i
                 revision, name, folder / name
             )
     again = [each.scenario for each in baseline.judge(outcomes, expected).unexpected]
-    if 0 < len(again) <= MOST_AGAIN:
+    if 0 < len(again) <= MAX_AGAIN:
         print(f"  tried again alone: {', '.join(again)}")
         outcomes = [each for each in outcomes if each.scenario not in again]
         outcomes += [each for name in again for each in run(revision, name, folder / name)]

@@ -405,7 +405,7 @@ async def test_reads_and_prompts_are_counted_and_other_servers_have_the_names_of
 
 
 def test_names_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_figures, "MOST_TOOLS", 3)
+    monkeypatch.setattr(call_figures, "MAX_TOOLS", 3)
     figures = ToolFigures()
     for number in range(10):
         figures.of(f"tool {number}").count(call_figures.OutcomeKind.REFUSED, None)

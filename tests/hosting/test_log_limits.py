@@ -41,20 +41,20 @@ def test_one_line_a_second_of_each_cause_with_a_count() -> None:
 
 def test_a_cause_is_forgotten_once_a_second_passes_without_it() -> None:
     lines = Lines()
-    for number in range(log_limits.MOST_CAUSES + 1):
+    for number in range(log_limits.MAX_CAUSES + 1):
         lines.put("again", f"cause {number}")
         lines.now += log_limits.SECOND_S
         lines.limits.flush()
-    assert len(lines.written) == log_limits.MOST_CAUSES + 1
+    assert len(lines.written) == log_limits.MAX_CAUSES + 1
 
 
 def test_lines_of_more_causes_than_are_known_are_written() -> None:
     lines = Lines()
     for _ in range(2):
-        for number in range(log_limits.MOST_CAUSES + 1):
+        for number in range(log_limits.MAX_CAUSES + 1):
             lines.put(f"{number}", f"cause {number}")
-    assert lines.written[-2:] == [f"{log_limits.MOST_CAUSES}"] * 2
-    assert len(lines.written) == log_limits.MOST_CAUSES + 2
+    assert lines.written[-2:] == [f"{log_limits.MAX_CAUSES}"] * 2
+    assert len(lines.written) == log_limits.MAX_CAUSES + 2
 
 
 def test_the_program_repeats_no_line_within_a_second_and_a_tool_may() -> None:

@@ -30,8 +30,8 @@ def test_variables_with_a_literal_name_are_found_in_every_file(tmp_path: Path) -
 
 
 def test_the_search_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_variables, "MOST_FILES", 2)
-    monkeypatch.setattr(read_variables, "MOST_BYTES", 40)
+    monkeypatch.setattr(read_variables, "MAX_FILES", 2)
+    monkeypatch.setattr(read_variables, "MAX_BYTES", 40)
     late = "os.getenv('FIRST')".ljust(40) + "os.getenv('LATE')"
     write(tmp_path, {"a.py": late, "b.py": "os.getenv('SECOND')", "c.py": "os.getenv('THIRD')"})
     assert variables_in(tmp_path) == {"FIRST", "SECOND"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.hosting.folder import reload
-from mcpdesk.hosting.folder.folder_bell import FolderBell
+from mcpdesk.hosting.folder.folder_watcher import FolderWatcher
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.reload import OfferChanges, apply, is_watched, watch
 from mcpdesk.server.offer.registry import Unavailable
@@ -110,19 +110,19 @@ async def test_saved_file_is_reported(tmp_path: Path, polling: bool) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")
-async def test_the_bell_rings_for_a_file_behind_a_linked_folder(tmp_path: Path) -> None:
+async def test_the_watcher_reports_a_file_behind_a_linked_folder(tmp_path: Path) -> None:
     folder, shared = tmp_path / "server", tmp_path / "shared"
     folder.mkdir()
     (shared / "inner").mkdir(parents=True)
     (shared / "inner" / "up").symlink_to(shared)
     (folder / "tools").symlink_to(shared)
-    bell = FolderBell(folder)
+    watcher = FolderWatcher(folder)
     try:
         (shared / "inner" / "a.py").write_text("x", "utf-8")
         async with within():
-            await bell.rings()
+            await watcher.wait_for_change()
     finally:
-        bell.close()
+        watcher.close()
 
 
 async def test_cancelled_watch_ends_at_once(tmp_path: Path) -> None:

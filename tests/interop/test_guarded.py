@@ -24,7 +24,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcpdesk.paths import sample_servers
 from tests.cli.conftest import Service, started_services
 from tests.support import messages, official
-from tests.support.curl import JSON, Fetched, fetch
+from tests.support.curl import JSON, FetchResult, fetch
 from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -46,12 +46,12 @@ def url_of(service: Service, name: str) -> str:
     return service.says(f"serving {name} at").rpartition(" ")[2]
 
 
-async def call(url: str, tool: str, bearer: str = "", **arguments: Any) -> Fetched:
+async def call(url: str, tool: str, bearer: str = "", **arguments: Any) -> FetchResult:
     headers = JSON | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
     return await fetch(url, json.dumps(messages.call(tool, **arguments)), headers)
 
 
-def text_of(answer: Fetched) -> str:
+def text_of(answer: FetchResult) -> str:
     return messages.text_of(answer.json)
 
 

@@ -187,7 +187,7 @@ def mistakes(tool: types.Tool, good: dict[str, Any]) -> Iterator[tuple[str, dict
     yield "nonsense", good | {"nonsense": 1}
 
 
-def oddities(tool: types.Tool, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def link_warnings(tool: types.Tool, good: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Calls the schema does not know to be wrong."""
     for name, field in tool.input_schema.get("properties", {}).items():
         for value in ODD if field["type"] == "string" else FAR:
@@ -219,7 +219,7 @@ async def test_good_calls_are_done_and_bad_ones_are_refused_in_words(
         for wrong, arguments in mistakes(tool, good):
             result = await call(connected, name, arguments)
             assert result.is_error and wrong in said(result), (arguments, said(result))
-        for arguments in oddities(tool, good):
+        for arguments in link_warnings(tool, good):
             await call(connected, name, arguments)
         for arguments, needed in BAD[name]:
             result = await call(connected, name, filled(box, arguments))

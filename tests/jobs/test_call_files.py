@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.jobs.call_files import CallFolders, MadeFiles, NotMadeHere
+from mcpdesk.jobs.call_files import CallFolders, CreatedFiles, NotOwnFile
 
 
 def filled(folders: CallFolders, size: int = 1) -> Path:
@@ -55,7 +55,7 @@ def test_what_an_earlier_run_left_counts(tmp_path: Path) -> None:
     assert [folder.exists() for folder in left] == [False, True, True]
 
 
-def make(made: MadeFiles, path: Path, text: str, *roots: Path) -> None:
+def make(made: CreatedFiles, path: Path, text: str, *roots: Path) -> None:
     claimed = made.claim([path], roots)
     path.write_text(text)
     made.release(claimed)
@@ -76,24 +76,24 @@ def test_own_files_are_made_anew_and_changed_ones_are_not(
 ) -> None:
     if not keeps_marks:
         no_marks(monkeypatch)
-    made, path = MadeFiles(), tmp_path / "map.png"
+    made, path = CreatedFiles(), tmp_path / "map.png"
     make(made, path, "one")
     make(made, path, "two")
     path.write_text("another's work")
-    with pytest.raises(NotMadeHere, match="was not created here, or was changed since"):
+    with pytest.raises(NotOwnFile, match="was not created here, or was changed since"):
         made.claim([path], ())
 
 
 def test_marks_outlive_the_process_where_the_file_system_keeps_them(tmp_path: Path) -> None:
     path = tmp_path / "map.png"
-    make(MadeFiles(), path, "one")
+    make(CreatedFiles(), path, "one")
     try:
         os.getxattr(path, "user.mcpdesk.made")
     except (OSError, AttributeError):
-        with pytest.raises(NotMadeHere):
-            MadeFiles().claim([path], ())
+        with pytest.raises(NotOwnFile):
+            CreatedFiles().claim([path], ())
     else:
-        make(MadeFiles(), path, "two")
+        make(CreatedFiles(), path, "two")
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link", "loose link", "pipe", "second name"])
@@ -110,20 +110,20 @@ def test_what_is_there_is_never_written_over(tmp_path: Path, kind: str) -> None:
         path.hardlink_to(other)
     else:
         path.symlink_to(other if kind == "link" else tmp_path / "nothing")
-    with pytest.raises(NotMadeHere):
-        MadeFiles().claim([tmp_path / "new", path], ())
+    with pytest.raises(NotOwnFile):
+        CreatedFiles().claim([tmp_path / "new", path], ())
     assert not (tmp_path / "new").exists()
 
 
 def test_in_a_folder_of_everybody_the_folders_of_others_are_theirs(tmp_path: Path) -> None:
     root = tmp_path / "all"
     (root / "theirs").mkdir(parents=True)
-    made = MadeFiles()
+    made = CreatedFiles()
     make(made, root / "theirs" / "a", "", root)
     root.chmod(0o1777)
-    with pytest.raises(NotMadeHere, match="theirs"):
+    with pytest.raises(NotOwnFile, match="theirs"):
         made.claim([root / "theirs" / "b"], [root])
-    with pytest.raises(NotMadeHere, match="theirs"):
+    with pytest.raises(NotOwnFile, match="theirs"):
         made.claim([root / "theirs" / "deep" / "b"], [root])
     assert not (root / "theirs" / "deep").exists()
     for name in ("a", "b"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.errors import ArchiveTooLarge, FileGone
+from mcpdesk.errors import ArchiveTooLarge, FileUnavailable
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.downloads import Download, ProducedFile
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_another_one_now_is_not_given_out(home: Path, change: str
             with file.path.open("a") as more:
                 more.write("!")
     for use in (downloads.open_unchanged, downloads.digest):
-        with pytest.raises(FileGone):
+        with pytest.raises(FileUnavailable):
             use(file, [home])
 
 
@@ -109,7 +109,7 @@ def test_a_folder_swapped_for_a_link_gives_nothing_away(home: Path) -> None:
     file = made(home, "sub/secret.txt", "secret")
     (home / "sub").rename(home / "before")
     (home / "sub").symlink_to(home.parent)
-    with pytest.raises(FileGone):
+    with pytest.raises(FileUnavailable):
         downloads.open_unchanged(file, [home])
 
 
@@ -169,7 +169,7 @@ def test_a_file_that_is_gone_spoils_the_archive_and_leaves_nothing_open(tmp_path
     several = several_files(tmp_path, "a", "b")
     (tmp_path / "b").unlink()
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(FileGone):
+    with pytest.raises(FileUnavailable):
         downloads.archive_download(several, [tmp_path], "job")
     assert len(os.listdir("/proc/self/fd")) == before
 

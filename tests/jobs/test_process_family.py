@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.jobs.process_table import (
     MARK,
     Family,
-    is_surely_alone,
+    has_family_ended,
     living,
     members,
     signal_all,
@@ -84,7 +84,7 @@ def test_who_may_have_left_somebody_is_not_taken_for_alone(command: str) -> None
     mark = f"f.{token_hex(4)}"
     with start(command, **{MARK: f"{mark};"}) as leader:
         assert leader.wait(WITHIN_S) == 0
-    is_alone = is_surely_alone(leader.pid, mark)
+    is_alone = has_family_ended(leader.pid, mark)
     left = members({leader.pid: Family(mark)})[leader.pid]
     signal_all(left, 9)
     assert (is_alone, len(left)) == (False, 1)

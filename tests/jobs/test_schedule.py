@@ -10,7 +10,7 @@ import pytest
 
 from mcpdesk.errors import StorageError
 from mcpdesk.jobs import schedule
-from mcpdesk.jobs.schedule import OneByOne, Schedule
+from mcpdesk.jobs.schedule import Schedule, SerialQueue
 from tests.support.patience import in_time, within
 
 Make = Callable[..., Schedule]
@@ -137,7 +137,7 @@ async def test_items_are_worked_on_one_by_one_whatever_fails(caplog: pytest.LogC
         if item == "last":
             over.set()
 
-    queue = OneByOne(work)
+    queue = SerialQueue(work)
     queue.ask("absent")
     queue.ask("absent")
     await in_time(over.wait())
@@ -161,7 +161,7 @@ async def test_closing_ends_the_work_at_hand_and_what_waits() -> None:
             await asyncio.sleep(0)
             done.append("ended")
 
-    queue = OneByOne(work)
+    queue = SerialQueue(work)
     await queue.close()
     queue.ask("first")
     queue.ask("second")

@@ -20,7 +20,7 @@ from mcpdesk.link.values import (
     QUIET_S,
     ClientDetail,
     ClientView,
-    Parked,
+    ParkedOperation,
     Presence,
     SessionView,
     ToolsSeen,
@@ -28,10 +28,10 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
-from mcpdesk.recorder.former_clients import MOST_FORMER
+from mcpdesk.recorder.former_clients import MAX_FORMER
 from mcpdesk.recorder.index.statistics import CallTally, Subject
 from mcpdesk.transports import rendezvous
-from mcpdesk.tui.forms.question_text import absence
+from mcpdesk.tui.forms.question_text import absence_reason
 from mcpdesk.tui.screens.clients import client_text, title_of
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.messages import request
@@ -303,7 +303,7 @@ async def test_questions_to_the_client_and_parked_operations_show(tmp_path: Path
         seen = await found.only()
         detail = found.desk.client(seen.connection)
         assert detail is not None
-        assert detail.parked == (Parked("tools/call", "hello", ("elicitation/create",)),)
+        assert detail.parked == (ParkedOperation("tools/call", "hello", ("elicitation/create",)),)
         assert detail.capabilities == FORMS and detail.session is None
 
 
@@ -526,7 +526,7 @@ async def test_rows_of_simultaneous_connections_sum_up_to_all_calls(tmp_path: Pa
 async def test_clients_that_are_not_kept_are_counted_in_one_row(tmp_path: Path) -> None:
     async with met(tmp_path) as found:
         quick = request("tools/call", {"name": "quick", "arguments": {}})
-        for number in range(MOST_FORMER + 3):
+        for number in range(MAX_FORMER + 3):
             named = OPENING | {"clientInfo": {"name": f"visitor {number}", "version": "1"}}
             async with found.post(request("initialize", named)) as answer:
                 session = {"Mcp_Session_Id": answer.headers["Mcp-Session-Id"]}
@@ -536,7 +536,7 @@ async def test_clients_that_are_not_kept_are_counted_in_one_row(tmp_path: Path) 
                 pass
         await until(lambda: not found.others)
         rows = [each for each in found.desk.view().clients if each.transport != "memory"]
-        assert len(rows) == MOST_FORMER + 1 and sum(each.calls for each in rows) == MOST_FORMER + 3
+        assert len(rows) == MAX_FORMER + 1 and sum(each.calls for each in rows) == MAX_FORMER + 3
         (others,) = [each for each in rows if not each.transport]
         assert (others.name, others.calls, others.connections) == ("(3 earlier clients)", 3, 3)
         assert title_of(others) == "(3 earlier clients) · own"
@@ -552,7 +552,7 @@ async def test_a_question_names_the_session_that_asks_and_that_turns_quiet_when_
         (question,) = found.desk.questions()
         asking, other = sorted(found.others, key=lambda one: one.connection != question.connection)
         assert (asking.connection, asking.name) == (question.connection, other.name)
-        assert absence(question, found.desk.view().clients, time.time() + 840) == ""
+        assert absence_reason(question, found.desk.view().clients, time.time() + 840) == ""
         process.kill()
-        await until(lambda: absence(question, found.desk.view().clients, time.time() + 840))
-        assert absence(question, found.desk.view().clients, time.time() + 840).startswith("quiet 1")
+        await until(lambda: absence_reason(question, found.desk.view().clients, time.time() + 840))
+        assert absence_reason(question, found.desk.view().clients, time.time() + 840).startswith("quiet 1")

@@ -24,7 +24,7 @@ from mcpdesk.link import core_copy
 from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome, framed, pack, read_message
 from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.link import INTENTS, SNAPSHOTS, Link
-from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, CoreNews, serve_screen
+from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, CoreUpdates, serve_screen
 from mcpdesk.link.local.local_link import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
 from mcpdesk.link.traffic_copy import TrafficCopy
@@ -216,7 +216,7 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
 
 def test_every_method_of_the_link_has_a_way_over_the_socket() -> None:
     names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic", "is_elsewhere"}
-    names -= {*INTENTS, *SNAPSHOTS}  # `carry_out` and `read_snapshot` implement these methods
+    names -= {*INTENTS, *SNAPSHOTS}  # `execute` and `read_snapshot` implement these methods
     assert {name for name in names if getattr(RemoteLink, name) is getattr(Link, name)} == set()
 
 
@@ -375,13 +375,13 @@ async def test_a_screen_that_joins_again_shows_marks_and_remarks_once(folder: Pa
                 copy.add_batch(news, epoch=1)
 
         link = LocalLink(desk.host)
-        news = CoreNews(link, take, past=0)
+        news = CoreUpdates(link, take, past=0)
         for number in (1, 2):
             recording.mark(HeldMark(990, Direction.IN, number, time.time(), 0.5, "passed on"))
             recording.remark(RecordedRemark(990, number, time.time(), Remark(RemarkKind.STDOUT, "text")))
             news.send_traffic()
-            news.send_past(take, 100, 0)
-        CoreNews(link, take, past=0).send_traffic()  # as after a time without screens
+            news.send_history(take, 100, 0)
+        CoreUpdates(link, take, past=0).send_traffic()  # as after a time without screens
         link.close()
         assert [each.id for each in copy.marks] == [each.id for each in copy.remarks] == [1, 2]
 
@@ -401,9 +401,9 @@ async def test_a_screen_that_joins_shows_which_calls_got_no_answer(folder: Path)
                 index.catch_up()
 
         link = LocalLink(desk.host)
-        news = CoreNews(link, lambda message: None, past=0)  # to a screen that joined earlier
+        news = CoreUpdates(link, lambda message: None, past=0)  # to a screen that joined earlier
         news.send_traffic()
-        news.send_past(take, 100, 0)
+        news.send_history(take, 100, 0)
         link.close()
         assert [each.status for each in index.exchanges] == [Status.LOST]
 
@@ -411,7 +411,7 @@ async def test_a_screen_that_joins_shows_which_calls_got_no_answer(folder: Path)
 async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording_module, "MOST_REMARKS", 0)
+    monkeypatch.setattr(recording_module, "MAX_REMARKS", 0)
     async with running_desk(folder) as desk:
         ours, theirs = socket.socketpair()
         welcome = Welcome(mcpdesk=__version__, pid=1, kind="desk")

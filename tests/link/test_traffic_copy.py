@@ -19,7 +19,7 @@ def batch(count: int, left_out: int = 0) -> TrafficBatch:
 
 
 def test_remarks_that_a_core_or_the_copy_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traffic_copy, "MOST_REMARKS", 4)
+    monkeypatch.setattr(traffic_copy, "MAX_REMARKS", 4)
     copy = TrafficCopy(lambda epoch, number: None)
     copy.add_batch(batch(3, left_out=2), epoch=1)
     assert (len(copy.remarks), copy.remarks_left_out) == (3, 2)

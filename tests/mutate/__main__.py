@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = (".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 WITHIN_S = 900.0
 """Time after which tests that still run have noticed the fault: something waits for ever."""
-MOST_SLOW = 3
+MAX_SLOW = 3
 """Number of files whose slow tests are run."""
 TEST_S = 60
 """Time limit of one test."""
@@ -83,7 +83,7 @@ class Checkout:
     def noticed_by(self, path: Path, fault: Fault, *, slow: bool, all_quick: bool) -> str:
         """Run the tests with the fault put in. Returns the test that noticed it, "" if none did."""
         near = nearest(self.root, path)
-        likeliest = [file for file in near if file not in ALWAYS][:MOST_SLOW]
+        likeliest = [file for file in near if file not in ALWAYS][:MAX_SLOW]
         return (
             self._noticed_among(near, QUICK, path, fault)
             or (slow and self._noticed_among(likeliest, SLOW, path, fault))

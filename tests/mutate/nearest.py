@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-MOST_NEAR = 5
+MAX_NEAR = 5
 """Maximum number of files."""
 ALWAYS = ("tests/test_bounds.py", "tests/test_settings.py")
 """Tests of every module's constants."""
@@ -35,7 +35,7 @@ def nearest(root: Path, module: Path) -> list[str]:
         for file in words
     }
     near = sorted((file for file, score in scores.items() if score), key=lambda file: (-scores[file], file))
-    likely = [str(file) for file in near[:MOST_NEAR]]
+    likely = [str(file) for file in near[:MAX_NEAR]]
     return [*(file for file in ALWAYS if (root / file).exists() and file not in likely), *likely]
 
 

@@ -11,9 +11,9 @@ import yaml
 
 from mcpdesk.errors import DeskUserError, RegistrationError
 from mcpdesk.protocol.catalogue.bounded_yaml import (
-    MOST_ALIASED,
-    MOST_DEPTH,
-    MOST_DIGITS,
+    MAX_ALIASED,
+    MAX_DEPTH,
+    MAX_DIGITS,
     YamlFault,
     load_yaml,
 )
@@ -33,7 +33,7 @@ BOMBS = {
     "aliases": ALIASES,
     "merges": MERGES,
     "an alias of itself": "a: &a [*a]",
-    "depth": "a: " + "[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1),
+    "depth": "a: " + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
     "depth without end": "a: " + "[" * 50_000,
     "a number to the base 60": "a: 1" + ":1" * 20_000,
 }
@@ -69,10 +69,10 @@ def test_a_bomb_is_refused_with_its_file_and_line(
 @pytest.mark.parametrize(
     ("text", "told", "line"),
     [
-        (ALIASES, f"more than {MOST_ALIASED:,} values", 6),
+        (ALIASES, f"more than {MAX_ALIASED:,} values", 6),
         ("a: 1\nb: &b\n- *b\n", r"\*b is inside the value", 3),
-        ("b: 1\na: " + "[" * 200 + "]" * 200, f"more than {MOST_DEPTH} levels", 2),
-        ("a: b\nc: 1" + ":1" * MOST_DIGITS, f"{MOST_DIGITS:,} are allowed", 2),
+        ("b: 1\na: " + "[" * 200 + "]" * 200, f"more than {MAX_DEPTH} levels", 2),
+        ("a: b\nc: 1" + ":1" * MAX_DIGITS, f"{MAX_DIGITS:,} are allowed", 2),
         ("a: " + "b" * 100, "are allowed", 1),
         ("a: b\nc: [", "expected the node content", 2),
         ("a: b\nc: \x07", "special characters", 2),

@@ -11,7 +11,7 @@ from multidict import CIMultiDict
 
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.headers import (
-    Mirrored,
+    MirroredArgument,
     check_parameters,
     check_routing,
     decode_value,
@@ -97,8 +97,8 @@ def of(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_annotated_properties_are_found_at_any_depth_of_properties() -> None:
     schema = of({"region": REGION, "deep": of({"id": {"type": "integer", "x-mcp-header": "Method"}})})
     assert mirrored(schema) == (
-        Mirrored(("region",), "mcp-param-region"),
-        Mirrored(("deep", "id"), "mcp-param-method"),
+        MirroredArgument(("region",), "mcp-param-region"),
+        MirroredArgument(("deep", "id"), "mcp-param-method"),
     )
 
 
@@ -140,7 +140,9 @@ def test_annotations_that_break_a_rule_are_refused(schema: dict[str, Any]) -> No
 def agrees(value: Any, *headers: str) -> bool:
     sent = CIMultiDict([("Mcp-Param-A", each) for each in headers] + [("Mcp-Param-Other", "x")])
     try:
-        check_parameters([Mirrored(("a",), "mcp-param-a")], {} if value is ... else {"a": value}, sent)
+        check_parameters(
+            [MirroredArgument(("a",), "mcp-param-a")], {} if value is ... else {"a": value}, sent
+        )
     except RemoteProtocolError as error:
         assert error.code == ErrorCode.HEADER_MISMATCH
         return False
@@ -189,4 +191,4 @@ def test_header_and_body_have_to_agree(value: Any, headers: list[str], verdict: 
 
 
 def test_arguments_that_are_no_objects_on_the_way_have_no_value() -> None:
-    check_parameters([Mirrored(("a", "b"), "mcp-param-b")], {"a": "text"}, {})
+    check_parameters([MirroredArgument(("a", "b"), "mcp-param-b")], {"a": "text"}, {})

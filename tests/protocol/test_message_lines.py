@@ -46,6 +46,6 @@ def test_a_message_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch)
     lines = MessageLines(100)
     assert groups(lines, b"[\n" + b"1,\n" * 31) == []
     assert len(groups(lines, b"1,\n" * 2, 32)) == 34 and not lines.is_within_message
-    monkeypatch.setattr(message_framer, "MOST_LINES", 3)
+    monkeypatch.setattr(message_framer, "MAX_LINES", 3)
     lines = MessageLines(100)
     assert [numbers for numbers, _ in groups(lines, b"{\n\n\n\n")] == [(0,), (1,), (2,), (3,)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpdesk.protocol.reading import lenient_json
-from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame, same_id, strange_id
+from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame, same_id, unknown_id_remark
 from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.protocol.reading.remark import RemarkKind
 
@@ -259,7 +259,7 @@ def test_few_keys_that_are_given_twice_have_a_remark() -> None:
 
 
 def test_a_text_of_very_many_parts_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lenient_json, "MOST_TOKENS", 1_000)
+    monkeypatch.setattr(lenient_json, "MAX_TOKENS", 1_000)
     assert read_frame(BEGUN + b"1," * 100 + b"]}").value is not None
     read = read_frame(BEGUN + b"1," * 1_000 + b"]}")
     assert read.value is None
@@ -275,7 +275,7 @@ def test_a_message_of_any_depth_is_read_or_has_a_fault(depth: int) -> None:
 
 @pytest.mark.parametrize("value", [{"a": "x" * 10_000}, [[1]], "x" * 10_000, 10**3_000])
 def test_a_remark_quotes_little_of_what_a_server_sent(value: Any) -> None:
-    assert len(strange_id(value).text) < 150
+    assert len(unknown_id_remark(value).text) < 150
     frame = json.dumps({"jsonrpc": value, "id": 4, "result": {}}).encode()
     assert all(len(each.text) < 150 for each in read_frame(frame).remarks)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.catalogue.result_faults import (
-    MOST_FAULTS,
+    MAX_FAULTS,
     lenient_base64,
     prompt_faults,
     read_faults,
@@ -120,4 +120,4 @@ def test_structured_content_is_checked_unless_the_tool_failed(result: Any, fault
 
 
 def test_only_the_first_faults_are_listed() -> None:
-    assert len(result_faults({"content": [{"type": "x"}] * 1000}, {}, check)) == MOST_FAULTS
+    assert len(result_faults({"content": [{"type": "x"}] * 1000}, {}, check)) == MAX_FAULTS

@@ -10,7 +10,7 @@ import pytest
 
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture.places import Places
+from mcpdesk.recorder.capture.line_positions import Places
 from mcpdesk.recorder.index.query import All, Word, parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.traffic.traffic_list import TrafficList

@@ -22,7 +22,7 @@ PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progr
 
 
 def test_of_too_many_gaps_the_oldest_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "MOST_GAPS", 3)
+    monkeypatch.setattr(record, "MAX_GAPS", 3)
     gaps: list[Gap] = []
     for number in range(5):
         add_gap(gaps, Gap(number * 10, number + 1, "slow"))
@@ -32,7 +32,7 @@ def test_of_too_many_gaps_the_oldest_become_one(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_call_takes_in_so_many_notifications_and_others_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "_MOST_NOTIFICATIONS", 3)
+    monkeypatch.setattr(pairing, "_MAX_NOTIFICATIONS", 3)
     recording = Recording(None)
     recording.start()
     recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))
@@ -59,7 +59,7 @@ def test_log_lines_of_a_capture_have_a_limit(tmp_path: Path, monkeypatch: pytest
         recording.log(CallLog(1, 1, time(), "info", "print", f"line {number}"))
     recording.close()
     assert recording.path is not None
-    monkeypatch.setattr(archive, "MOST_LOGS", 3)
+    monkeypatch.setattr(archive, "MAX_LOGS", 3)
     read = Archive(recording.path)
     assert [each.text for each in read.call_logs] == ["line 0", "line 1", "line 2"]
 
@@ -67,7 +67,7 @@ def test_log_lines_of_a_capture_have_a_limit(tmp_path: Path, monkeypatch: pytest
 def test_of_log_lines_that_wait_for_the_file_the_oldest_are_dropped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture_recording, "_MOST_LOGS", 3)
+    monkeypatch.setattr(capture_recording, "_MAX_LOGS", 3)
     recording = Recording(tmp_path / "c.jsonl")
     recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))
     recording.frame(1, Direction.IN, CALL, True)
@@ -84,7 +84,7 @@ def test_of_log_lines_that_wait_for_the_file_the_oldest_are_dropped_and_counted(
 def test_connections_that_are_forgotten_wait_until_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pairing, "MOST_FLOWS", 2)
+    monkeypatch.setattr(pairing, "MAX_FLOWS", 2)
     recording = Recording(None)
     recording.start()
     index = recording.index
@@ -100,7 +100,7 @@ def test_connections_that_are_forgotten_wait_until_there_are_too_many(
 def test_bytes_of_frames_are_read_up_to_a_size_and_at_least_one_frame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record, "MOST_HELD", len(CALL) + 1)
+    monkeypatch.setattr(record, "MAX_HELD", len(CALL) + 1)
     recording = Recording(tmp_path / "c.jsonl")
     recording.start()
     recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))

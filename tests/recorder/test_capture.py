@@ -126,7 +126,7 @@ def test_frames_recorded_together_are_recorded_as_one_by_one(tmp_path: Path, siz
     for start in range(0, len(frames), size):
         part = frames[start : start + size]
         doubtful = [place for place, data in enumerate(part) if data not in (kinds[0], kinds[4])]
-        assert together.together(1, IN, part, doubtful) == start
+        assert together.frame_batch(1, IN, part, doubtful) == start
     for recording in (one_by_one, together):
         recording.close()
         settle(recording)
@@ -145,7 +145,7 @@ def test_frames_recorded_together_are_written_and_kept_as_one_value(tmp_path: Pa
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()
     recording.frame(1, IN, b"{}", True)
-    recording.together(1, OUT, frames)
+    recording.frame_batch(1, OUT, frames)
     recording.frame(2, IN, b"[]", True)
     recording.close()
     assert recording.index.data(0, 302) == [b"{}", *frames, b"[]"]
@@ -164,7 +164,7 @@ def test_frames_recorded_together_are_written_and_kept_as_one_value(tmp_path: Pa
 def test_a_large_frame_waits_whole_as_long_as_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoder, "_MOST_PENDING", 500_000)
+    monkeypatch.setattr(encoder, "_MAX_PENDING", 500_000)
     recording = Recording(tmp_path / "a.jsonl")
     large = call(1, "echo", {"text": "x" * 300_000}) + b" needle"
     for _ in range(2):
@@ -303,7 +303,7 @@ def test_what_a_full_recording_holds_stays_within_its_budget(tmp_path: Path) -> 
 
 
 def test_connections_are_bounded_and_the_closed_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(capture, "MAX_CONNECTIONS", 3)
     recording = Recording(None)
     for number in range(5):
         recording.connect(connection(number, closed=1.0 if number in (1, 2) else None))

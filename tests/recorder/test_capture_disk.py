@@ -244,7 +244,7 @@ def test_what_waits_while_the_disk_refuses_is_bounded(
 ) -> None:
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
     monkeypatch.setattr(capture, "_TURN_BYTES", 1 << 16)
-    monkeypatch.setattr(capture, "MOST_CONNECTIONS", 100)
+    monkeypatch.setattr(capture, "MAX_CONNECTIONS", 100)
     recording = Recording(tmp_path / "a.jsonl", ring_bytes=1 << 20)
     recording.start()
     refuse(monkeypatch, errno.ENOSPC)

@@ -54,7 +54,7 @@ def sample(path: Path) -> bytes:
         note = HttpNote("HTTP/1.1 404 Not Found", (("Content-Type", "text/plain"),)) if number == 1 else None
         recording.frame(1, OUT, text(number, "ü", is_error=number == 1), True, note, 1_764_000_000.75)
     meta = {"_meta": {"progressToken": "p"}}
-    recording.together(
+    recording.frame_batch(
         1, IN, [request("a", "tools/call", {"name": "t", **meta}), request("b", "ping"), b'{"id":1}']
     )
     recording.frame(1, OUT, notification("notifications/progress", {"progressToken": "p", "progress": 1}))
@@ -314,7 +314,7 @@ def test_a_run_that_goes_on_and_on_ends_where_no_run_of_ours_would(tmp_path: Pat
 
 
 def test_frames_without_end_are_shown_up_to_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MOST_FRAMES", 1_000)
+    monkeypatch.setattr(archives, "MAX_FRAMES", 1_000)
     archive = opened(tmp_path / "a.jsonl", [numbered(number) for number in range(3_000)])
     assert archive.count == 1_000 and archive.is_cut
     archive.close()

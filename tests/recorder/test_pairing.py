@@ -262,7 +262,7 @@ def test_a_dropped_call_is_lost_when_its_frame_arrives_after_the_mark() -> None:
 def test_a_cancelled_call_whose_code_runs_is_left_until_that_has_ended(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(capture_recording, "MOST_REMARKS", most)
+    monkeypatch.setattr(capture_recording, "MAX_REMARKS", most)
     recording = Recording(None)
     recording.connect(connection(1))
     recording.frame(1, IN, call(1, "a"))

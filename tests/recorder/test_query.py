@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from mcpdesk.recorder.index.query import (
     EVERYTHING,
     All,
-    Either,
+    AnyOf,
     Field,
     Limit,
     Node,
     Not,
     QueryError,
-    Since,
-    Within,
+    StartedSince,
+    StartedWithin,
     Word,
     moment_of,
     parse,
@@ -54,12 +54,12 @@ NOW = 1_764_000_000.0
         ("<=1.5s", Limit("elapsed", "<=", 1.5)),
         (">10kb", Limit("size", ">", 10_000)),
         (">=1MiB", Limit("size", ">=", 1024**2)),
-        ("since:5m", Within(300)),
+        ("since:5m", StartedWithin(300)),
         ("a b", All((Word("a"), Word("b")))),
         ("a and b", All((Word("a"), Word("b")))),
-        ("a or b c", Either((Word("a"), All((Word("b"), Word("c")))))),
+        ("a or b c", AnyOf((Word("a"), All((Word("b"), Word("c")))))),
         ("not a b", All((Not(Word("a")), Word("b")))),
-        ("not (a or b)", Not(Either((Word("a"), Word("b"))))),
+        ("not (a or b)", Not(AnyOf((Word("a"), Word("b"))))),
         ("(tool:a)(b)", All((Field("tool", ("a",)), Word("b")))),
         ("http://x", None),
     ],
@@ -85,9 +85,9 @@ def test_a_moment_is_a_time_ago_or_a_time_of_day() -> None:
 def test_since_a_time_of_day_is_never_in_the_future() -> None:
     for text in ("since:00:00", "since:23:59", "since:12:03:30"):
         node = parse(text, NOW)
-        assert isinstance(node, Since) and NOW - 90_000 < node.time <= NOW
+        assert isinstance(node, StartedSince) and NOW - 90_000 < node.time <= NOW
     noon = parse("since:12:00", NOW)
-    assert isinstance(noon, Since) and time.localtime(noon.time)[3:6] == (12, 0, 0)
+    assert isinstance(noon, StartedSince) and time.localtime(noon.time)[3:6] == (12, 0, 0)
 
 
 @pytest.mark.parametrize(

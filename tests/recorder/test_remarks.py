@@ -71,7 +71,7 @@ def test_an_almost_right_answer_is_paired_and_remarked(tmp_path: Path, answer: b
 def test_remarks_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording = recorded(path=tmp_path / "c.jsonl")
     for module in (recording_module, archive):
-        monkeypatch.setattr(module, "MOST_REMARKS", 5)
+        monkeypatch.setattr(module, "MAX_REMARKS", 5)
     for number in range(8):
         recording.remark(RecordedRemark(1, None, time.time(), Remark(RemarkKind.STDOUT, f"text {number}")))
     recording.close()
@@ -86,7 +86,7 @@ def test_the_end_of_code_is_kept_beyond_the_limit_in_memory_and_in_a_file(
 ) -> None:
     recording = recorded(path=tmp_path / "c.jsonl")
     for module in (recording_module, archive):
-        monkeypatch.setattr(module, "MOST_REMARKS", 1)
+        monkeypatch.setattr(module, "MAX_REMARKS", 1)
     kinds_given = (RemarkKind.CODE_RUNS, RemarkKind.STDOUT, RemarkKind.CODE_ENDED, RemarkKind.CODE_ENDED)
     for kind in kinds_given:
         recording.remark(RecordedRemark(1, 1, time.time(), Remark(kind, "text")))

@@ -199,7 +199,7 @@ def test_pictures_and_files_cost_no_text_tokens() -> None:
 
 
 def test_names_that_strangers_make_up_cost_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "MOST_TALLIES", 5)
+    monkeypatch.setattr(statistics, "MAX_TALLIES", 5)
     recording = Recording(None)
     recording.connect(connection(1))
     for at in range(50):

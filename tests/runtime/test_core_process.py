@@ -18,13 +18,13 @@ import pytest
 from mcpdesk.hosting import log_limits
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.runtime import core_process
-from mcpdesk.runtime.core_process import MOST_LINES, JournalPrinter, StopRequests
+from mcpdesk.runtime.core_process import MAX_LINES, JournalPrinter, StopRequests
 from tests.support.patience import WITHIN_S, within
 
 
 def printer_of(journal: Journal, log_format: str = "text") -> JournalPrinter:
     settings = SimpleNamespace(log_format=log_format)
-    host = SimpleNamespace(journal=journal, settings=settings, stuck_folders=SimpleNamespace())
+    host = SimpleNamespace(journal=journal, settings=settings, blocking_code=SimpleNamespace())
     return JournalPrinter(host)  # type: ignore[arg-type]
 
 
@@ -81,16 +81,16 @@ def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> N
     with os.fdopen(writer, "w") as unread:
         monkeypatch.setattr(sys, "stderr", unread)
         with printer_of(Journal()) as printer:
-            for number in range(5 * MOST_LINES):
+            for number in range(5 * MAX_LINES):
                 printer.print(f"{number} {'x' * 100}")
         read = b""
-        while f"{5 * MOST_LINES - 1} x".encode() not in read:
+        while f"{5 * MAX_LINES - 1} x".encode() not in read:
             read += os.read(reader, 1 << 20)
         assert printer._thread is not None
         printer._thread.join(WITHIN_S)
         os.close(reader)
     lines = read.decode().splitlines()
-    assert " 0 x" in lines[0] and len(lines) < 4 * MOST_LINES
+    assert " 0 x" in lines[0] and len(lines) < 4 * MAX_LINES
     assert any("lines left out: stderr was not read in time" in line for line in lines)
 
 

@@ -27,12 +27,12 @@ from mcpdesk.bridge import (
 )
 from tests.cli.conftest import Service, started_services
 from tests.support import tokens
-from tests.support.curl import JSON, Fetched, fetch
+from tests.support.curl import JSON, FetchResult, fetch
 from tests.support.folders import write
 from tests.support.plainly import plainly
 from tests.support.scripted import http, scripted
 
-Ask: TypeAlias = Callable[..., Awaitable[Fetched]]
+Ask: TypeAlias = Callable[..., Awaitable[FetchResult]]
 SAMPLES = Path(__file__).parents[2] / "sample_servers"
 MISSING = {"error": "Unauthorized: missing JWT"}
 INVALID = {"error": "Unauthorized: invalid JWT"}

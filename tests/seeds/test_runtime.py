@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.cli.conftest import Service
-from tests.support.curl import JSON, Fetched, fetch
+from tests.support.curl import JSON, FetchResult, fetch
 from tests.support.folders import write
 from tests.support.plainly import plainly
 from tests.support.stdio_server import Server
 
 SAMPLES = Path(__file__).parents[2] / "sample_servers"
-Ask: TypeAlias = Callable[..., Awaitable[Fetched]]
+Ask: TypeAlias = Callable[..., Awaitable[FetchResult]]
 
 CALL = """
 {
@@ -166,7 +166,7 @@ def calling(tool: str, **arguments: Any) -> str:
     return rpc("tools/call", {"name": tool, "arguments": arguments})
 
 
-async def result(answer: Awaitable[Fetched]) -> Any:
+async def result(answer: Awaitable[FetchResult]) -> Any:
     fetched = await answer
     assert fetched.status == 200, fetched.text
     return fetched.json["result"]

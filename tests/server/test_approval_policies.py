@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import StorageError
-from mcpdesk.server.asks.approval_policies import AT_DESK, Policy, Ruling, policies_of
+from mcpdesk.server.asks.approval_policies import AT_DESK, EffectivePolicy, Policy, policies_of
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import Plan, ServerState
 from mcpdesk.storage import approvals as kept
@@ -31,7 +31,7 @@ def tool(name: str) -> Tool:
 
 
 def test_without_a_word_everything_is_allowed(home: ServerState) -> None:
-    assert home.approvals.ruling("Bash") == Ruling(ALLOW, "")
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ALLOW, "")
     assert home.approvals.allows("Bash") and not home.refusal(tool("Bash"))
 
 
@@ -39,11 +39,11 @@ def test_the_stronger_layer_counts_and_in_it_the_tools_own_line(home: ServerStat
     home.approvals.configure(
         ("setting", {"*": ASK, "ReadImage": ALLOW}), ("mcp.json", {"Bash": DENY, "*": DENY})
     )
-    assert home.approvals.ruling("Bash") == Ruling(ASK, "setting")
-    assert home.approvals.ruling("ReadImage") == Ruling(ALLOW, "setting")
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, "setting")
+    assert home.approvals.ruling("ReadImage") == EffectivePolicy(ALLOW, "setting")
     home.approvals.configure(("setting", {"ReadImage": ASK}), ("mcp.json", {"Bash": DENY, "*": ASK}))
-    assert home.approvals.ruling("Bash") == Ruling(DENY, "mcp.json")
-    assert home.approvals.ruling("anything") == Ruling(ASK, "mcp.json")
+    assert home.approvals.ruling("Bash") == EffectivePolicy(DENY, "mcp.json")
+    assert home.approvals.ruling("anything") == EffectivePolicy(ASK, "mcp.json")
 
 
 def test_a_refusal_names_policy_and_place(home: ServerState) -> None:
@@ -57,7 +57,11 @@ async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured
     for _ in range(3):
         await next_policy(home.approvals, "Bash")
         seen.append(home.approvals.ruling("Bash"))
-    assert seen == [Ruling(DENY, AT_DESK), Ruling(ALLOW, AT_DESK), Ruling(ASK, "mcp.json")]
+    assert seen == [
+        EffectivePolicy(DENY, AT_DESK),
+        EffectivePolicy(ALLOW, AT_DESK),
+        EffectivePolicy(ASK, "mcp.json"),
+    ]
 
 
 async def test_what_the_desk_chose_and_granted_outlives_the_process(home: ServerState) -> None:
@@ -68,8 +72,8 @@ async def test_what_the_desk_chose_and_granted_outlives_the_process(home: Server
     again = ServerState(home.folder, home.state)
     again.approvals.configure(("setting", {"*": ALLOW}))
     await again.wake()
-    assert again.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
-    assert again.approvals.ruling("ReadImage") == Ruling(DENY, AT_DESK)
+    assert again.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
+    assert again.approvals.ruling("ReadImage") == EffectivePolicy(DENY, AT_DESK)
     assert [(each.tool, each.peer) for each in again.approvals.grants] == [("Bash", "client:cursor 1")]
     await again.close()
 
@@ -91,13 +95,13 @@ async def test_a_choice_made_while_others_are_read_stays(home: ServerState) -> N
     await home.approvals.grant("Bash", "client:a")
     again = next_policy(home.approvals, "Bash")
     await asyncio.gather(home.approvals.recall(), again, home.approvals.recall())
-    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
     await asyncio.gather(next_policy(home.approvals, "Bash"), next_policy(home.approvals, "Bash"))
     other = ServerState(home.folder, home.state)
     await other.approvals.recall()
     await next_policy(other.approvals, "Bash")
     await home.approvals.recall()
-    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
     await other.close()
 
 
@@ -114,7 +118,7 @@ async def test_a_choice_that_could_not_be_kept_is_not_read_over(
         with pytest.raises(StorageError, match="No space left"):
             await next_policy(home.approvals, "Bash")
     await home.approvals.recall()
-    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
 
 
 async def test_every_change_of_a_policy_and_of_the_plan_is_a_change_of_the_rules(home: ServerState) -> None:
@@ -138,7 +142,7 @@ async def test_a_policy_that_cannot_be_kept_counts_all_the_same(tmp_path: Path) 
     home = ServerState(tmp_path, tmp_path / "state")
     with pytest.raises(StorageError):
         await next_policy(home.approvals, "Bash")
-    assert home.approvals.ruling("Bash") == Ruling(ASK, AT_DESK)
+    assert home.approvals.ruling("Bash") == EffectivePolicy(ASK, AT_DESK)
     await home.close()
 
 

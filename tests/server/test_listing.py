@@ -76,7 +76,7 @@ def test_a_cursor_survives_a_change_before_it() -> None:
 
 
 def test_kept_pages_are_limited_whatever_callers_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST_PAGES", 3)
+    monkeypatch.setattr(listing, "MAX_PAGES", 3)
     offers = OfferListing(make_server())
 
     def page(number: int) -> bytes:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from mcpdesk.errors import StorageError
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state import server_state
-from mcpdesk.server.state.callback_timers import CoreMark
-from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, end_plan, refused, remember
+from mcpdesk.server.state.callback_timers import CoreIdentity
+from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, end_plan, plan_refusal, store_plan
 from mcpdesk.storage.facts import facts, set_fact
 from tests.support.policies import next_policy
 
@@ -37,36 +37,36 @@ def tool(**more: Any) -> Tool:
 
 
 def test_a_tool_that_says_nothing_of_itself_is_refused_while_planning() -> None:
-    assert "send-mail is not read-only" in refused(tool(), PLAN)
-    assert "goal: Move house" in refused(tool(), PLAN)
+    assert "send-mail is not read-only" in plan_refusal(tool(), PLAN)
+    assert "goal: Move house" in plan_refusal(tool(), PLAN)
 
 
 @pytest.mark.parametrize("more", [{"annotations": {"readOnlyHint": True}}, {"while_planning": True}])
 def test_reading_goes_on_while_planning(more: dict[str, Any]) -> None:
-    assert refused(tool(**more), PLAN) == ""
+    assert plan_refusal(tool(**more), PLAN) == ""
 
 
 @pytest.mark.parametrize("plan", [None, Plan("g", "f", "s", is_active=False)])
 def test_nothing_is_refused_without_a_plan_being_made(plan: Plan | None) -> None:
-    assert refused(tool(), plan) == ""
+    assert plan_refusal(tool(), plan) == ""
 
 
 async def test_a_plan_is_taken_up_by_the_next_run(home: ServerState) -> None:
-    await remember(home, PLAN, SESSION)
+    await store_plan(home, PLAN, SESSION)
     assert home.plan == PLAN and home.shown_plans == [(SESSION, PLAN)]
     again = ServerState(home.folder, home.state)
     await again.wake()
-    assert again.plans == {SESSION: PLAN} and again.is_free(tool())
+    assert again.plans == {SESSION: PLAN} and again.may_run_now(tool())
     again.join(SESSION)
-    assert again.shown_plans == [(SESSION, PLAN)] and not again.is_free(tool())
+    assert again.shown_plans == [(SESSION, PLAN)] and not again.may_run_now(tool())
     await again.close()
 
 
 async def test_a_session_that_comes_from_another_process_brings_its_plan(home: ServerState) -> None:
     other = ServerState(home.folder, home.state)
-    await remember(home, PLAN, SESSION)
+    await store_plan(home, PLAN, SESSION)
     other.join(SESSION, is_read=False)
-    assert not other.is_free(tool()) and not other.is_settled
+    assert not other.may_run_now(tool()) and not other.is_settled
     await other.settle()
     assert "plan mode is on" in other.refusal(tool(), SESSION) and other.is_settled
     assert other.refusal(tool(), "session:other") == "", "plan mode is of one session"
@@ -75,14 +75,14 @@ async def test_a_session_that_comes_from_another_process_brings_its_plan(home: S
     await other.settle()
     assert "plan mode is on" in other.refusal(tool(), SESSION), "another connection of it is open"
     await end_plan(other, SESSION)
-    assert other.refusal(tool(), SESSION) == "" and other.is_free(tool())
+    assert other.refusal(tool(), SESSION) == "" and other.may_run_now(tool())
     await other.close()
 
 
 async def test_all_active_plans_are_shown_and_without_one_the_last(home: ServerState) -> None:
     later = replace(PLAN, goal="Paint", since="2026-08-02T10:00:00+00:00")
-    await remember(home, PLAN, SESSION)
-    await remember(home, later, "session:b")
+    await store_plan(home, PLAN, SESSION)
+    await store_plan(home, later, "session:b")
     assert home.shown_plans == [("session:b", later), (SESSION, PLAN)]
     home.leave("session:b")
     assert home.shown_plans == [(SESSION, PLAN)]
@@ -95,7 +95,7 @@ async def test_a_plan_of_callers_without_a_session_counts_no_longer(home: Server
     text = msgspec.json.encode(PLAN).decode()
     await home.data.run(lambda connection: set_fact(connection, f"{PLAN_KEY}|claude-code", text))
     await home.wake()
-    assert not home.plans and home.is_free(tool())
+    assert not home.plans and home.may_run_now(tool())
 
 
 async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: ServerState) -> None:
@@ -111,8 +111,8 @@ async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts
 
 
 async def test_a_forgotten_plan_stays_forgotten(home: ServerState) -> None:
-    await remember(home, PLAN, SESSION)
-    await remember(home, None, SESSION)
+    await store_plan(home, PLAN, SESSION)
+    await store_plan(home, None, SESSION)
     await home.wake()
     assert home.plan is None
 
@@ -123,9 +123,9 @@ async def test_a_server_that_keeps_nothing_makes_no_file(home: ServerState) -> N
 
 
 async def test_only_the_newest_plans_are_stored(home: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_state, "MOST_PLANS", 2)
+    monkeypatch.setattr(server_state, "MAX_PLANS", 2)
     for day in (3, 1, 2):
-        await remember(home, replace(PLAN, since=f"2026-08-0{day}T10:00:00+00:00"), f"session:{day}")
+        await store_plan(home, replace(PLAN, since=f"2026-08-0{day}T10:00:00+00:00"), f"session:{day}")
     assert set(await home.data.run(lambda connection: facts(connection, PLAN_KEY))) == {
         "session:2",
         "session:3",
@@ -137,10 +137,10 @@ async def test_only_the_newest_plans_are_stored(home: ServerState, monkeypatch: 
 async def test_only_the_newest_programs_are_told_to_the_other_replicas(
     home: ServerState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_state, "MOST_PROGRAMS", 2)
+    monkeypatch.setattr(server_state, "MAX_PROGRAMS", 2)
     for _ in range(3):
         await home.programs.start(["true"], "true", tmp_path, dict(os.environ), "peer")
-    here, there = (CoreMark(mark, lambda mark: True) for mark in ("a", "b"))
-    await server_state.remember_programs(home, here)
+    here, there = (CoreIdentity(mark, lambda mark: True) for mark in ("a", "b"))
+    await server_state.store_programs(home, here)
     newest = sorted(each.id for each in home.programs.all())[-2:]
-    assert [each.id for each in await server_state.recall_programs(home, there)] == newest
+    assert [each.id for each in await server_state.load_remote_programs(home, there)] == newest

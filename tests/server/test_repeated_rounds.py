@@ -317,7 +317,7 @@ async def test_what_is_remembered_is_bounded_in_number_and_bytes(monkeypatch: py
         assert text_of(await peer.round(10 * number + 1, "greet", **params)) == f"Hello, {name}!"
         return params
 
-    monkeypatch.setattr(answered_rounds, "MOST_BYTES", 200)
+    monkeypatch.setattr(answered_rounds, "MAX_BYTES", 200)
     first = await greeted(1, "A" * 50)
     assert kept.dropped == 0 and kept.size >= 50
     await greeted(2, "B" * 50)
@@ -329,7 +329,7 @@ async def test_what_is_remembered_is_bounded_in_number_and_bytes(monkeypatch: py
     assert kept.dropped == 2
     assert (await peer.round(4, "greet", **large))["error"]["message"] == RESULT_DROPPED
     most = len(kept)
-    monkeypatch.setattr(answered_rounds, "MOST_KEPT", most)
+    monkeypatch.setattr(answered_rounds, "MAX_KEPT", most)
     await greeted(4, "D")
     assert len(kept) == most and kept.dropped > 2
     assert peer.asking.started == 4

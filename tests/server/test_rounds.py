@@ -276,7 +276,7 @@ async def test_suggestions_cannot_ask_the_client() -> None:
 
 
 async def test_the_oldest_makes_room_and_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MOST_PARKED", 2)
+    monkeypatch.setattr(rounds, "MAX_PARKED", 2)
     peer = Asked()
     asked = [await peer.round(number, "greet", arguments={"n": number}) for number in (1, 2, 3)]
     assert parked(peer) == 2 and peer.asking.ended == ["cancelled"]
@@ -287,7 +287,7 @@ async def test_the_oldest_makes_room_and_is_replayed(monkeypatch: pytest.MonkeyP
 
 
 async def test_what_is_parked_is_bounded_in_bytes_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MOST_PARKED_BYTES", 5_000)
+    monkeypatch.setattr(rounds, "MAX_PARKED_BYTES", 5_000)
     peer = Asked()
     asked = [await peer.round(number, "greet", arguments={"n": "x" * 2_000}) for number in (1, 2, 3)]
     kept = peer.services.rounds

@@ -32,13 +32,13 @@ class Whole:
 
     def __init__(self) -> None:
         self.made = 0
-        self.together = threading.Barrier(2)
+        self.frame_batch = threading.Barrier(2)
 
     @made_once
     def piece(self) -> object:
         """Made by two threads at once."""
         self.made += 1
-        self.together.wait(5)
+        self.frame_batch.wait(5)
         return object()
 
 

@@ -69,7 +69,7 @@ def test_no_more_is_read_than_a_reader_can_bear(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_two = 2 * (len("a") + 100 + STEP_COSTS)
-    monkeypatch.setattr("mcpdesk.storage.tasks.MOST_CHARACTERS", of_two)
+    monkeypatch.setattr("mcpdesk.storage.tasks.MAX_CHARACTERS", of_two)
     for name in ("a", "b", "c"):
         add(connection, create(connection, name), "x" * 100)
     assert [task.name for task in named(connection, "", 9)] == ["b", "c"]

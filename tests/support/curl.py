@@ -19,7 +19,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchResult:
     """An answer. Header names are in lower case."""
 
     status: int
@@ -33,7 +33,7 @@ class Fetched:
 
 async def fetch(
     url: str, data: str | bytes | None = None, headers: Mapping[str, str] = JSON, method: str = ""
-) -> Fetched:
+) -> FetchResult:
     """GET, or POST `data`."""
     body = data.encode() if isinstance(data, str) else data
     ask = _by_curl if CURL else _by_aiohttp
@@ -41,7 +41,7 @@ async def fetch(
         return await ask(url, body, headers, method or ("GET" if body is None else "POST"))
 
 
-async def _by_curl(url: str, body: bytes | None, headers: Mapping[str, str], method: str) -> Fetched:
+async def _by_curl(url: str, body: bytes | None, headers: Mapping[str, str], method: str) -> FetchResult:
     assert CURL
     given = [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
     sent = [] if body is None else ["--data-binary", "@-"]
@@ -54,13 +54,13 @@ async def _by_curl(url: str, body: bytes | None, headers: Mapping[str, str], met
     head, _, text = out.decode().partition("\r\n\r\n")
     line, _, rest = head.partition("\r\n")
     named = {name.lower(): value for name, value in Parser().parsestr(rest).items()}
-    return Fetched(int(line.split()[1]), named, text)
+    return FetchResult(int(line.split()[1]), named, text)
 
 
-async def _by_aiohttp(url: str, body: bytes | None, headers: Mapping[str, str], method: str) -> Fetched:
+async def _by_aiohttp(url: str, body: bytes | None, headers: Mapping[str, str], method: str) -> FetchResult:
     async with (
         aiohttp.ClientSession() as client,
         client.request(method, url, data=body, headers=headers) as answer,
     ):
         named = {name.lower(): value for name, value in answer.headers.items()}
-        return Fetched(answer.status, named, await answer.text())
+        return FetchResult(answer.status, named, await answer.text())

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 LOOK_S = 0.01
 IDLE_S = LOOK_S / 10
-MOST_S = 1.0
+MAX_S = 1.0
 KEY_LOOKS = 20
 
 
@@ -90,7 +90,7 @@ class PatientPilot(Pilot[T]):
 
     async def _idle(self) -> None:
         """Wait until the loop and its threads have nothing to do, at most about a second."""
-        end = monotonic() + MOST_S
+        end = monotonic() + MAX_S
         while True:
             used = process_time()
             await asyncio.sleep(LOOK_S)

@@ -32,7 +32,7 @@ from mcpdesk.link.values import (
     JobView,
     LogLine,
     Notice,
-    Parked,
+    ParkedOperation,
     Policy,
     Progress,
     Protection,
@@ -292,7 +292,7 @@ def sample_details() -> dict[int, ClientDetail]:
         1: ClientDetail(
             forms, session, 3600.0, (), ("file:///config.json", "resource://getting-started"), True,
             (RunningCall("tools/call", "place-order", 4.2, 1),),
-            (Parked("prompts/get", "letter", ("elicitation/create",)),),
+            (ParkedOperation("prompts/get", "letter", ("elicitation/create",)),),
         ),
         2: ClientDetail({}, None, 3600.0, (("toolsListChanged",),), (), True, (), ()),
     }  # fmt: skip
@@ -591,7 +591,7 @@ class FakeLink(Link):
     def reload(self, server: str) -> None:
         self.reloads.append(server)
 
-    def speak(self, server: str, revision: str) -> None:
+    def reconnect_with_revision(self, server: str, revision: str) -> None:
         self.spoken.append((server, revision))
 
     def client_config(

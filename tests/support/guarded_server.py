@@ -73,7 +73,7 @@ class GuardedServer:
         self.requests.append(f"{request.method} {request.path}")
         match request.path:
             case "/mcp":
-                return await self._speak(request)
+                return await self._reconnect(request)
             case "/.well-known/oauth-protected-resource/mcp":
                 return self._document("resource", self._resource())
             case "/.well-known/oauth-authorization-server":
@@ -157,7 +157,7 @@ class GuardedServer:
         }
         return self._document("token", answer)
 
-    async def _speak(self, request: web.BaseRequest) -> web.Response:
+    async def _reconnect(self, request: web.BaseRequest) -> web.Response:
         granted = self._granted.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
         given: Document = {"resource_metadata": f"{self.origin}/.well-known/oauth-protected-resource/mcp"}
         if "challenge" in self.changes:

@@ -9,7 +9,7 @@ import msgspec
 
 from mcpdesk.hosting.folder.manifest import NAME, SCOPE, ManifestFile
 from mcpdesk.protocol.catalogue.publication import PUBLIC_NAME
-from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind
+from mcpdesk.settings import SETTINGS, FolderUse, Setting, SettingKind
 from mcpdesk.tools import BUILTINS
 
 WORDS = {
@@ -113,7 +113,7 @@ def manifest_schema() -> dict[str, Any]:
     members["builtins"]["items"] = {"enum": list(BUILTINS)}
     members["commands"]["items"] = {"$ref": "#/$defs/Command"}
     definitions["Auth"]["properties"]["scopes"]["items"] = {"type": "string", "pattern": f"^{SCOPE}$"}
-    settings = {each.name: _setting(each) for each in SETTINGS if each.folder is not FolderMay.NOT}
+    settings = {each.name: _setting(each) for each in SETTINGS if each.folder is not FolderUse.NOT}
     members["settings"] |= {"properties": settings, "additionalProperties": False}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "mcp.json of mcpdesk"}
     return {**head, **root, "$defs": definitions}
@@ -123,7 +123,7 @@ def _setting(setting: Setting) -> dict[str, Any]:
     schema = {"description": setting.help, **KINDS[setting.kind]}
     if setting.kind is SettingKind.INTEGER:
         schema |= {"minimum": setting.least, "maximum": setting.most}
-    if setting.folder is FolderMay.TIGHTEN:
+    if setting.folder is FolderUse.TIGHTEN:
         schema["items"] = {"type": "string", "pattern": r"^[^\s,=]+=(ask|deny)$"}
     if setting.pattern and setting.kind is SettingKind.TEXT:
         schema["pattern"] = f"^(?:{setting.pattern})$"

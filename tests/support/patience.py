@@ -24,7 +24,7 @@ WITHIN_S = 40.0
 LOOK_S = 0.005
 # A busy machine looks less often, and waits longer for that.
 LEAST_LOOKS = 20
-MOST_CHARACTERS = 3_000
+MAX_CHARACTERS = 3_000
 CELL = re.compile(r'<text [^>]*? x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"[^>]*>(.*?)</text>')
 
 
@@ -182,7 +182,7 @@ def _described(name: str, value: object) -> Iterator[str]:
 def _bounded(value: object) -> str:
     """The end of a value's text: of a log, that is the newest part."""
     text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= MOST_CHARACTERS else f"... {text[-MOST_CHARACTERS:]}"
+    return text if len(text) <= MAX_CHARACTERS else f"... {text[-MAX_CHARACTERS:]}"
 
 
 def screen_text(app: Any) -> str:

@@ -7,13 +7,13 @@ import http.client
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from tests.support.curl import JSON, Fetched
+from tests.support.curl import JSON, FetchResult
 from tests.support.patience import WITHIN_S
 
 
 async def plainly(
     url: str, data: str | bytes | None = None, headers: Mapping[str, str] = JSON, method: str = ""
-) -> Fetched:
+) -> FetchResult:
     """GET, or POST `data`."""
     body = data.encode() if isinstance(data, str) else data
     return await asyncio.to_thread(
@@ -21,7 +21,7 @@ async def plainly(
     )
 
 
-def _ask(url: str, body: bytes | None, headers: dict[str, str], method: str) -> Fetched:
+def _ask(url: str, body: bytes | None, headers: dict[str, str], method: str) -> FetchResult:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=WITHIN_S)
     try:
@@ -29,6 +29,6 @@ def _ask(url: str, body: bytes | None, headers: dict[str, str], method: str) -> 
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
         named = {name.lower(): value for name, value in answer.getheaders()}
-        return Fetched(answer.status, named, answer.read().decode())
+        return FetchResult(answer.status, named, answer.read().decode())
     finally:
         connection.close()

@@ -83,7 +83,7 @@ DIRECT = ("workbench", "traffic", "inbox", "clients", "logs", "statistics")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class RenderedPage:
     """A screen as it is drawn now, the stored one, and the application that shows it."""
 
     name: str
@@ -98,7 +98,7 @@ def stored_path(name: str, size: tuple[int, int]) -> Path:
     return STORED / f"{name}-{size[0]}x{size[1]}.txt"
 
 
-async def visit_screens(size: tuple[int, int], only: str = "") -> AsyncIterator[Drawn]:
+async def visit_screens(size: tuple[int, int], only: str = "") -> AsyncIterator[RenderedPage]:
     """Show all screens at one size, or a single one of `DIRECT`, which takes a tenth of the time."""
     is_aside = only and only != "workbench"
     panes: Panes = {**PANES, "workbench": STUBS["workbench"]} if is_aside else PANES
@@ -115,7 +115,7 @@ async def visit_screens(size: tuple[int, int], only: str = "") -> AsyncIterator[
                 await until(partial(_shows, pilot, stop.words), pilot, within_s=WITHIN_S)
                 path = stored_path(stop.name, size)
                 stored = ScreenText.decode(path.read_text("utf-8")) if path.exists() else None
-                yield Drawn(stop.name, path, await _settled(pilot, stored), stored, app)
+                yield RenderedPage(stop.name, path, await _settled(pilot, stored), stored, app)
         QuestionScreen.drafts.clear()
 
 

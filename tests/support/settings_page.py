@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind, allowed, value_text
+from mcpdesk.settings import SETTINGS, FolderUse, Setting, SettingKind, allowed, value_text
 
 HEAD = """\
 # Settings
@@ -86,7 +86,7 @@ def page() -> str:
 
 
 def _row(setting: Setting) -> str:
-    mark = {FolderMay.NOT: "", FolderMay.SET: " **F**"}.get(setting.folder, f" **F, {setting.folder}**")
+    mark = {FolderUse.NOT: "", FolderUse.SET: " **F**"}.get(setting.folder, f" **F, {setting.folder}**")
     others = [name for name in setting.environment if name != f"MCPDESK_{setting.name.upper()}"]
     also = f" Also: {', '.join(f'`{name}`' for name in others)}." if others else ""
     text, values = (each.replace("<", "&lt;") for each in (setting.help + also, allowed(setting)))

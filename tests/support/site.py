@@ -22,8 +22,8 @@ from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.interceptor import Interceptor
 from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote, RecordedRemark
 from mcpdesk.transports.base import PassThrough, Rules
-from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.http_service import HttpService
+from mcpdesk.transports.metric import Figure, Sample
 from tests.support.http_client import http_client
 from tests.support.served import Peer
 
@@ -65,7 +65,7 @@ class Frames:
     def remark(self, remark: RecordedRemark) -> None:
         self.remarks.append(remark)
 
-    def together(
+    def frame_batch(
         self,
         connection: int,
         direction: Direction,

@@ -158,7 +158,7 @@ async def test_an_unknown_task_is_told_which_there_are(context: ToolContext, nam
 async def test_a_looping_client_does_not_fill_the_machine(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "MOST_RUNNING", 2)
+    monkeypatch.setattr(programs, "MAX_RUNNING", 2)
     for _ in range(2):
         await begin(context, "sleep 300")
     with pytest.raises(

@@ -13,7 +13,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import process
 from mcpdesk.jobs.process import ProgramEnd
 from mcpdesk.tools import conversion, file_reader
-from mcpdesk.tools.conversion import MOST_AT_ONCE, FileLimits, converted
+from mcpdesk.tools.conversion import MAX_AT_ONCE, FileLimits, converted
 
 LARGE = b'<svg xmlns="http://www.w3.org/2000/svg" width="30000" height="30000"/>'
 NOISE = (
@@ -30,7 +30,7 @@ async def test_conversions_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) 
         nonlocal running, most
         running += 1
         most = max(most, running)
-        if running == MOST_AT_ONCE:
+        if running == MAX_AT_ONCE:
             may_end.set()
         await may_end.wait()
         await asyncio.sleep(0)
@@ -40,9 +40,9 @@ async def test_conversions_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(process, "run", run)
     monkeypatch.setattr(conversion, "find_spec", lambda name: name)
-    made = await asyncio.gather(*(converted("svg", b"<svg/>", {}, "it") for _ in range(3 * MOST_AT_ONCE)))
+    made = await asyncio.gather(*(converted("svg", b"<svg/>", {}, "it") for _ in range(3 * MAX_AT_ONCE)))
     assert [each.data for each in made] == [b"made"] * 6
-    assert most == MOST_AT_ONCE
+    assert most == MAX_AT_ONCE
 
 
 @pytest.mark.process

@@ -268,7 +268,7 @@ async def test_a_file_that_has_more_than_it_says_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path("/proc/self/smaps")  # its size according to the system is 0
-    monkeypatch.setattr(images, "MOST_BYTES", 100)
+    monkeypatch.setattr(images, "MAX_BYTES", 100)
     with pytest.raises(HandlerError, match="has more than the 100 bytes that are allowed"):
         await read(path)
 
@@ -310,6 +310,6 @@ async def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 async def test_a_bomb_is_not_unfolded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "MOST_PIXELS", 10_000)
+    monkeypatch.setattr(images, "MAX_PIXELS", 10_000)
     with pytest.raises(HandlerError, match="decodes to 200 x 100 pixels; 10,000 are allowed"):
         await read(save(tmp_path / "bomb.png", size=(200, 100)))

@@ -58,7 +58,7 @@ async def test_the_files_of_a_skill_are_listed_as_resources(context: ToolContext
 async def test_a_folder_full_of_files_is_not_walked_to_its_end(
     context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpdesk.tools.skills.MOST_FILES", 2)
+    monkeypatch.setattr("mcpdesk.tools.skills.MAX_FILES", 2)
     write(context.hosted.skills[0], "review", a="1", b="2", c="3", **{".env": "secret"})
     assert [each["path"] for each in (await invoke(context, "review"))["files"]] == ["a", "b"]
 

@@ -70,8 +70,8 @@ def test_http_without_tcp_is_served_among_the_meeting_points_or_beside_them(plac
 
 
 def test_runtime_folder_that_is_a_link_is_refused(place: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir(mode=0o700)
-    place.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "other_processes").mkdir(mode=0o700)
+    place.symlink_to(tmp_path / "other_processes")
     with pytest.raises(rendezvous.UntrustedFolder, match="not a folder"):
         rendezvous.private_folder()
 
@@ -118,7 +118,7 @@ def test_other_processes_with_the_same_state_are_found_while_they_live(tmp_path:
     other = own.replace(f".{os.getpid()}.", ".1.")
     taken = [each for point in (own, other) if (each := rendezvous.listen(point)) is not None]
     assert rendezvous.state_points(tmp_path, state) == {1: other}
-    assert rendezvous.state_points(tmp_path, str(tmp_path / "elsewhere")) == {}
+    assert rendezvous.state_points(tmp_path, str(tmp_path / "other_processes")) == {}
     for each in taken:
         each.listener.close()
     assert rendezvous.state_points(tmp_path, state) == {}

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from mcpdesk.link.values import ClientDetail, ClientView, Parked, RunningCall, SessionView, ToolsSeen
+from mcpdesk.link.values import ClientDetail, ClientView, ParkedOperation, RunningCall, SessionView, ToolsSeen
 from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.tui.screens.clients import capabilities_text, client_text, era, title_of
 
@@ -53,7 +53,7 @@ def test_everything_a_session_can_have() -> None:
         ("file:///b",),
         True,
         (RunningCall("tools/call", "slow", 1.5, 2),),
-        (Parked("tools/call", "greet", ()),),
+        (ParkedOperation("tools/call", "greet", ()),),
     )
     told = lines(detail, p50_s=0.001, p95_s=0.5, errors=0, tools=ToolsSeen.STALE)
     assert told == [

@@ -7,7 +7,7 @@ import pytest
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.tui.traffic import exchange_details as module
-from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps, telling_first
+from mcpdesk.tui.traffic.exchange_details import MESSAGES, http_text, steps, with_important_first
 from tests.support.traffic import (
     IN,
     OUT,
@@ -146,7 +146,7 @@ def test_only_the_newest_steps_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_message_begins_with_what_says_most_and_ends_with_its_envelope() -> None:
     params = {"_meta": {}, "name": "price", "arguments": {"b": 1, "_meta": 2}}
-    shown = telling_first({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    shown = with_important_first({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     assert list(shown) == ["params", "envelope"]
     assert shown["envelope"] == {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     assert list(shown["params"].items()) == [
@@ -154,12 +154,12 @@ def test_a_message_begins_with_what_says_most_and_ends_with_its_envelope() -> No
         ("_meta", {}),
         ("name", "price"),
     ]
-    failed = telling_first({"result": {"isError": True, "content": []}, "other": 1, "error": "odd"})
+    failed = with_important_first({"result": {"isError": True, "content": []}, "other": 1, "error": "odd"})
     assert list(failed) == ["result", "error", "other"]
     assert list(failed["result"]) == ["content", "isError"]
 
 
 @pytest.mark.parametrize("value", [[{"id": 1}], "text", None])
 def test_a_message_that_is_no_object_is_shown_as_it_is(value: object) -> None:
-    assert telling_first(value) is value
-    assert telling_first({"params": value}) == {"params": value}
+    assert with_important_first(value) is value
+    assert with_important_first({"params": value}) == {"params": value}

@@ -204,7 +204,7 @@ async def test_palette_and_help_stay_at_any_width(width: int) -> None:
 
 VERBS = ("⏎ details", "/ filter", "y copy", *having("holding", "H hold"))
 """The keys of Traffic that its footer names at every size."""
-MOST_KEYS = 7
+MAX_KEYS = 7
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ async def test_a_footer_of_any_width_names_the_seven_keys_that_matter_most() -> 
             await pilot.pause()
             drawn = footer.render().plain
             assert [word for word in VERBS if word not in drawn] == [], drawn
-            assert len(re.split(r"\s{2,}", drawn.strip())) <= MOST_KEYS and drawn.endswith("? help ")
+            assert len(re.split(r"\s{2,}", drawn.strip())) <= MAX_KEYS and drawn.endswith("? help ")
 
 
 async def test_tabs_shrink_to_the_width_and_keep_the_current_one_whole() -> None:

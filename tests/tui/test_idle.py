@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.hosting.core_loop.changes import LoopTurns
 from mcpdesk.hosting.core_loop.core_thread import run
 from mcpdesk.hosting.core_loop.heartbeat import Heartbeat, Stuck
-from mcpdesk.hosting.folder.folder_bell import FolderBell
+from mcpdesk.hosting.folder.folder_watcher import FolderWatcher
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp
@@ -120,7 +120,7 @@ def test_writer_of_a_capture_rests_and_writes_what_comes_after(tmp_path: Path) -
 
 
 async def test_folder_bell_rings_for_files_and_in_new_folders(tmp_path: Path) -> None:
-    bell = FolderBell(tmp_path, {".git"})
+    bell = FolderWatcher(tmp_path, {".git"})
     try:
         (tmp_path / ".git").mkdir()
         async with within():

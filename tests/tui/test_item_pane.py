@@ -40,7 +40,9 @@ async def test_the_title_tells_how_the_call_went() -> None:
 async def test_an_empty_server_is_taught_about_instead() -> None:
     pane = ItemPane()
     async with staged(pane, (120, 24)) as (stage, pilot):
-        pane.teach(ServerView("s", "My server", "1", "/srv/mine", "", 1, problems=("mcp.json: [oops]",)))
+        pane.show_lesson(
+            ServerView("s", "My server", "1", "/srv/mine", "", 1, problems=("mcp.json: [oops]",))
+        )
         await until(lambda: "/srv/mine/tools/hello.py" in stage.shown(), pilot)
         assert "✕ mcp.json: [oops]" in stage.shown()
         assert "Arguments" not in stage.shown()

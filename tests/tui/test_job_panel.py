@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from mcpdesk.inbox.question import Option, Page
-from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse, MadeFile
+from mcpdesk.link.values import CallFile, JobKind, JobOutput, JobState, JobUse
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
@@ -186,7 +186,7 @@ async def test_the_selected_job_stays_selected() -> None:
 @pytest.mark.slow
 async def test_words_narrow_the_jobs_and_y_copies() -> None:
     link = link_with(
-        job("make all", made=(MadeFile("all.tar.gz", 9), MadeFile("log.txt", 2))), job("sleep 9")
+        job("make all", made=(CallFile("all.tar.gz", 9), CallFile("log.txt", 2))), job("sleep 9")
     )
     link.outputs["profiles:make all"] = b"compiled\n"
     async with activity(link, show="jobs") as (app, pilot, pane):

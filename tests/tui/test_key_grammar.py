@@ -11,7 +11,7 @@ from textual.widget import Widget
 from mcpdesk.tui.actions import ACTIONS, NO_KEY, bindings_for
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.action_menu import LEFT_OUT, action_choices
-from mcpdesk.tui.screens.frame_lines import MOST_KEYS, DeskFooter
+from mcpdesk.tui.screens.frame_lines import MAX_KEYS, DeskFooter
 from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.frame import quiet_link, running_frame
 from tests.support.patience import until
@@ -179,7 +179,7 @@ async def test_on_every_pane_footer_and_action_menu_are_true(
             widget.focus()
             await pilot.pause()
             parts = app.main.query_one(DeskFooter).parts
-            assert len(parts) <= MOST_KEYS, [str(part.text) for part in parts]
+            assert len(parts) <= MAX_KEYS, [str(part.text) for part in parts]
             active = app.main.active_bindings
             shown = {part.action.removeprefix("press('").removesuffix("')") for part in parts}
             with monkeypatch.context() as patch:

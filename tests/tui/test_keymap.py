@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.tui.actions import BY_ID
-from mcpdesk.tui.keymap import FILE_NAME, MOST_BYTES, MOST_KEYS, read_keymap
+from mcpdesk.tui.keymap import FILE_NAME, MAX_BYTES, MAX_KEYS, read_keymap
 from tests.support.frame import running_frame
 
 
@@ -44,8 +44,8 @@ def test_ids_may_be_quoted_or_not_and_have_one_key_or_several(keys_file: Path) -
         ('"logs.level" = 7\n', "line 1: the value must be a key or a list of keys, not 7"),
         ('"logs.level" = [1]\n', "line 1: the value must be a key or a list of keys, not [1]"),
         (
-            f'"logs.level" = {["x"] * (MOST_KEYS + 1)}\n',
-            f"line 1: {MOST_KEYS + 1} keys; an action can have at most",
+            f'"logs.level" = {["x"] * (MAX_KEYS + 1)}\n',
+            f"line 1: {MAX_KEYS + 1} keys; an action can have at most",
         ),
         ('"logs.level" = "x"\n"logs.level" = \n', "line 2: Invalid value, so no key was changed"),
         ('"logs.level" = "x', "line 1: "),
@@ -68,8 +68,8 @@ def test_valid_entries_count_beside_invalid_ones(keys_file: Path) -> None:
 def test_odd_files_are_left_alone(keys_file: Path) -> None:
     keys_file.write_bytes(b'"logs.level" = "x"\n# \xff\n')
     assert "line 2: not UTF-8" in read_keymap(keys_file).problems[0]
-    keys_file.write_text("#" * (MOST_BYTES + 1))
-    assert f"larger than {MOST_BYTES:,} bytes" in read_keymap(keys_file).problems[0]
+    keys_file.write_text("#" * (MAX_BYTES + 1))
+    assert f"larger than {MAX_BYTES:,} bytes" in read_keymap(keys_file).problems[0]
     keys_file.unlink()
     keys_file.mkdir()
     assert "cannot be read" in read_keymap(keys_file).problems[0]

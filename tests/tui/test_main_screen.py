@@ -421,13 +421,13 @@ class Looks:
         self.used_s += 0.001
 
 
-def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
+def looks_in(beats: int, frames_a_beat: int, is_keyboard_idle: bool) -> int:
     """Number of updates of the screen under such traffic."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
     link = SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False)
     looks = Looks()
     refresher = ScreenRefresher(
-        cast(Any, None), cast(Any, link), looks.refresh, lambda: is_calm, lambda: None
+        cast(Any, None), cast(Any, link), looks.refresh, lambda: is_keyboard_idle, lambda: None
     )
     with pytest.MonkeyPatch.context() as clocks:
         clock = SimpleNamespace(monotonic=lambda: looks.now_s, thread_time=lambda: looks.used_s)
@@ -440,9 +440,9 @@ def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
 
 
 def test_the_screen_looks_less_often_while_very_much_comes() -> None:
-    assert looks_in(60, frames_a_beat=5, is_calm=True) == 60
-    watched = looks_in(60, frames_a_beat=1_000, is_calm=True)
-    typed = looks_in(60, frames_a_beat=1_000, is_calm=False)
+    assert looks_in(60, frames_a_beat=5, is_keyboard_idle=True) == 60
+    watched = looks_in(60, frames_a_beat=1_000, is_keyboard_idle=True)
+    typed = looks_in(60, frames_a_beat=1_000, is_keyboard_idle=False)
     assert 1 < watched < typed < 60
 
 

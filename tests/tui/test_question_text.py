@@ -17,10 +17,17 @@ from mcpdesk.inbox.question import (
     Question,
     QuestionKind,
     QuestionState,
-    oddities,
+    link_warnings,
 )
 from mcpdesk.link.values import QUIET_S, ClientView
-from mcpdesk.tui.forms.question_text import QuestionBanner, absence, announced, ended_line, link_text, plain
+from mcpdesk.tui.forms.question_text import (
+    QuestionBanner,
+    absence_reason,
+    announced,
+    ended_line,
+    link_text,
+    plain,
+)
 from tests.support.driven import driven
 from tests.support.fake_link import sample_questions
 
@@ -117,21 +124,25 @@ def test_of_two_clients_of_one_name_the_one_that_asks_counts() -> None:
     asked = replace(ASKED, connection=1)
     first = ClientView(1, "shop", "client", "http", "2025-11-25", NOON, 1, 0)
     second = dataclasses.replace(first, connection=2)
-    assert absence(asked, (first, second), NOON) == ""
-    assert absence(asked, (second,), NOON) == "has left"
-    assert absence(asked, (dataclasses.replace(first, seen=NOON, left=NOON), second), NOON) == "has left"
+    assert absence_reason(asked, (first, second), NOON) == ""
+    assert absence_reason(asked, (second,), NOON) == "has left"
+    assert (
+        absence_reason(asked, (dataclasses.replace(first, seen=NOON, left=NOON), second), NOON) == "has left"
+    )
     quiet = dataclasses.replace(first, seen=NOON)
-    assert absence(asked, (quiet, second), NOON + QUIET_S) == ""
-    assert absence(asked, (quiet, second), NOON + 840) == "quiet 14 min"
-    assert absence(replace(asked, core="web-2"), (first, second), NOON) == "", "its clients are not seen"
-    assert absence(replace(asked, state=QuestionState.WITHDRAWN), (), NOON) == ""
+    assert absence_reason(asked, (quiet, second), NOON + QUIET_S) == ""
+    assert absence_reason(asked, (quiet, second), NOON + 840) == "quiet 14 min"
+    assert absence_reason(replace(asked, core="web-2"), (first, second), NOON) == "", (
+        "its clients are not seen"
+    )
+    assert absence_reason(replace(asked, state=QuestionState.WITHDRAWN), (), NOON) == ""
 
 
 def test_a_client_that_may_come_back_by_another_connection_is_known_by_its_name() -> None:
     other = ClientView(9, "shop", "client", "http", "2026-07-28", NOON, 1, 0)
-    assert absence(ASKED, (other,), NOON) == ""
-    assert absence(ASKED, (dataclasses.replace(other, server="else"),), NOON) == "has left"
-    assert absence(replace(ASKED, peer="desk"), (), NOON) == ""
+    assert absence_reason(ASKED, (other,), NOON) == ""
+    assert absence_reason(ASKED, (dataclasses.replace(other, server="else"),), NOON) == "has left"
+    assert absence_reason(replace(ASKED, peer="desk"), (), NOON) == ""
 
 
 def emphasised(link: str) -> list[str]:
@@ -170,7 +181,7 @@ def test_no_host_stands_out_in_other_links_and_controls_are_shown() -> None:
     ],
 )
 def test_what_is_odd_is_said(link: str, told: list[str]) -> None:
-    said = list(oddities(link))
+    said = list(link_warnings(link))
     assert len(said) == len(told) and all(part in one for part, one in zip(told, said, strict=True))
 
 

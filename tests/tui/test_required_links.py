@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.tui.results.required_links import MOST_LINKS, LinkActions, required_links
+from mcpdesk.tui.results.required_links import MAX_LINKS, LinkActions, required_links
 from mcpdesk.tui.widgets.choice_box import Chip
 from tests.support.frame import toasts
 from tests.support.workbench import Bench, bench
@@ -51,13 +51,13 @@ async def test_each_link_of_the_web_is_opened_and_copied(monkeypatch: pytest.Mon
     monkeypatch.setattr(webbrowser, "get", lambda *_: window)
     monkeypatch.setattr(webbrowser, "open", window.open)
     asked = [link(GOOD, message="Authorize [b]first[/b]\x1b[2J"), link("file:///etc/passwd")]
-    asked += [link(f"https://example.org/{number}") for number in range(MOST_LINKS)]
+    asked += [link(f"https://example.org/{number}") for number in range(MAX_LINKS)]
     async with bench(size=(160, 60)) as it:
         await it.open("slow-report")
         await it.pilot.press("ctrl+r")
         await it.until(lambda: "running" in it.title)
         it.link.calls[-1].finish(error=needing(*asked))
-        await it.until(lambda: len(it.app.screen.query(LinkActions)) == MOST_LINKS and GOOD in it.shown())
+        await it.until(lambda: len(it.app.screen.query(LinkActions)) == MAX_LINKS and GOOD in it.shown())
         assert "Authorize [b]first[/b]␛[2J" in it.shown() and "finish there, and call again" in it.shown()
         good, bad = it.app.screen.query(LinkActions)[:2]
         assert good.query(".open") and not bad.query(".open"), "only links of the web are opened"

@@ -64,6 +64,6 @@ def test_choices_are_labelled_by_title_or_value() -> None:
 def test_a_member_of_any_name_is_offered_only_where_the_schema_says_so() -> None:
     for rule, is_offered in (({}, True), (True, True), (False, False), (None, False)):
         schema: Schema = {"properties": {"a": {}}, "additionalProperties": rule}
-        assert field_for(schema, {}).takes_others is is_offered
+        assert field_for(schema, {}).allows_other_members is is_offered
     entry = field_for({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, {}).entry()
     assert entry.kind is FieldKind.TEXT

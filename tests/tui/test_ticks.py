@@ -14,7 +14,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import PLAN_READ_S, PLAN_REST_S
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.render.amounts import since, since_lasts
+from mcpdesk.tui.render.amounts import seconds_until_since_changes, since
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.statistics import LOOK_S, StatisticsPane
 from mcpdesk.tui.traffic.colour_rules import PERIOD_S
@@ -30,7 +30,7 @@ MINUTES_AGO = 300.5
 
 @pytest.mark.parametrize("seconds", [0.0, 3.2, 59.9, 60.0, 119.0, 3599.5, 3600.0, 86_399.0, 90_000.0, -4.0])
 def test_an_age_stays_as_it_is_for_as_long_as_is_said(seconds: float) -> None:
-    rest_s = since_lasts(seconds)
+    rest_s = seconds_until_since_changes(seconds)
     start = max(0.0, seconds)
     assert since(start) == since(start + 0.99 * rest_s) != since(start + rest_s + 0.001)
 
@@ -145,7 +145,7 @@ async def test_ages_of_clients_are_drawn_without_a_new_layout() -> None:
 def test_only_a_client_heard_of_lately_can_fall_quiet() -> None:
     now = time.time()
     one = quiet_link().core.clients[0]
-    assert replace(one, seen=now - 3, left=None).falls_quiet(now)
-    assert not replace(one, seen=now - 90, left=None).falls_quiet(now)
-    assert not replace(one, seen=now - 3, left=now).falls_quiet(now)
-    assert not replace(one, seen=None, left=None).falls_quiet(now)
+    assert replace(one, seen=now - 3, left=None).will_be_quiet(now)
+    assert not replace(one, seen=now - 90, left=None).will_be_quiet(now)
+    assert not replace(one, seen=now - 3, left=now).will_be_quiet(now)
+    assert not replace(one, seen=None, left=None).will_be_quiet(now)

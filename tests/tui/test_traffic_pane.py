@@ -90,7 +90,7 @@ async def test_it_opens_following_with_counts(monkeypatch: pytest.MonkeyPatch) -
     async with running(recorded) as (app, _, pane):
         assert app.focused is pane.listing
         assert status(pane).split() == ["9", "exchanges", "following"]
-        monkeypatch.setattr(recording_module, "MOST_REMARKS", 0)
+        monkeypatch.setattr(recording_module, "MAX_REMARKS", 0)
         recorded.remark(RecordedRemark(1, None, 1.0, Remark(RemarkKind.STDOUT, "text")))
         assert status(pane).startswith("9 exchanges · 1 remark left out")
 

@@ -120,7 +120,7 @@ async def test_a_server_behind_a_web_socket_is_reached_and_its_end_ends_sessions
 async def test_messages_for_a_client_that_does_not_read_are_counted_when_they_are_dropped(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(passed_channel, "MOST_HELD_BYTES", 100_000)
+    monkeypatch.setattr(passed_channel, "MAX_HELD_BYTES", 100_000)
     is_full, sent = asyncio.Event(), 0
 
     async def there(request: web.BaseRequest) -> web.StreamResponse:
@@ -365,14 +365,14 @@ async def test_requests_that_stand_alone_share_a_program_and_keep_their_ids_and_
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
         await until(lambda: pids(tmp_path))  # that of the desk itself
-        slow = [asyncio.create_task(raw_answer(http, url, *alone(1, "together"))) for _ in range(2)]
+        slow = [asyncio.create_task(raw_answer(http, url, *alone(1, "frame_batch"))) for _ in range(2)]
         found = await asyncio.gather(*slow)
         (shared,) = {json.loads(each)["result"]["content"][0]["text"] for each in found}
         content = [{"type": "text", "text": shared}]
         plain = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": content}})
         assert found == [plain, plain], "also the answer whose id was another one on the way"
         seen = [line for line in lines(tmp_path) if '"together"' in line]
-        message, _ = alone(1, "together")
+        message, _ = alone(1, "frame_batch")
         assert len(seen) == 2 and seen[0] == json.dumps(message) and json.loads(seen[1])["id"] != 1
         assert seen[1] == json.dumps(message | {"id": json.loads(seen[1])["id"]})
         status, told = await answer(http, url, *alone(3, "no such tool"))
@@ -444,7 +444,7 @@ async def test_what_is_no_message_or_of_no_session_is_refused(
 async def test_the_longest_unused_session_makes_room_and_a_silent_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_pass_through, "MOST_CHANNELS", 1)
+    monkeypatch.setattr(channel_pass_through, "MAX_CHANNELS", 1)
     async with (
         passing(noting(tmp_path), session_ttl_s=1) as desk,
         aiohttp.ClientSession(headers=BOTH) as http,
@@ -474,7 +474,7 @@ async def test_an_unused_channel_of_calls_without_sessions_makes_room(
         status, told = await answer(http, url, *alone(7, "whoami"))
         assert status == 200
         program = int(told["result"]["content"][0]["text"])
-        monkeypatch.setattr(channel_pass_through, "MOST_CHANNELS", 1)
+        monkeypatch.setattr(channel_pass_through, "MAX_CHANNELS", 1)
         await begin(http, url)
         await until(lambda: program not in living(tmp_path))
 

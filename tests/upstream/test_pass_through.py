@@ -44,7 +44,7 @@ ODD = b"{'jsonrpc':'2.0','id':7,'result':{'text':'" + b"x" * QUICK_BYTES + b"'}}
 """An answer that is almost JSON."""
 
 
-class Elsewhere:
+class OtherProcesses:
     """A server that stores the requests of all clients except the desk."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Elsewhere:
 
 async def through(way: str, use: Any, reach: Reach | None = None, **flags: Any) -> None:
     """Let `use` talk with the server through a desk."""
-    there = Elsewhere()
+    there = OtherProcesses()
     app = web.Application(client_max_size=64 << 20)
     app.router.add_route("*", "/mcp", there.answer)
     async with (
@@ -114,7 +114,7 @@ async def through(way: str, use: Any, reach: Reach | None = None, **flags: Any) 
 
 
 async def test_a_body_and_its_answer_stay_byte_for_byte_and_are_recorded() -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         sent = JSON | {"Cookie": "jwt=x", "X-Mine": "too", "Authorization": "Bearer mine"}
         async with session.post(url, data=ASKED, headers=sent) as got:
             assert (got.status, await got.read(), got.headers["X-Request-Id"]) == (418, ANSWER, "kept")
@@ -133,7 +133,7 @@ async def test_a_body_and_its_answer_stay_byte_for_byte_and_are_recorded() -> No
 
 
 async def test_the_path_without_a_name_leads_to_the_first_server_also_if_it_is_not_ours() -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         async with session.post(url.removesuffix("/there"), data=ASKED, headers=JSON) as got:
             assert (got.status, await got.read()) == (418, ANSWER)
         assert [body for _, body in there.asked] == [ASKED]
@@ -157,7 +157,7 @@ async def test_the_path_without_a_name_leads_to_the_server_that_was_named_first(
 
 
 async def test_events_are_passed_on_as_they_come_and_a_client_that_leaves_is_noticed_there() -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         async with session.post(url, data=ASKED, headers=JSON) as got:
             assert b"progress" in await got.content.readuntil(b"\n\n")
             there.go_on.set()
@@ -180,7 +180,7 @@ async def test_events_are_passed_on_as_they_come_and_a_client_that_leaves_is_not
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["large", "large events"])
 async def test_fifty_megabytes_pass_both_ways_and_what_is_too_long_to_keep_is_still_paired(way: str) -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         sent = large(b'"method":"tools/call","params"')
         async with session.post(url, data=io.BytesIO(sent), headers=JSON) as got:
             assert large(b'"result"') in await got.read()
@@ -200,7 +200,7 @@ async def test_fifty_megabytes_pass_both_ways_and_what_is_too_long_to_keep_is_st
 
 
 async def test_who_breaks_off_a_large_body_breaks_it_off_there() -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         begun = asyncio.Event()
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -219,7 +219,7 @@ async def test_who_breaks_off_a_large_body_breaks_it_off_there() -> None:
 
 
 async def test_a_body_of_unknown_size_over_the_limit_is_refused_here() -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         async def pieces() -> AsyncIterator[bytes]:
             yield b"1" * 3000
 
@@ -234,7 +234,7 @@ async def test_a_body_of_unknown_size_over_the_limit_is_refused_here() -> None:
 async def test_quiet_clients_and_too_many_are_closed_in_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passed_clients, "MOST", 5)
 
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         for number in range(20):
             async with session.post(url, data=ASKED, headers=JSON | {"Mcp-Session-Id": f"s{number}"}) as got:
                 assert got.status == 200
@@ -275,7 +275,7 @@ async def test_clients_of_two_desks_use_one_server() -> None:
 
 
 async def test_who_uses_our_token_needs_our_key_which_is_not_sent_on() -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         async with session.post(url, data=ASKED, headers=JSON) as got:
             assert got.status == 403
         key = {"X-API-Key": desk.host.rules.api_key}
@@ -295,7 +295,7 @@ async def test_who_uses_our_token_needs_our_key_which_is_not_sent_on() -> None:
 
 
 async def test_a_small_answer_that_breaks_off_is_told_of() -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         async with session.post(url, data=ASKED, headers=JSON) as got:
             assert (got.status, "broke before the answer was complete" in await got.text()) == (502, True)
 
@@ -324,7 +324,7 @@ async def test_a_message_that_is_parsed_when_the_client_leaves_is_recorded(
 
     monkeypatch.setattr(pass_through_routes, "read_frame", read)
 
-    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: Any) -> None:
         host, _, port = url.removeprefix("http://").partition("/")[0].partition(":")
         _, writer = await asyncio.open_connection(host, int(port))
         head = {**JSON, "Host": f"{host}:{port}", "X-Way": "odd events", "Content-Length": str(len(ASKED))}

@@ -54,7 +54,7 @@ def answer(identifier: int, mark: str = "") -> bytes:
 async def test_second_answers_go_to_the_takers_of_the_latest_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(passed_channel, "MOST_ASKED", 2)
+    monkeypatch.setattr(passed_channel, "MAX_ASKED", 2)
     server, strays = Server(), list[bytes]()
     takers: dict[int, list[bytes]] = {number: [] for number in (1, 2, 3)}
     channel = PassedChannel("far", strays.append, lambda: None, strays.append)
@@ -74,7 +74,7 @@ async def test_second_answers_go_to_the_takers_of_the_latest_requests(
 async def test_of_a_client_that_reads_too_slowly_messages_go_to_the_record_and_its_answer_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(passed_channel, "MOST_HELD_BYTES", 100)
+    monkeypatch.setattr(passed_channel, "MAX_HELD_BYTES", 100)
     unclaimed: list[bytes] = []
     waiting = Waiting(unclaimed.append)
     told = [b"%d" % number * 60 for number in range(4)]
@@ -86,7 +86,7 @@ async def test_of_a_client_that_reads_too_slowly_messages_go_to_the_record_and_i
 
 
 async def test_a_stream_whose_client_leaves_too_much_unread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_channel, "MOST_HELD_BYTES", 100)
+    monkeypatch.setattr(passed_channel, "MAX_HELD_BYTES", 100)
     stream = ClientStream()
     stream.put(b"a" * 60)
     assert not stream.is_broken

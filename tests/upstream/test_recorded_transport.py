@@ -46,7 +46,7 @@ def transport_to(connect: Callable[[Write], FrameChannel], frames: Frames) -> Re
 async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recorded_transport, "MOST_QUESTIONS", 2)
+    monkeypatch.setattr(recorded_transport, "MAX_QUESTIONS", 2)
     servers, received, frames = list[Server](), list[Incoming](), Frames()
 
     def connect(write: Write) -> FrameChannel:

@@ -251,7 +251,7 @@ async def test_another_revision_is_spoken_with_a_server_at_wish() -> None:
         running_desk(upstreams=[UpstreamPlan("odd", UrlTarget(serving.view().servers[0].url))]) as desk,
     ):
         for wish, spoken in (("", "2026-07-28"), ("2025-06-18", "2025-06-18"), ("", "2026-07-28")):
-            desk.speak("odd", wish)
+            desk.reconnect_with_revision("odd", wish)
             await until(lambda spoken=spoken: upstream(desk).revision == spoken)  # type: ignore[misc]
             await until(lambda: upstream(desk).state == "ready")
             assert "greet" in names(desk)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.client.answers.large_frames import read_apart
+from mcpdesk.client.answers.large_frames import read_on_thread
 from mcpdesk.client.answers.refusal_words import is_page, words
 from mcpdesk.client.transport import GZIP, Incoming, Receive, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, ProtocolError
@@ -167,7 +167,7 @@ class HttpAnswer:
             own = await self._in_events(framed(EventFramer(self._framer.limit), data + b"\n\n"))
             if own[0] is not None:
                 return own[0], own[1], (*own[2], type_remark(media_type, EVENT_STREAM))
-        read = await read_apart(data)
+        read = await read_on_thread(data)
         is_typed = media_type == JSON
         if read.is_message and (is_typed or any(map(is_answer, read.messages))):
             if status < 300 and read.fault is not None:
@@ -223,7 +223,7 @@ class HttpAnswer:
         rest = self._framer.unfinished()
         if not rest:
             return None, b"", ()
-        read = await read_apart(rest)
+        read = await read_on_thread(rest)
         if not any(map(is_answer, read.messages)):
             if self._framer.last_id:
                 return None, b"", ()  # the server sends the complete event again
@@ -243,7 +243,7 @@ class HttpAnswer:
         return others[0] if others else (None, b"", ())
 
     async def _in_event(self, data: bytes) -> Found:
-        read = checked_event(data, await read_apart(data))
+        read = checked_event(data, await read_on_thread(data))
         if read.fault is not None:
             self._ignored = data
             if self._receive is not None:

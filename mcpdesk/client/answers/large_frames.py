@@ -21,7 +21,7 @@ FrameFault: TypeAlias = Callable[[ReadFrame], ReadFrame]
 """Function that returns a parsed frame with an added fault, which the bytes of the frame do not show."""
 
 
-async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
+async def read_on_thread(data: bytes, *, is_line: bool = False) -> ReadFrame:
     """Read a frame like `read_frame`, but on a thread if it is large and not valid JSON."""
     if len(data) <= QUICK_BYTES:
         return read_frame(data, is_line=is_line)
@@ -48,7 +48,7 @@ def report_failure(error: Exception) -> None:
     asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
 
 
-class FrameLane:
+class OrderedFrameQueue:
     """Queue that keeps the frames of a program in order while a large frame is parsed on a thread.
 
     In the meantime, the program's output is not read, so that at most one piece of output is queued.
@@ -86,7 +86,7 @@ class FrameLane:
         try:
             while self._waiting:
                 frame, fault = self._waiting.popleft()
-                read = await read_apart(frame, is_line=True)
+                read = await read_on_thread(frame, is_line=True)
                 try:
                     self._hand_on(frame, read if fault is None else fault(read))
                 except Exception as error:  # later frames must still be handled, in their order

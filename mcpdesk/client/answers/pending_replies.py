@@ -27,14 +27,14 @@ from mcpdesk.protocol.reading.message import (
     read_frame,
     same_id,
     second_answer,
-    strange_id,
+    unknown_id_remark,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import Revision
 
 NEVER_SENT = -1
 """Id that no request has."""
-MOST_ANSWERED = 1_000
+MAX_ANSWERED = 1_000
 """Maximum number of answered requests whose ids are remembered."""
 _members = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -109,7 +109,7 @@ class PendingReplies:
                 remarks = (*remarks, second_answer(identifier))
             receive(Incoming(message, frame, remarks, identifier))
             return
-        remarks = (*remarks, strange_id(identifier))
+        remarks = (*remarks, unknown_id_remark(identifier))
         waiting = self._in_question()
         if not waiting:
             receive(Incoming(message, frame, remarks))
@@ -171,7 +171,7 @@ class PendingReplies:
     def _answer(self, key: Id, reply: ServerReply) -> None:
         self._waiting[key].set_result(reply)
         self._answered[key] = None
-        if len(self._answered) > MOST_ANSWERED:
+        if len(self._answered) > MAX_ANSWERED:
             del self._answered[next(iter(self._answered))]
 
     def _key(self, identifier: Any) -> Id | None:

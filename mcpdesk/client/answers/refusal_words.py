@@ -12,7 +12,7 @@ import msgspec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 
-MOST_READ = 64 << 10
+MAX_READ = 64 << 10
 """Maximum bytes of a body that are searched for an explanation."""
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
 _HEADING = re.compile(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
@@ -31,7 +31,7 @@ _SESSION = re.compile(
 
 def words(body: bytes, media_type: str = "") -> str:
     """Return the reason in a body: from its JSON members, its page title, or else the text."""
-    text = body[:MOST_READ].decode("utf-8", "replace").removeprefix("\ufeff")
+    text = body[:MAX_READ].decode("utf-8", "replace").removeprefix("\ufeff")
     if "html" in media_type.lower() or _PAGE.match(text):
         return page_words(text)
     if text.lstrip()[:1] in ("{", "["):

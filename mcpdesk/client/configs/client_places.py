@@ -21,7 +21,7 @@ CLIENTS = (
     "claude-desktop", "claude-code", "codex", "continue", "copilot", "cursor", "gemini", "goose", "junie",
     "opencode", "vscode", "windsurf", "zed",
 )  # fmt: skip
-MOST_FILES = 50
+MAX_FILES = 50
 """Maximum number of files that are read in a folder such as `.continue/mcpServers`."""
 _DATA = Path(__file__).with_name("client_files.json")
 _OF_FOLDERS = frozenset({".json", ".yaml", ".yml"})
@@ -90,9 +90,7 @@ def paths(row: ClientFile, home: Path, folder: Path, environ: Mapping[str, str])
     if path.name != "*":
         return [path]
     try:
-        return sorted(
-            each for each in islice(path.parent.iterdir(), MOST_FILES) if each.suffix in _OF_FOLDERS
-        )
+        return sorted(each for each in islice(path.parent.iterdir(), MAX_FILES) if each.suffix in _OF_FOLDERS)
     except OSError:
         return []
 

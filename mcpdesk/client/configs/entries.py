@@ -42,7 +42,7 @@ KINDS = {
     "websocket": "ws",
 }
 URLS = ("url", "httpUrl", "serverUrl", "uri")
-MOST_NAMES = 10
+MAX_NAMES = 10
 """Maximum number of unknown keys of an entry that are reported."""
 
 
@@ -83,7 +83,7 @@ def _server(name: str, given: Any, project: str) -> ConfiguredServer:
         login,
         text_at(given, "envFile"),
         project,
-        remarks=tuple(f"{key[:80]!r} is not allowed here" for key in unknown[:MOST_NAMES]),
+        remarks=tuple(f"{key[:80]!r} is not allowed here" for key in unknown[:MAX_NAMES]),
     )
 
 

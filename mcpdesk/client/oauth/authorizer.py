@@ -21,14 +21,14 @@ from mcpdesk.client.oauth.values import (
     ClientRegistration,
     Deviation,
     Fetch,
-    Fetched,
+    FetchResult,
     Flow,
     OAuthGrant,
     Visit,
 )
 from mcpdesk.errors import AuthorizationError, HttpError
 
-MOST_LOGINS = 3
+MAX_LOGINS = 3
 """Maximum logins for one request. If the request is rejected again, the rejection is final."""
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ Visitor = Callable[[str], Awaitable[str]]
 class Requester(Protocol):
     """Sends the requests of a login."""
 
-    async def fetch(self, step: Fetch) -> Fetched:
+    async def fetch(self, step: Fetch) -> FetchResult:
         """Send one request. Raises: AuthorizationError, HttpError."""
 
     async def check_page(self, what: str, url: str) -> None:
@@ -173,7 +173,7 @@ class Authorizer:
         """
         challenge = challenge_in(challenges) or Challenge()
         is_step_up = status == 403 and challenge.error == "insufficient_scope"
-        if attempt >= MOST_LOGINS or not (status == 401 or is_step_up):
+        if attempt >= MAX_LOGINS or not (status == 401 or is_step_up):
             return False
         if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
             return True  # the token stays the same, but the next proof has the server's nonce
@@ -282,7 +282,7 @@ class Authorizer:
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:
         """Run the steps of a flow and return its result."""
-        outcome: Fetched | str | None = None
+        outcome: FetchResult | str | None = None
         try:
             while True:
                 step = flow.send(outcome)
@@ -304,12 +304,12 @@ class Authorizer:
         return await self._visit(url)
 
 
-async def _fetched(requests: Requester, step: Fetch) -> Fetched:
+async def _fetched(requests: Requester, step: Fetch) -> FetchResult:
     try:
         return await requests.fetch(step)
     except HttpError as error:
         if step.may_break and error.status == 0:
-            return Fetched(0, {}, error.message.encode())
+            return FetchResult(0, {}, error.message.encode())
         raise
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from mcpdesk.client.http_transports import HttpRequests
     from mcpdesk.client.oauth.login_options import LoginOptions
     from mcpdesk.client.oauth.stored_grants import StoredGrants
-    from mcpdesk.client.oauth.values import Fetch, Fetched, OAuthGrant
+    from mcpdesk.client.oauth.values import Fetch, FetchResult, OAuthGrant
 
 LOOPBACK = "127.0.0.1"
 PATH = "/callback"
 LOGIN_TIMEOUT_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-Watch: TypeAlias = "Callable[[Fetch, Fetched], None]"
+Watch: TypeAlias = "Callable[[Fetch, FetchResult], None]"
 """Receives each request of a login, and its answer."""
 DONE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
 FAILED = "<!doctype html><title>mcpdesk</title><p>The login failed: {}"
@@ -151,7 +151,7 @@ class _WatchedRequests:
         self.check_page = requests.check_page
         self.remark = remark
 
-    async def fetch(self, step: Fetch) -> Fetched:
+    async def fetch(self, step: Fetch) -> FetchResult:
         """Send one request. Raises: AuthorizationError, HttpError."""
         answer = await self._requests.fetch(step)
         self._watch(step, answer)

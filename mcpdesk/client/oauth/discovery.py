@@ -14,14 +14,14 @@ from mcpdesk.client.oauth.values import (
     Challenge,
     Deviation,
     Fetch,
-    Fetched,
+    FetchResult,
     Flow,
     ResourceMetadata,
     checked_endpoint,
     texts,
 )
 from mcpdesk.client.transport import excerpt
-from mcpdesk.errors import AuthorizationError, NoLogin
+from mcpdesk.errors import AuthorizationError, LoginUnavailable
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"
@@ -80,7 +80,7 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
         places = [_at(server_url, path) for path in paths]
     fault: AuthorizationError | None = None
     for url in places:
-        answer: Fetched = yield Fetch(what, url, may_break=True)
+        answer: FetchResult = yield Fetch(what, url, may_break=True)
         if not answer.status:
             fault = fault or _broken(what, url, answer)
         elif answer.status == 200:
@@ -110,7 +110,7 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     what = "the authorization server metadata"
     fault: AuthorizationError | None = None
     for url in places:
-        answer: Fetched = yield Fetch(what, url, may_break=True)
+        answer: FetchResult = yield Fetch(what, url, may_break=True)
         if not answer.status:
             fault = fault or _broken(what, url, answer)
         elif answer.status == 200:
@@ -131,7 +131,7 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     raise AuthorizationError(f"{what} was not found: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
 
 
-def _broken(what: str, url: str, answer: Fetched) -> AuthorizationError:
+def _broken(what: str, url: str, answer: FetchResult) -> AuthorizationError:
     """Return the error for a request whose connection broke. The body of `answer` has the reason."""
     return AuthorizationError(f"{what} at {excerpt(url)}: {excerpt(answer.body)}")
 
@@ -140,15 +140,15 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     """Return the authorization metadata of a server that issues its own tokens, as in revision 2025-03-26.
 
     If the server publishes no metadata, return the default endpoints of that revision. `scope` is the scope
-    in the server's challenge. Raises: NoLogin if the server has no authorization endpoint.
+    in the server's challenge. Raises: LoginUnavailable if the server has no authorization endpoint.
     """
     origin = _at(server_url, "")
     what = "the authorization server metadata"
-    answer: Fetched = yield Fetch(what, f"{origin}{SERVER_PATH}", may_break=True)
+    answer: FetchResult = yield Fetch(what, f"{origin}{SERVER_PATH}", may_break=True)
     if answer.status == 200:
         return authorization_server(answer.json(what), origin)
     # An error status does not prove that the endpoint is missing, because the request has no parameters.
-    page: Fetched = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
+    page: FetchResult = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
     if not answer.status and (not page.status or page.status in _NOT_THERE):
         raise _broken(what, origin, answer)
     if page.status in _NOT_THERE:
@@ -163,12 +163,12 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     )
 
 
-def _no_login(origin: str, scope: str) -> NoLogin:
+def _no_login(origin: str, scope: str) -> LoginUnavailable:
     """Return the error for a server that requires tokens but does not state who issues them."""
     wanted = f"a token with the scope {excerpt(scope)}" if scope else "a token"
     text = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
     advice = f"If it needs {wanted}, its operator has one: use --token-env VAR or --header."
-    return NoLogin(text, hint=advice)
+    return LoginUnavailable(text, hint=advice)
 
 
 def authorization_server(metadata: JSONObject, issuer: str) -> AuthorizationServer:

@@ -30,7 +30,7 @@ from mcpdesk.client.oauth.values import (
     ClientRegistration,
     Deviation,
     Fetch,
-    Fetched,
+    FetchResult,
     Flow,
     OAuthGrant,
     ResourceMetadata,
@@ -85,10 +85,10 @@ class EnterpriseLogin(Struct, frozen=True):
 
 
 Machine = ClientCredentials | SignedAssertion | EnterpriseLogin
-"""Credentials for a login without a person."""
+"""Credentials with which a client logs in without a person."""
 
 
-MOST_FIELDS = 100
+MAX_FIELDS = 100
 """Maximum number of fields in a token response with the content type `FORM`."""
 
 
@@ -112,9 +112,8 @@ class ClientSetup(Struct, frozen=True):
 
     @property
     def machine_id(self) -> str | None:
-        """Id of a client that logs in without a person, or None if a person must log in.
-
-        Empty for a `SignedAssertion`.
+        """Id of a client that logs in without a person, "" for a `SignedAssertion`, or None if a person must
+        log in.
         """
         if self.machine is None or isinstance(self.machine, SignedAssertion):
             return None if self.machine is None else ""
@@ -196,7 +195,7 @@ def revoke(discovery: Discovery, grant: OAuthGrant) -> Flow[bool]:
                 {"token": token, "token_type_hint": kind}, grant.client, server, {"Content-Type": FORM}
             )
             body = urlencode(fields).encode()
-            answer: Fetched = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
+            answer: FetchResult = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status == 400 and b"client_secret" in answer.body:
                 # Servers of the official Python SDK require the secret in the form, whatever the
                 # authentication method is.
@@ -262,7 +261,9 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     }
     what = "the registration"
     headers = {"Content-Type": "application/json"}
-    answer: Fetched = yield Fetch(what, server.registration_endpoint, "POST", headers, orjson.dumps(asked))
+    answer: FetchResult = yield Fetch(
+        what, server.registration_endpoint, "POST", headers, orjson.dumps(asked)
+    )
     if answer.status not in (200, 201):
         raise _refused(what, answer)
     registration = answer.json(what)
@@ -393,7 +394,7 @@ def _by_enterprise(
     what = "the exchange at the identity provider"
     headers = {"Content-Type": FORM}
     body = urlencode(asked).encode()
-    answer: Fetched = yield Fetch(
+    answer: FetchResult = yield Fetch(
         what, machine.provider_token_endpoint, "POST", headers, body, is_named_by_server=False
     )
     if answer.status != 200:
@@ -472,33 +473,37 @@ def _with_client(
     return form, sent
 
 
-def _token_fields(what: str, answer: Fetched) -> dict[str, Any]:
+def _token_fields(what: str, answer: FetchResult) -> dict[str, Any]:
     """Return the fields of a token response, which is JSON or a form. Raises: AuthorizationError."""
     if answer.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
         try:
-            return dict(parse_qsl(answer.body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS))
+            return dict(parse_qsl(answer.body.decode("utf-8", "replace"), max_num_fields=MAX_FIELDS))
         except ValueError:
-            raise AuthorizationError(f"{what}: the form has more than {MOST_FIELDS} fields") from None
+            raise AuthorizationError(f"{what}: the form has more than {MAX_FIELDS} fields") from None
     return answer.json(what)
 
 
-def _end(lasts: Any) -> float | None:
+def _end(seconds_until_change: Any) -> float | None:
     """Return the Unix time at which a token expires, from its lifetime in seconds, or None if the lifetime is
     not a number.
     """
-    if isinstance(lasts, str) and re.fullmatch(r"[0-9]{1,12}", lasts):
-        lasts = int(lasts)
-    return time.time() + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None
+    if isinstance(seconds_until_change, str) and re.fullmatch(r"[0-9]{1,12}", seconds_until_change):
+        seconds_until_change = int(seconds_until_change)
+    return (
+        time.time() + seconds_until_change
+        if isinstance(seconds_until_change, int | float) and not isinstance(seconds_until_change, bool)
+        else None
+    )
 
 
 def _posted(
     what: str, url: str, headers: Mapping[str, str], body: bytes, key: ProofKey | None
-) -> Flow[Fetched]:
+) -> Flow[FetchResult]:
     """Post a form, with a DPoP proof if `key` is given.
 
     If the server rejects the proof and sends a nonce, post the form once more with that nonce.
     """
-    answer: Fetched
+    answer: FetchResult
     if key is None:
         answer = yield Fetch(what, url, "POST", headers, body)
         return answer
@@ -517,7 +522,7 @@ def _authentication(client: ClientRegistration, server: AuthorizationServer) -> 
     return methods[0] if methods else "client_secret_basic"
 
 
-def _refused(what: str, answer: Fetched) -> AuthorizationError:
+def _refused(what: str, answer: FetchResult) -> AuthorizationError:
     try:
         given = _token_fields(what, answer)
     except AuthorizationError as error:

@@ -15,7 +15,7 @@ from mcpdesk.errors import AuthorizationError
 if TYPE_CHECKING:
     from mcpdesk.client.oauth.grants import ClientSetup, Machine
 
-MOST_BYTES = 64 << 10
+MAX_BYTES = 64 << 10
 """Largest file with a secret, in bytes."""
 
 
@@ -40,14 +40,14 @@ class Secret(Struct, frozen=True):
             return self.text.strip()
         try:
             with Path(self.file).open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
+                data = file.read(MAX_BYTES + 1)
             secret = data.decode().strip()
         except OSError as error:
             raise AuthorizationError(f"{self.file} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise AuthorizationError(f"{self.file} is not UTF-8 text") from None
-        if not secret or len(data) > MOST_BYTES:
-            reason = "is empty" if not secret else f"has more than {MOST_BYTES:,} bytes"
+        if not secret or len(data) > MAX_BYTES:
+            reason = "is empty" if not secret else f"has more than {MAX_BYTES:,} bytes"
             raise AuthorizationError(f"{self.file} {reason}")
         return secret
 

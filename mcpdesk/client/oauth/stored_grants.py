@@ -24,7 +24,7 @@ from mcpdesk.portable_files import is_own, is_shared
 
 FILE_NAME = "tokens.json"
 SERVICE = "mcpdesk"
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Largest token file in bytes."""
 LOCK_FILES = 16
 """Number of lock files for renewals. Several servers may share a lock file."""
@@ -164,7 +164,7 @@ class PrivateFile:
         try:
             with path.open("rb") as file:
                 status = os.fstat(file.fileno())
-                data = file.read(MOST_BYTES + 1)
+                data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -177,8 +177,8 @@ class PrivateFile:
                 f"can be read or written by other users (mode {mode:04o})",
                 f"run chmod 600 {shlex.quote(str(path))}, and log in again if others may have read it",
             )
-        if len(data) > MOST_BYTES:
-            raise self._unusable(f"has more than {MOST_BYTES:,} bytes", "move it away, and log in again")
+        if len(data) > MAX_BYTES:
+            raise self._unusable(f"has more than {MAX_BYTES:,} bytes", "move it away, and log in again")
         try:
             return msgspec.json.decode(data, type=_Texts).texts
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -202,9 +202,9 @@ class PrivateFile:
 
     def _replace(self, texts: dict[str, str]) -> None:
         data = msgspec.json.encode(_Texts(texts))
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_BYTES:
             raise self._unusable(
-                f"would have more than {MOST_BYTES:,} bytes", "log out of servers you do not use"
+                f"would have more than {MAX_BYTES:,} bytes", "log out of servers you do not use"
             )
         draft = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         try:

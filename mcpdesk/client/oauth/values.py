@@ -21,7 +21,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Fetch(Struct, frozen=True):
-    """Step that sends a request. Its outcome is a `Fetched`."""
+    """Step that sends a request. Its outcome is a `FetchResult`."""
 
     what: str
     """Purpose of the request, for a person: `the protected resource metadata`."""
@@ -35,7 +35,7 @@ class Fetch(Struct, frozen=True):
     """True to return a broken connection as an answer with status 0 and the reason in its body."""
 
 
-class Fetched(Struct, frozen=True):
+class FetchResult(Struct, frozen=True):
     """Answer to a `Fetch`. Header names are in lower case."""
 
     status: int

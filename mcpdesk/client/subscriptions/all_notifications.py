@@ -63,7 +63,7 @@ async def _follow_sessions(
     await connection.listening()
     await subscribe()
     begun()
-    tasks = [asyncio.create_task(connection.until_deaf()), asyncio.create_task(renew())]
+    tasks = [asyncio.create_task(connection.wait_until_unsubscribed()), asyncio.create_task(renew())]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -17,7 +17,7 @@ RENEW_S = 1.0
 LONGEST_PAUSE_S = 30.0
 TEMPORARY = (408, 425, 429)
 """Client error statuses after which a later attempt may succeed. Source: RFC 9110, RFC 8470, RFC 6585."""
-MOST_FAILURES = 10
+MAX_FAILURES = 10
 """The client gives up after this many consecutive subscriptions that ended at once or without an
 acknowledgement.
 """
@@ -78,8 +78,8 @@ class Subscription(CallObserver):
         """
         try:
             while reason := await self._subscribe():
-                if self._failures == MOST_FAILURES:
-                    self._log(f"it was given up after {MOST_FAILURES} attempts: {reason}")
+                if self._failures == MAX_FAILURES:
+                    self._log(f"it was given up after {MAX_FAILURES} attempts: {reason}")
                     return
                 self._ended(reason)
                 await asyncio.sleep(self._pause_s)

@@ -35,7 +35,7 @@ from mcpdesk.transports.http.sign_in import SignIn, require_own_page
 from mcpdesk.transports.http.socket_upgrade import upgraded
 
 INSTALL = "pip install 'mcpdesk[web]'"
-MOST_TABS = 12
+MAX_TABS = 12
 """Maximum number of screens. Each screen is a separate process."""
 MAX_CONNECTIONS = 64
 """Maximum number of connections.
@@ -192,8 +192,8 @@ class BrowserDesk:
 
     async def _screen(self, request: web.BaseRequest, page_key: str) -> web.StreamResponse:
         is_signed_in = self._sign_in.admit(request, page_key)
-        if len(self._tabs) >= MOST_TABS:
-            return plain_error(503, f"{MOST_TABS} screens are already open", hint="close one")
+        if len(self._tabs) >= MAX_TABS:
+            return plain_error(503, f"{MAX_TABS} screens are already open", hint="close one")
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=LARGEST_MESSAGE, timeout=CLOSE_S)
         tab = TabProcess(self._plan.command, self._plan.environment)
         self._tabs.add(tab)

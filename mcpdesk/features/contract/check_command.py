@@ -149,7 +149,7 @@ def check_command(
     changes = list[Remark]()
     if lock_path is not None:
         contract = contract_of(report.server, report.items)
-        changes = differences(lock_path, contract, is_faulty=any(each.is_mistake for each in remarks))
+        changes = differences(lock_path, contract, is_faulty=any(each.is_error for each in remarks))
     if max_tokens is not None:
         remarks += _over_budget(report.tools, max_tokens)
     client_remarks = list[Remark]()
@@ -174,7 +174,7 @@ def check_command(
         parts = [list(map(str, [*remarks, *changes])), list(_client_lines(client_remarks))]
         lines = [line for part in parts if part for line in (*part, "")]
         print_text("\n".join([*lines, *aligned(list(_rows(report)))]))
-    return TOOL_ERROR if any(each.is_mistake for each in all_remarks) else OK
+    return TOOL_ERROR if any(each.is_error for each in all_remarks) else OK
 
 
 def _remark(finding: Finding, strict: bool) -> Remark:
@@ -274,7 +274,7 @@ def _check_lists(target: str, reach: Reach, timeout_s: float) -> _Report:
 
 def _check_folder(folder: str) -> _Report:
     """Check a server folder. Raises: DeskError if it cannot be hosted."""
-    from mcpdesk.features.contract.known_clients import asked_of_clients
+    from mcpdesk.features.contract.known_clients import client_features
     from mcpdesk.features.contract.lint import lint
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.link.local.local_catalogue import ServerCatalogue
@@ -291,7 +291,7 @@ def _check_folder(folder: str) -> _Report:
     modes = {
         name: [tool for tool in tools if tool.name in mode.tools] for name, mode in manifest.modes.items()
     }
-    asks = asked_of_clients(folder_path)
+    asks = client_features(folder_path)
     return _Report(findings, items, tools, modes, server.name, server.instructions, asks)
 
 

@@ -159,7 +159,7 @@ def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[Cli
     return sorted(findings, key=lambda each: list(Level).index(each.claim.level))
 
 
-def asked_of_clients(folder: Path) -> dict[str, str]:
+def client_features(folder: Path) -> dict[str, str]:
     """Return the client features that a folder's code uses, each with its first use, such as
     `tools/a.py:3`.
     """

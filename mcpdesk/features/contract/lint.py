@@ -38,7 +38,7 @@ MANY_TOOLS = 80
 """Cursor warns if all servers together have more than this number of tools."""
 BUILT_IN = "built-in"
 LARGE_RESOURCE = 1 << 20
-MOST_TEXTS = 5_000
+MAX_TEXTS = 5_000
 """Maximum number of texts in one definition that are searched for hidden characters."""
 DEEPEST = 32
 SHOWN = 120
@@ -88,7 +88,7 @@ def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
 
     The number of findings is limited.
     """
-    for path, text in islice(_strings(value), MOST_TEXTS):
+    for path, text in islice(_strings(value), MAX_TEXTS):
         if kinds := hidden_characters(text):
             shown = clean(text, newlines=False)
             message = f"{path} has hidden text ({', '.join(kinds)}): {shown[:SHOWN]}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.link.values import CatalogueItem
 
 
-class LockPlace(NamedTuple):
+class LockLocation(NamedTuple):
     """Lock file to compare with, or to write."""
 
     file: Path
@@ -50,7 +50,7 @@ def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
 
 def lock_file_path(
     target: str, is_folder: bool, file: str | None, update: bool, packages: Sequence[str] = ()
-) -> LockPlace | None:
+) -> LockLocation | None:
     """Return the lock file to use, or None if no lock was requested.
 
     `file` is the value of --lock, or empty. Raises: DeskUserError if the file cannot be determined, or if no
@@ -71,10 +71,10 @@ def lock_file_path(
         raise DeskUserError(
             message, f"Write it with `{_command(target, file or '', packages)}`, and keep it with the source."
         )
-    return LockPlace(path, update, own is not None and path.resolve() == own)
+    return LockLocation(path, update, own is not None and path.resolve() == own)
 
 
-def differences(lock_place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Remark]:
+def differences(lock_place: LockLocation, now: Contract, *, is_faulty: bool) -> list[Remark]:
     """Compare a contract with the lock, and write the lock if requested.
 
     Raises: DeskUserError if the lock file cannot be read or written, or belongs to another server.

@@ -29,7 +29,7 @@ class Remark(NamedTuple):
     message: str
     location: str
     subject: str
-    is_mistake: bool
+    is_error: bool
     rule: str = ""
     """Name of the rule in reports. Empty to use `word`."""
     origin: Mapping[str, Any] = MappingProxyType({})
@@ -51,7 +51,7 @@ def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
         kind, _, name = subject.partition(" ")
         own_remarks = [each for each in remarks if each.subject == subject]
         mistakes, others = (
-            "\n".join(str(each) for each in own_remarks if each.is_mistake is bad) for bad in (True, False)
+            "\n".join(str(each) for each in own_remarks if each.is_error is bad) for bad in (True, False)
         )
         cases.append(JUnitCase(kind, name or "server", mistakes, output=others))
     return junit_report("mcpdesk check", cases)

@@ -21,7 +21,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import ExchangeFacts
 from mcpdesk.features import offering
 from mcpdesk.inbox.answers import problem
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
+from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, link_warnings
 from mcpdesk.link.link import Link
 from mcpdesk.link.local.definition_costs import DefinitionCosts
 from mcpdesk.link.values import (
@@ -52,11 +52,11 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import http, message
 from mcpdesk.version import __version__
 
-MOST_TEXT = 200_000
+MAX_TEXT = 200_000
 """Maximum length of a message in characters. The desk can export the complete message."""
 CAME_ALONG = 100
-"""Maximum number of notifications, and of partial exchanges, listed for an exchange. The newest are
-listed.
+"""Maximum number of notifications, and of partial exchanges, that are listed for an exchange: the newest
+ones.
 """
 ITEMS = 200
 """Maximum number of items that are listed for a server. The count next to the list includes all items."""
@@ -73,15 +73,12 @@ LONGEST = 300
 SHOWN = 200
 """Number of traffic lines on one page."""
 LOOK_S = 0.06
-"""Maximum number of seconds that a call of `look` spends on pairing and filtering.
-
-The next call continues.
-"""
+"""Maximum number of seconds that one call of `look` pairs and filters. The next call continues."""
 SLICE_S = 0.004
 EXACT = 1 << 53
-"""A browser can represent integers exactly only up to this number."""
+"""Limit below which a browser can represent every integer exactly."""
 BREATH_S = 0.0005
-"""Seconds of the pause between two slices, during which the core can handle calls."""
+"""Seconds of the pause between two slices. During the pause, the core can handle calls."""
 
 Json = dict[str, Any]
 
@@ -140,10 +137,10 @@ def _side(index: Index, exchange: Exchange, frame: int | None, schema: Any) -> M
         return None
     value, problem = message(index, exchange, frame, schema)
     text = _text(value)
-    cut = len(text) - MOST_TEXT
+    cut = len(text) - MAX_TEXT
     http_note = http(index, exchange, frame)
     return {
-        "text": text[:MOST_TEXT],
+        "text": text[:MAX_TEXT],
         "problem": problem or (f"{cut:,} more characters are not shown" if cut > 0 else ""),
         "http": None
         if http_note is None
@@ -295,7 +292,7 @@ def _page(page: Page) -> Json:
         "default": to_builtins(page.default),
         "long": page.is_long,
         "rules": dict(page.rules),
-        "oddities": list(oddities(page.link)) if page.link else [],
+        "link_warnings": list(link_warnings(page.link)) if page.link else [],
     }
 
 
@@ -312,7 +309,7 @@ def _fields(value: object, names: str) -> Json:
     return {"replica" if name == "core" else name: getattr(value, name) for name in names.split()}
 
 
-class NewestLines:
+class LatestExchanges:
     """Newest exchanges that match a filter. Each call of `look` returns the changes since the
     previous one.
     """
@@ -374,7 +371,7 @@ class NewestLines:
 
 
 RATE_S = 40
-"""Length in seconds of the period for which messages are counted per second."""
+"""Seconds for which the messages per second are shown."""
 LOG_S = 1.0
 """Seconds between two reads of the log. Each time, all lines on the page are sent."""
 COUNT_S = 2.0
@@ -389,7 +386,7 @@ class LinkBoard:
     def __init__(self, link: Link, attend: Callable[[int], None]) -> None:
         self._link = link
         self.attend = attend
-        self._acts = Acts(link)
+        self._acts = DashboardActions(link)
         self._cache: dict[str, tuple[object, Any]] = {}
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
         self._costs = DefinitionCosts(link)
@@ -423,9 +420,9 @@ class LinkBoard:
             "rate": self._made("rate", rates, lambda: {"per_second": rates}),
         }
 
-    def lines(self, filter_text: str) -> NewestLines:
+    def lines(self, filter_text: str) -> LatestExchanges:
         """Return the exchanges that match a filter. Raises: DeskError for an invalid filter."""
-        return NewestLines(self._link.traffic, filter_text)
+        return LatestExchanges(self._link.traffic, filter_text)
 
     def exchange(self, number: int) -> Mapping[str, Any] | None:
         """Return all data of an exchange, with secrets masked as on the desk."""
@@ -490,7 +487,7 @@ class LinkBoard:
     def _all_jobs(self, view: CoreView) -> tuple[JobView, ...]:
         """Return all jobs.
 
-        They are not cached, because the version of the list does not change while a job runs.
+        The rows are not cached, because the version of the list does not change while a job runs.
         """
         version = view.work.jobs_version
         if version != self._jobs[0] or view.work.running_jobs:
@@ -528,32 +525,32 @@ class DeclineRequest(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class OfQuestion(msgspec.Struct, forbid_unknown_fields=True):
+class QuestionArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of an action on a question."""
 
     question: int
 
 
-class OfJob(msgspec.Struct, forbid_unknown_fields=True):
+class JobArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of an action on a job."""
 
     job: str
 
 
-class OfCallback(msgspec.Struct, forbid_unknown_fields=True):
+class CallbackArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of an action on a callback."""
 
     server: str
     callback: int
 
 
-class OfClient(msgspec.Struct, forbid_unknown_fields=True):
+class ClientArguments(msgspec.Struct, forbid_unknown_fields=True):
     """Arguments of an action on a client."""
 
     connection: int
 
 
-class Acts:
+class DashboardActions:
     """Actions on one link."""
 
     def __init__(self, link: Link) -> None:
@@ -595,7 +592,7 @@ class Acts:
 
     async def dismiss(self, given: Any, by: str) -> Verdict:
         """End a question without an answer."""
-        wanted = _read(given, OfQuestion)
+        wanted = _read(given, QuestionArguments)
         question = self._question(wanted.question)
         if question is not None and not question.may_cancel:
             return 409, {"error": "this question can only be answered or declined"}
@@ -603,7 +600,7 @@ class Acts:
 
     async def cancel_job(self, given: Any, by: str) -> Verdict:
         """Kill a job and all its descendants."""
-        wanted = _read(given, OfJob)
+        wanted = _read(given, JobArguments)
         job = next((each for each in self._link.jobs() if each.id == wanted.job), None)
         if job is None:
             return 404, {"error": "the job no longer exists"}
@@ -622,7 +619,7 @@ class Acts:
 
     async def disconnect(self, given: Any, by: str) -> Verdict:
         """Close the session or the connection of a client."""
-        wanted = _read(given, OfClient)
+        wanted = _read(given, ClientArguments)
         known = self._link.client(wanted.connection)
         if known is None or known.has_left:
             return 404, {"error": "the client is no longer connected"}
@@ -630,7 +627,7 @@ class Acts:
         return DONE
 
     def _callback(self, given: Any, do: Callable[[str, int], None]) -> Verdict:
-        wanted = _read(given, OfCallback)
+        wanted = _read(given, CallbackArguments)
         matches = (
             one for one in self._link.callbacks() if (one.server, one.id) == (wanted.server, wanted.callback)
         )
@@ -664,13 +661,13 @@ def _too_late(question: Question | None) -> Verdict:
     return 409, {"error": f"the question was already {question.word}{by}"}
 
 
-Act: TypeAlias = Callable[[Acts, Any, str], Awaitable[Verdict]]
+Act: TypeAlias = Callable[[DashboardActions, Any, str], Awaitable[Verdict]]
 _ACTS: dict[str, Act] = {
-    "answer": Acts.answer,
-    "decline": Acts.decline,
-    "dismiss": Acts.dismiss,
-    "cancel-job": Acts.cancel_job,
-    "fire-callback": Acts.fire_callback,
-    "cancel-callback": Acts.cancel_callback,
-    "disconnect": Acts.disconnect,
+    "answer": DashboardActions.answer,
+    "decline": DashboardActions.decline,
+    "dismiss": DashboardActions.dismiss,
+    "cancel-job": DashboardActions.cancel_job,
+    "fire-callback": DashboardActions.fire_callback,
+    "cancel-callback": DashboardActions.cancel_callback,
+    "disconnect": DashboardActions.disconnect,
 }

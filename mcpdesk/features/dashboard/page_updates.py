@@ -19,7 +19,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
 
 if TYPE_CHECKING:
-    from mcpdesk.features.dashboard.link_board import LinkBoard, NewestLines
+    from mcpdesk.features.dashboard.link_board import LatestExchanges, LinkBoard
 
 PERIOD_S = 0.25
 """Seconds between two updates, and between two searches for pages that are silent or signed out."""
@@ -58,7 +58,7 @@ class DashboardPage:
         """Send one event."""
         self.stream.put(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
 
-    def keeps_up(self) -> bool:
+    def is_reading_fast(self) -> bool:
         """Return True if the page reads fast enough. Otherwise the page will receive all data again."""
         if self.stream.queued < MAX_UNREAD:
             return True
@@ -72,7 +72,7 @@ class PageUpdates:
     def __init__(self, board: LinkBoard) -> None:
         self.board = board
         self.pages: dict[str, DashboardPage] = {}
-        self.lines: dict[str, NewestLines] = {}
+        self.lines: dict[str, LatestExchanges] = {}
         """Lines of the traffic that open pages show, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
         self._thread = ThreadPoolExecutor(1, "dashboard")
@@ -125,7 +125,7 @@ class PageUpdates:
             await asyncio.wait([self._running])
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _lines(self, filter_text: str) -> NewestLines:
+    async def _lines(self, filter_text: str) -> LatestExchanges:
         """Return the lines for a filter. All pages with this filter share them. Raises: DeskError."""
         if filter_text not in self.lines:
             lines = await self.on_thread(self.board.lines, filter_text)
@@ -181,7 +181,7 @@ class PageUpdates:
         }
         self._sections |= changed
         for page in list(self.pages.values()):
-            if page.keeps_up():
+            if page.is_reading_fast():
                 for name, (_, data) in (changed if page.knows_core else self._sections).items():
                     page.send(name, data)
                 page.knows_core = True
@@ -194,7 +194,9 @@ class PageUpdates:
             lines = await self._lines(text)
             news, every_line = await self.on_thread(lambda lines: (lines.look(), lines.everything()), lines)
             is_behind = is_behind or bool(every_line["behind"]) or every_line["done"] < 1
-            pages = [page for page in self.pages.values() if page.filter_text == text and page.keeps_up()]
+            pages = [
+                page for page in self.pages.values() if page.filter_text == text and page.is_reading_fast()
+            ]
             new = [page for page in pages if not page.knows_lines]
             everything = encode({"filter": text, "all": True, **every_line}) if new else b""
             changes = encode({"filter": text, **news}) if news is not None else b""
@@ -207,7 +209,7 @@ class PageUpdates:
 
     async def _send_output(self) -> None:
         for page in list(self.pages.values()):
-            if not page.job or not page.keeps_up():
+            if not page.job or not page.is_reading_fast():
                 continue
             job, end = page.job, page.job_end
             piece = await self.on_thread(self.board.output, job, end)

@@ -46,7 +46,7 @@ from mcpdesk.hosting.folder.manifest import LOCK_NAME
 from mcpdesk.protocol.catalogue.contract import Definitions, contract_changes
 from mcpdesk.recorder.masking import mask_text
 
-MOST_AT_ONCE = 8
+MAX_AT_ONCE = 8
 """Maximum number of servers that are examined at the same time."""
 PROGRAMS_A_CORE = 2
 """Maximum number of programs that start at the same time on one core of a machine. With more, programs that
@@ -54,7 +54,7 @@ start slowly would exceed their time limits only because of each other.
 """
 TIMEOUT_S = 8.0
 """Default time limit for one server, in seconds."""
-MOST_CHANGES = 50
+MAX_CHANGES = 50
 """Maximum number of differences to a lock that are reported for one server."""
 _LOG = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ def _prepared(servers: Sequence[FoundServer], plan: Plan) -> list[_Subject]:
 
 
 async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, Examination]:
-    """Examine the servers that can be started, at most `MOST_AT_ONCE` at the same time. Return the results by
+    """Examine the servers that can be started, at most `MAX_AT_ONCE` at the same time. Return the results by
     target.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -142,8 +142,8 @@ async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, E
             loop.call_soon_threadsafe(cancel)
 
     plan.on_begin(stop)
-    limit = asyncio.Semaphore(MOST_AT_ONCE)
-    programs = asyncio.Semaphore(min(MOST_AT_ONCE, PROGRAMS_A_CORE * (os.cpu_count() or 1)))
+    limit = asyncio.Semaphore(MAX_AT_ONCE)
+    programs = asyncio.Semaphore(min(MAX_AT_ONCE, PROGRAMS_A_CORE * (os.cpu_count() or 1)))
     wanted = {
         each.found.target: (each, each.target)
         for each in subjects
@@ -240,7 +240,7 @@ def _lock(found: FoundServer, plan: Plan, definitions: Definitions) -> Lock | No
         changes[0].verdict.value if changes else "same",
         [
             LockChange(each.verdict.value, f"{each.kind} {each.name}", mask_text(each.description))
-            for each in changes[:MOST_CHANGES]
+            for each in changes[:MAX_CHANGES]
         ],
     )
 

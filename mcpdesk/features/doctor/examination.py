@@ -34,7 +34,7 @@ IDENTITY = {"name": "mcpdesk", "version": __version__}
 LONGEST_LINE = 300
 """Maximum number of characters of one line on stderr, or of one answer."""
 LONGEST_NAME = 80
-MOST_REMARKS = 10
+MAX_REMARKS = 10
 """Maximum number of faults in the lists of one server that are reported."""
 SETTING = "MCPDESK_CONNECT_TIMEOUT_S"
 """Setting in hints, which stands for the option `--timeout` here."""
@@ -144,7 +144,7 @@ async def _read(server: ServerConnection, found: Examination, secrets: Secrets) 
         other_era=None if revision.is_stateless else _stateless(server.probe_outcome, secrets),
         tools=totals(each for each in offers if each.kind == "tool"),
         total=totals(offers),
-        remarks=tuple(secrets.masked(each, LONGEST_LINE) for each in problems[:MOST_REMARKS]),
+        remarks=tuple(secrets.masked(each, LONGEST_LINE) for each in problems[:MAX_REMARKS]),
         definitions={(each.kind, each.name): locked(each.definition) for each in offers},
     )
 

@@ -9,14 +9,14 @@ import orjson
 
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol import codec
-from mcpdesk.recorder.exchange_text import MOST_LOGGED, Logged, logged_text, nothing_logged
+from mcpdesk.recorder.exchange_text import MAX_LOGGED, Logged, logged_text, nothing_logged
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.traffic_index import Index, with_gaps
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import held_messages, http, message
 from mcpdesk.recorder.record import Gap
 
-_MOST_NOTIFICATIONS = 1_000
+_MAX_NOTIFICATIONS = 1_000
 """Maximum number of notifications that are written with one exchange."""
 
 
@@ -75,10 +75,10 @@ def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[
     if lines := logged(exchange):
         record["log"] = [
             {"time": line.time, "level": line.level, "text": logged_text(index, line), "where": line.where}
-            for line in lines[-MOST_LOGGED:]
+            for line in lines[-MAX_LOGGED:]
         ]
     if exchange.notifications:
-        shown = exchange.notifications[:_MOST_NOTIFICATIONS]
+        shown = exchange.notifications[:_MAX_NOTIFICATIONS]
         record["notifications"] = [message(index, exchange, frame).value for frame in shown]
         if more := len(exchange.notifications) - len(shown):
             record["notifications_left_out"] = more

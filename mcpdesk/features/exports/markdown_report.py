@@ -31,9 +31,9 @@ _LONGEST = 4000
 """Maximum number of characters of one message in a report."""
 _LONGEST_CELL = 120
 """Maximum number of characters of arguments, results and errors in a table of a report."""
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 """Maximum number of rows in the table of errors, and in the table of slow calls."""
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def report(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
@@ -92,7 +92,7 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         yield "## Errors\n\n| message | error | count | first # | clients |\n"
         yield "| --- | --- | --: | --- | --- |\n"
         ranked = sorted(failures.items(), key=lambda item: -item[1].count)
-        for (title, _), group_calls in ranked[:_MOST_ROWS]:
+        for (title, _), group_calls in ranked[:_MAX_ROWS]:
             first = f"{group_calls.first.number} at {moment_of(group_calls.first)}"
             cells = [
                 title,
@@ -108,7 +108,7 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
         yield "| message | client | count | median | longest | # |\n"
         yield "| --- | --- | --: | --: | --: | --: |\n"
         slowest = sorted(times.items(), key=lambda item: max(item[1]), reverse=True)
-        for (title, peer), took in slowest[:_MOST_ROWS]:
+        for (title, peer), took in slowest[:_MAX_ROWS]:
             longest, number = max(took)
             middle = median(seconds for seconds, _ in took)
             yield _cells([title, peer, f"{len(took):,}", _ms(middle), _ms(longest), str(number)])
@@ -131,12 +131,12 @@ class _Failure:
 
 def _some(names: Iterable[str]) -> str:
     shown = [name for name in names if name]
-    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
-    return ", ".join(shown[:_MOST_NAMES]) + more
+    more = f" and {len(shown) - _MAX_NAMES} more" if len(shown) > _MAX_NAMES else ""
+    return ", ".join(shown[:_MAX_NAMES]) + more
 
 
 def _left_out(rows: int) -> str:
-    more = f"\n{rows - _MOST_ROWS:,} more are left out.\n" if rows > _MOST_ROWS else ""
+    more = f"\n{rows - _MAX_ROWS:,} more are left out.\n" if rows > _MAX_ROWS else ""
     return f"{more}\n"
 
 

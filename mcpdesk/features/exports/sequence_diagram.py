@@ -14,7 +14,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import held_messages, message
 from mcpdesk.recorder.record import Direction
 
-MOST_EXCHANGES = 200
+MAX_EXCHANGES = 200
 """Maximum number of exchanges in a diagram.
 
 Longer diagrams are unreadable, and Mermaid refuses texts over 50,000 characters.
@@ -26,11 +26,11 @@ _ASKS_A_PERSON = "elicitation/create"
 
 
 def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """Yield a diagram of the first `MOST_EXCHANGES` exchanges, with messages in the order of their times."""
+    """Yield a diagram of the first `MAX_EXCHANGES` exchanges, with messages in the order of their times."""
     chosen = [one for one in map(index.exchange, numbers) if one.kind is not ExchangeKind.MALFORMED]
     frames = {frame for one in chosen for frame in one.notifications}
     chosen = [one for one in chosen if one.request is None or one.request not in frames]
-    shown = chosen[:MOST_EXCHANGES]
+    shown = chosen[:MAX_EXCHANGES]
     names = _Participants()
     lines = [line for one in shown for line in _lines(index, one, names)]
     # The sort is stable: messages with the same time stay in the order of their exchanges.

@@ -21,8 +21,8 @@ from mcpdesk.recorder.record import FAULT
 if TYPE_CHECKING:
     from mcpdesk.recorder.index.query import Node
 
-MOST_RULES = 100
-MOST_DICE = 1_000
+MAX_RULES = 100
+MAX_DICE = 1_000
 """Maximum number of random generators.
 
 Each pair of rule and client has one. The oldest is discarded first.
@@ -115,8 +115,8 @@ class FaultRules:
                 self.rules.append(_rule(number, words))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
-        if len(self.rules) > MOST_RULES:
-            raise ValueError(f"line {self.rules[MOST_RULES].line}: at most {MOST_RULES} rules are allowed")
+        if len(self.rules) > MAX_RULES:
+            raise ValueError(f"line {self.rules[MAX_RULES].line}: at most {MAX_RULES} rules are allowed")
         self.has_one_way = any(rule.is_one_way for rule in self.rules)
         """True if a rule applies to notifications and questions."""
 
@@ -125,7 +125,7 @@ class FaultRules:
         """True if a rule applies to answers."""
         return any(rule.kind is FaultKind.CUT for rule in self.rules)
 
-    def strike(
+    def select_fault(
         self,
         peer: str,
         matches: Callable[[Node], bool],
@@ -148,7 +148,7 @@ class FaultRules:
     def _dice_of(self, line: int, peer: str) -> Random:
         dice = self._dice.get((line, peer))
         if dice is None:
-            if len(self._dice) >= MOST_DICE:
+            if len(self._dice) >= MAX_DICE:
                 del self._dice[next(iter(self._dice))]
             dice = self._dice[line, peer] = Random(f"{self._seed} {line} {peer}")
         return dice

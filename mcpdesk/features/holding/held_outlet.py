@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.recorder.interceptor import MessageLine
 
-MOST_QUEUED = 1_000
+MAX_QUEUED = 1_000
 """Maximum number of messages in a queue. If the queue is full, a new message overtakes the queued ones."""
 _log = logging.getLogger(__name__)
 
@@ -48,14 +48,14 @@ class HeldLine(MessageLine):
         If this message or an earlier one must be held, add it to the queue instead.
         """
         must_queue = self._going is not None or self._must_hold(message)
-        if not must_queue or len(self._queue) >= MOST_QUEUED:
+        if not must_queue or len(self._queue) >= MAX_QUEUED:
             self._deliver(message)
         else:
             self._queue.append(message)
             if self._going is None:
                 self._going = asyncio.create_task(self._go())
 
-    async def all_gone(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Wait until no message is held or queued."""
         while self._going is not None:
             await asyncio.wait({self._going})
@@ -110,7 +110,7 @@ class HeldOutlet:
 
     async def drain(self) -> None:
         """Wait for the queued messages, and then until the peer has read enough."""
-        await self._line.all_gone()
+        await self._line.wait_until_empty()
         await self._outlet.drain()
 
     async def reserve(self, size: int) -> None:
@@ -123,7 +123,7 @@ class HeldOutlet:
 
     async def close_stream(self, retry_ms: int) -> bool:
         """Close the connection of a stream that the client can resume."""
-        await self._line.all_gone()
+        await self._line.wait_until_empty()
         return await self._outlet.close_stream(retry_ms)
 
     async def cut_off(self, answer: bytes) -> bool:

@@ -96,7 +96,7 @@ class HeldList(RowList[HeldMessage]):
         yield left, "lines--warn"
 
 
-class WayStrip(TabStrip, can_focus=True):
+class DirectionStrip(TabStrip, can_focus=True):
     """Directions. The arrow keys can also select a direction."""
 
     FOCUS_ON_CLICK = False
@@ -169,7 +169,7 @@ class HoldDialog(Dialog[bool]):
         with Vertical(classes="box") as box:
             box.border_title = "Held messages"
             yield SearchField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
-            yield WayStrip(DIRECTIONS)
+            yield DirectionStrip(DIRECTIONS)
             yield Static(_LESSON, classes="lesson", markup=False)
             yield HeldList()
             yield JsonEditor()
@@ -178,7 +178,7 @@ class HoldDialog(Dialog[bool]):
     def on_mount(self) -> None:
         """Show the held messages, and follow changes."""
         view = held(self._link)
-        self.query_one(WayStrip).current = DIRECTIONS.index(view.directions)
+        self.query_one(DirectionStrip).current = DIRECTIONS.index(view.directions)
         self._show()
         found = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
         self.listing.cursor = next(found, 0)
@@ -332,7 +332,10 @@ class HoldDialog(Dialog[bool]):
             self._show_keys()
 
     def _hold(self, then: Callable[[], object] | None = None) -> None:
-        rule, directions = self.query_one(SearchField).true_text, DIRECTIONS[self.query_one(WayStrip).current]
+        rule, directions = (
+            self.query_one(SearchField).true_text,
+            DIRECTIONS[self.query_one(DirectionStrip).current],
+        )
 
         def tell() -> None:
             if not rule.strip():
@@ -363,15 +366,15 @@ class HoldDialog(Dialog[bool]):
         try:
             is_done = await asyncio.wrap_future(ask())
         except ValueError as error:
-            self._complain(str(error))
+            self._show_error(str(error))
             return
         if is_done and then is not None:
             then()
         if self.is_attached:
-            self._complain("")
-            self._look()
+            self._show_error("")
+            self._refresh()
 
-    def _complain(self, text: str) -> None:
+    def _show_error(self, text: str) -> None:
         """Show an error below the edited text. An empty text removes the error."""
         self._show_keys()
         if not self.has_class("-empty"):
@@ -394,7 +397,7 @@ class HoldDialog(Dialog[bool]):
         self._store_edits()
         self._show_keys()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         view = held(self._link)
         if view != self._shown:
             self._show()
@@ -416,7 +419,7 @@ class HoldDialog(Dialog[bool]):
             yield "ctrl+r sends this answer" if self._answers else "ctrl+r releases it as shown"
             yield "esc back to the list"
             return
-        if self.query_one(WayStrip).has_focus:
+        if self.query_one(DirectionStrip).has_focus:
             yield "← → choose the direction"
             yield "enter to the list"
         elif self.query_one(SearchField).has_focus:

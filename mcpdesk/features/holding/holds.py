@@ -51,13 +51,15 @@ if TYPE_CHECKING:
     from mcpdesk.link.feature_part import Intent
     from mcpdesk.recorder.index.query import Node
 
-MOST_HELD = 100
+MAX_HELD = 100
 """Maximum number of held messages. Further messages pass."""
 EDITABLE = 256 << 10
 """Maximum characters of a message that can be edited. Longer messages can only be released or dropped."""
 LONGEST_DELAY_S = 3600.0
-MOST_WAITING = 1_000
-"""Maximum number of requests that a rule delays or leaves unanswered. One more releases the oldest."""
+MAX_WAITING = 1_000
+"""Maximum number of requests that a rule delays or leaves unanswered. A further request releases the oldest
+one.
+"""
 
 
 class Holds(Interceptor):
@@ -86,7 +88,7 @@ class Holds(Interceptor):
         self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
         """Delayed and unanswered requests, with connection and id.
 
-        The result is True to continue the request.
+        The result of a future is True if the request must continue.
         """
         self._faults = FaultRules()
         self._disconnect = disconnect
@@ -147,7 +149,7 @@ class Holds(Interceptor):
         self._on_rules(self)
 
     def mock(self, what: CannedCall, answer: str) -> None:
-        """Answer all requests like `what` with a recorded answer. An empty answer ends this mock.
+        """Answer all requests like `what` with a recorded answer. An empty `answer` removes the mock.
 
         Raises: ValueError for an invalid answer.
         """
@@ -178,7 +180,7 @@ class Holds(Interceptor):
         self._show(rule.strip(), directions)
         self._on_rules(self)
 
-    def guard(self, connection: int, plain: Accept) -> Accept:
+    def wrap_handler(self, connection: int, plain: Accept) -> Accept:
         """Return the handler that replaces `plain` while messages of a connection may be held."""
         return partial(self._accept, connection, plain)
 
@@ -260,9 +262,10 @@ class Holds(Interceptor):
         return self._pass_later(connection, plain, message, about, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Return the message to which the filter is applied, for a notification or reply of a client.
+        """Return the message to which the filter is applied, for a notification or reply of a client, or None
+        if it need not be held.
 
-        For a reply, this is the question that it answers. None if the message need not be held.
+        For a reply, this is the question that it answers.
         """
         identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
@@ -325,7 +328,7 @@ class Holds(Interceptor):
         """Return True if a message of the server must be held. Questions are remembered for their replies."""
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
-            if len(self._questions) >= MOST_WAITING:
+            if len(self._questions) >= MAX_WAITING:
                 del self._questions[next(iter(self._questions))]
             self._questions[connection, message["id"]] = message
         if self._faults.has_one_way:
@@ -398,9 +401,9 @@ class Holds(Interceptor):
         used = HeldOutlet(outlet, line) if is_looked_at else outlet
         answer = plain(request, used, headers, principal)
         reply = answer if isinstance(answer, tuple) else await answer
-        await line.all_gone()
+        await line.wait_until_empty()
         status, body, phases = reply
-        if body is None or not self.sees_answers:
+        if body is None or not self.needs_answers:
             return reply
         value = codec.decode(body)
         try:
@@ -416,7 +419,7 @@ class Holds(Interceptor):
         return (status, body, phases)
 
     @property
-    def sees_answers(self) -> bool:
+    def needs_answers(self) -> bool:
         """True if an answer may be held or cut off."""
         return (self._node is not None and self.view.directions != "requests") or self._faults.has_cuts
 
@@ -484,7 +487,7 @@ class Holds(Interceptor):
         """Return the fault for a request or an answer, or None. Record the fault in the capture."""
         asked, info = codec.encode(request), self._recording.index.connections.get(connection)
         answer_data = None if answer is None else codec.encode(answer)
-        fault = self._faults.strike(
+        fault = self._faults.select_fault(
             info.peer if info else "",
             lambda node: self._matches(node, connection, came or time(), asked, answer_data),
             is_answer=answer is not None,
@@ -499,12 +502,12 @@ class Holds(Interceptor):
     async def _survives(
         self, connection: int, message: JSONObject, of: Id | None = None, *, is_sent: bool = False
     ) -> bool:
-        """Apply the fault rules to a notification or question. Return False if the message was lost.
+        """Apply the fault rules to a notification or question. Return False if a rule drops it.
 
         `of` is the id of the request that the message is about.
         """
         data, info = codec.encode(message), self._recording.index.connections.get(connection)
-        fault = self._faults.strike(
+        fault = self._faults.select_fault(
             info.peer if info else "",
             lambda node: self._matches(node, connection, time(), data, None, is_sent),
             is_answer=False,
@@ -523,7 +526,7 @@ class Holds(Interceptor):
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
         """Delay a request, or wait until it is released. Return True if the request must be handled."""
         waiting = asyncio.get_running_loop().create_future()
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             if not oldest.done():
@@ -563,7 +566,7 @@ class Holds(Interceptor):
         `message` is the request or its answer. `of` is the id of the request that a server's message is
         about. The decision is recorded with this id.
         """
-        if len(self._held) >= MOST_HELD:
+        if len(self._held) >= MAX_HELD:
             return Decision(Verdict.PASS)
         number, info = next(self._numbers), self._recording.index.connections.get(connection)
         text = codec.dumps(message, option=orjson.OPT_INDENT_2).decode()

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from mcpdesk.features.holding.held_message import HeldDirections
 from mcpdesk.recorder.index.exchange import ExchangeKind, Status
-from mcpdesk.recorder.index.query import All, Either, Field, Limit, Node, Not
+from mcpdesk.recorder.index.query import All, AnyOf, Field, Limit, Node, Not
 
 FROM_SERVERS = re.compile(r"notifications/|elicitation/|sampling/|roots/list")
 """Pattern for the methods of messages that are not requests of a client."""
@@ -63,7 +63,7 @@ def check_matches(node: Node, moments: Sequence[Moment]) -> None:
 
 def _leaves(node: Node) -> Iterator[Node]:
     match node:
-        case All(nodes) | Either(nodes):
+        case All(nodes) | AnyOf(nodes):
             for part in nodes:
                 yield from _leaves(part)
         case Not(inner):
@@ -87,7 +87,7 @@ def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
         case All(nodes):
             parts = [_outcomes(each, moment) for each in nodes]
             return all(may for may, _ in parts), any(may_not for _, may_not in parts)
-        case Either(nodes):
+        case AnyOf(nodes):
             parts = [_outcomes(each, moment) for each in nodes]
             return any(may for may, _ in parts), all(may_not for _, may_not in parts)
         case Not(inner):

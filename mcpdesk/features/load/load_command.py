@@ -99,12 +99,12 @@ def load_command(
 
         run_with_server(way, target, reach, run)
     last_runs = _LastRuns()
-    is_bad = False
+    has_differences = False
     for way, facts in results.items():
         key = json.dumps([target, tool, sorted(arguments), way, rate])
         before = last_runs.replace(key, facts)
         is_late = max_p99 is not None and (facts["p99_ms"] is None or facts["p99_ms"] > max_p99)
-        is_bad = is_bad or is_late or bool(facts["failed"])
+        has_differences = has_differences or is_late or bool(facts["failed"])
         if as_json:
             facts["before"] = before
         else:
@@ -112,7 +112,7 @@ def load_command(
             print_text("\n".join(_load_lines(name, facts, before, max_p99 if is_late else None)))
     if as_json:
         print_json(results if len(results) > 1 else next(iter(results.values())))
-    return TOOL_ERROR if is_bad else OK
+    return TOOL_ERROR if has_differences else OK
 
 
 def _load_lines(

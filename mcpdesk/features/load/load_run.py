@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.connection import ServerConnection
     from mcpdesk.hosting.host import Host
 
-MOST_IN_FLIGHT = 10_000
+MAX_IN_FLIGHT = 10_000
 """Maximum number of concurrent calls. A call beyond this limit is not sent and counts as an error."""
 PERCENTILES = (50, 90, 99)
 _ERROR_CHARACTERS = 120
@@ -84,8 +84,8 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
         due = began + number / plan.rate
         if (ahead := due - perf_counter()) > 0:
             await asyncio.sleep(ahead)
-        if len(running) >= MOST_IN_FLIGHT:
-            errors[f"not sent: {MOST_IN_FLIGHT:,} calls were running"] += 1
+        if len(running) >= MAX_IN_FLIGHT:
+            errors[f"not sent: {MAX_IN_FLIGHT:,} calls were running"] += 1
             continue
         task = asyncio.create_task(call(due))
         running.add(task)

@@ -20,7 +20,7 @@ from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Maximum size of a document in bytes."""
 METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
 OPEN_DOCUMENT = re.compile(r"3\.[01](?:\.\d+)?(?:-\S*)?")
@@ -34,7 +34,7 @@ IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that must be ignored according to the specification."""
 
 
-class NotUsable(Exception):
+class UnsupportedOperation(Exception):
     """An operation cannot be offered as a tool. The message has the reason."""
 
 
@@ -132,7 +132,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
             continue
         try:
             readable.append(reader.operation(id_, method, path, tag, item, raw))
-        except NotUsable as reason:
+        except UnsupportedOperation as reason:
             left_out.append(f"{id_} {reason}")
     left_out = [*reader.left_out, *left_out]
     for what, given, known in (("tag", tags, known_tags), ("operation", operations, known_ids)):
@@ -179,15 +179,15 @@ def _content(file: Path) -> Mapping[str, Any]:
     """Read and parse the file. Raises: DeskUserError."""
     try:
         size = file.stat().st_size
-        data = file.read_bytes() if size <= MOST_BYTES else b""
+        data = file.read_bytes() if size <= MAX_BYTES else b""
     except OSError as error:
         raise DeskUserError(f"{file} cannot be read: {error.strerror}.", "Download it first.") from None
-    if size > MOST_BYTES:
-        raise DeskUserError(f"{file} has {size:,} bytes; a document may have {MOST_BYTES:,}.")
+    if size > MAX_BYTES:
+        raise DeskUserError(f"{file} has {size:,} bytes; a document may have {MAX_BYTES:,}.")
     try:
         text = data.decode("utf-8-sig")
         is_json = text.lstrip()[:1] == "{" or (text.lstrip()[:2] in ("//", "/*") and file.suffix == ".json")
-        content = json.loads(text) if is_json else load_yaml(text, core_loader(keeps_zeros=True), MOST_BYTES)
+        content = json.loads(text) if is_json else load_yaml(text, core_loader(keeps_zeros=True), MAX_BYTES)
     except json.JSONDecodeError as error:
         raise DeskUserError(f"{file}:{error.lineno}: invalid JSON: {error.msg}.") from None
     except UnicodeDecodeError:
@@ -221,23 +221,23 @@ class _Reader:
         """One sentence about each path item that cannot be read."""
 
     def resolve(self, value: Any) -> Any:
-        """Return a value, or the target of its `$ref`. Raises: NotUsable."""
+        """Return a value, or the target of its `$ref`. Raises: UnsupportedOperation."""
         for _ in range(LONGEST_CHAIN):
             reference = value.get("$ref") if isinstance(value, Mapping) else None
             if reference is None:
                 return value
             value = self._at(str(reference))
-        raise NotUsable(f"refers in a circle: {reference}")
+        raise UnsupportedOperation(f"refers in a circle: {reference}")
 
     def _at(self, reference: str) -> Any:
         if not reference.startswith("#/"):
-            raise NotUsable(f"refers to another file: {_text(reference)[:80]}")
+            raise UnsupportedOperation(f"refers to another file: {_text(reference)[:80]}")
         value: Any = self._root
         for part in reference[2:].split("/"):
             name = unquote(part).replace("~1", "/").replace("~0", "~")
             value = value.get(name) if isinstance(value, Mapping) else None
         if value is None:
-            raise NotUsable(f"refers to a missing definition: {_text(reference)[:80]}")
+            raise UnsupportedOperation(f"refers to a missing definition: {_text(reference)[:80]}")
         return value
 
     def raw_operations(self) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
@@ -245,7 +245,7 @@ class _Reader:
         for path, item in _mapping(self._root.get("paths")).items():
             try:
                 item = _mapping(self.resolve(item))
-            except NotUsable as reason:
+            except UnsupportedOperation as reason:
                 self.left_out.append(f"{_text(path)} {reason}")
                 continue
             for method, operation in item.items():
@@ -255,7 +255,7 @@ class _Reader:
     def operation(
         self, id_: str, method: str, path: str, tag: str, item: Mapping[str, Any], raw: Mapping[str, Any]
     ) -> Operation:
-        """Return one operation. Raises: NotUsable."""
+        """Return one operation. Raises: UnsupportedOperation."""
         given = dict[tuple[str, str], ApiParameter]()
         for each in (*_list(item.get("parameters")), *_list(raw.get("parameters"))):
             parameter = self._parameter(_mapping(self.resolve(each)))
@@ -265,7 +265,7 @@ class _Reader:
             name for location, name in given if location == "path"
         }
         if missing:
-            raise NotUsable(f"does not describe {{{min(missing)}}} of its path")
+            raise UnsupportedOperation(f"does not describe {{{min(missing)}}} of its path")
         return Operation(
             id=id_,
             method=method.upper(),
@@ -281,12 +281,12 @@ class _Reader:
     def _parameter(self, raw: Mapping[str, Any]) -> ApiParameter:
         name, location = str(raw.get("name", "")), str(raw.get("in", ""))
         if location not in ("path", "query", "header", "cookie"):
-            raise NotUsable(f"has a parameter in {_text(location)!r}")
+            raise UnsupportedOperation(f"has a parameter in {_text(location)!r}")
         if location in ("header", "cookie") and not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise NotUsable(f"has a {location} called {_text(name)!r}")
+            raise UnsupportedOperation(f"has a {location} called {_text(name)!r}")
         content = next(iter(_mapping(raw.get("content")).items()), None)
         if content is not None and not JSON_TYPE.fullmatch(str(content[0])):
-            raise NotUsable(f"has a parameter of {_text(content[0])}")
+            raise UnsupportedOperation(f"has a parameter of {_text(content[0])}")
         schema = _mapping(_mapping(content[1]).get("schema") if content else raw.get("schema"))
         style = str(raw.get("style") or ("form" if location in ("query", "cookie") else "simple"))
         return ApiParameter(
@@ -308,7 +308,7 @@ class _Reader:
         kinds = [(kind, name) for kind, fits in _BODY_KINDS.items() for name in offered if fits(name)]
         if not kinds:
             if offered:
-                raise NotUsable(f"takes {_few(list(map(_text, offered)))}")
+                raise UnsupportedOperation(f"takes {_few(list(map(_text, offered)))}")
             return None
         kind, content_type = kinds[0]
         schema = _mapping(offered[content_type].get("schema"))
@@ -323,7 +323,7 @@ class _Reader:
         for name, raw in schemes.items():
             try:
                 scheme = _mapping(self.resolve(raw))
-            except NotUsable:
+            except UnsupportedOperation:
                 continue
             kind, http_scheme = str(scheme.get("type")), str(scheme.get("scheme", "")).lower()
             if kind == "apiKey" and scheme.get("in") in ("header", "query", "cookie"):
@@ -345,7 +345,9 @@ class _Reader:
         for names in alternatives:
             if all(name in known for name in names):
                 return tuple(map(str, names))
-        raise NotUsable(f"asks for {_few(list(map(_text, alternatives[0])))}, which is not a known kind")
+        raise UnsupportedOperation(
+            f"asks for {_few(list(map(_text, alternatives[0])))}, which is not a known kind"
+        )
 
 
 _BODY_KINDS: dict[str, Callable[[str], bool]] = {

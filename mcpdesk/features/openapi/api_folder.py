@@ -14,7 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from mcpdesk.features.openapi.api_document import ApiBody, ApiDocument, ApiParameter, NotUsable, Operation
+from mcpdesk.features.openapi.api_document import (
+    ApiBody,
+    ApiDocument,
+    ApiParameter,
+    Operation,
+    UnsupportedOperation,
+)
 from mcpdesk.features.openapi.api_types import (
     MODELS,
     WIDTH,
@@ -35,7 +41,7 @@ from mcpdesk.hosting.folder.module_items import dashed
 SERVICE = "service"
 LONGEST_CALLED = 57
 """Maximum total length of a server's name and a tool's name. Limits of known clients require this."""
-MOST_FIELDS = 20
+MAX_FIELDS = 20
 """Maximum number of body members that become separate parameters."""
 LONGEST_TITLE = 60
 RESERVED = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
@@ -85,7 +91,7 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
             text, imports, case = _function(
                 function, operation, types, [*needs_url, *_of(variables, operation)]
             )
-        except NotUsable as reason:
+        except UnsupportedOperation as reason:
             left_out.append(f"{operation.id} {reason}")
             continue
         used_names.add(function)
@@ -172,7 +178,9 @@ def _stem(tag: str) -> str:
 def _function(
     function: str, operation: Operation, types: TypeWriter, variables: Sequence[str]
 ) -> tuple[str, set[str], list[str]]:
-    """Return the text of a tool's function, its imports, and test cases for it. Raises: NotUsable."""
+    """Return the text of a tool's function, its imports, and test cases for it. Raises:
+    UnsupportedOperation.
+    """
     parameters = list(_parameters(operation, types))
     required = [each for each in parameters if each.is_required]
     optional = [each for each in parameters if not each.is_required]
@@ -180,7 +188,7 @@ def _function(
     if any("dumps(" in each.value for each in parameters):
         imports.add("json.dumps")
     signature = ["ctx: Context"]
-    signature += [f"{each.name}: {each.hint.full}" for each in required]
+    signature += [f"{each.name}: {each.hint.bounded}" for each in required]
     signature += [f"{each.name}: {_optional(each)} = {each.default or 'None'}" for each in optional]
     descriptions = {each.name: each.description for each in (*required, *optional)}
     description = operation.description or operation.summary or f"Call {operation.method} {operation.path}"
@@ -192,7 +200,7 @@ def _function(
 
 
 def _optional(parameter: ToolParameter) -> str:
-    full = parameter.hint.full
+    full = parameter.hint.bounded
     is_bare = parameter.default or parameter.hint.is_nullable or parameter.hint.kind == "any"
     return full if is_bare else f"{full} | None"
 
@@ -217,7 +225,7 @@ def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
 
 
 def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParameter]:
-    """Yield the parameters of a tool, each with a unique name. Raises: NotUsable."""
+    """Yield the parameters of a tool, each with a unique name. Raises: UnsupportedOperation."""
     used_names = {"ctx", "context", "call", "dumps"}
     for each in operation.parameters:
         name = snake(each.name, "value")
@@ -267,9 +275,11 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
 
 
 def _prefixed(parameter: ApiParameter, name: str, hint: Hint) -> str:
-    """Return the expression for a part of the path of style `label` or `matrix`. Raises: NotUsable."""
+    """Return the expression for a part of the path of style `label` or `matrix`. Raises:
+    UnsupportedOperation.
+    """
     if hint.kind == "object":
-        raise NotUsable(f"has an object of style {parameter.style} in its path")
+        raise UnsupportedOperation(f"has an object of style {parameter.style} in its path")
     prefix = "."
     if parameter.style == "matrix":
         prefix = f";{quoted(parameter.name)[1:-1].replace('{', '{{').replace('}', '}}')}="
@@ -306,7 +316,7 @@ def _fields(
         return
     hints = {key: types.hint(each, key) for key, each in members.properties.items()}
     means_null = members.required if operation.method == "POST" else hints.keys()
-    if len(hints) > MOST_FIELDS or any(hint.kind == "any" for hint in hints.values()):
+    if len(hints) > MAX_FIELDS or any(hint.kind == "any" for hint in hints.values()):
         return
     if any(hints[key].is_nullable for key in means_null):
         return

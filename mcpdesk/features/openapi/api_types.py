@@ -22,10 +22,10 @@ WIDTH = 100
 """Line width of generated code."""
 DEEPEST = 12
 """Maximum depth of nested objects. Deeper objects are `Any`."""
-MOST_MODELS = 300
-MOST_STEPS = 50_000
+MAX_MODELS = 300
+MAX_STEPS = 50_000
 """Maximum number of schemas visited per document. Nested alternatives would multiply this number."""
-MOST_VALUES = 100
+MAX_VALUES = 100
 """Maximum number of values in an enumeration. An enumeration with more values becomes `str`."""
 LONGEST_DOC = 1000
 """Maximum number of characters of a description. OpenAI's API allows 1,024."""
@@ -48,7 +48,7 @@ class Hint(Struct, frozen=True):
     """Keywords of `Meta`, such as `ge=1`."""
 
     @property
-    def full(self) -> str:
+    def bounded(self) -> str:
         """Type hint including its bounds."""
         bare = f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
         if not self.is_nullable or self.kind == "any":
@@ -62,7 +62,7 @@ class Hint(Struct, frozen=True):
 
     @property
     def imports(self) -> frozenset[str]:
-        """Imports required by `full`."""
+        """Imports required by `bounded`."""
         return self.uses | ({"typing.Annotated", "mcpdesk.Meta"} if self.bounds else set())
 
 
@@ -104,7 +104,7 @@ class TypeWriter:
     def hint(self, schema: Any, name: str, depth: int = 0) -> Hint:
         """Return the hint for a schema.
 
-        `name` is the name of a class that the hint may need. Raises: NotUsable.
+        `name` is the name of a class that the hint may need. Raises: UnsupportedOperation.
         """
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         schema = self._resolve(schema)
@@ -117,7 +117,7 @@ class TypeWriter:
     def members(self, schema: Any, depth: int = 0) -> ObjectMembers | None:
         """Return the members of an object, or None if it is not an object or its members are unknown.
 
-        Raises: NotUsable.
+        Raises: UnsupportedOperation.
         """
         schema = self._resolve(schema)
         if not isinstance(schema, Mapping) or depth > LONGEST_CHAIN or self._is_enough():
@@ -142,12 +142,12 @@ class TypeWriter:
     def _is_enough(self) -> bool:
         """Return True once the limit of visited schemas is reached. Further schemas become `Any`."""
         self._steps += 1
-        return self._steps > MOST_STEPS
+        return self._steps > MAX_STEPS
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
         """Return a schema, or the schema that it refers to.
 
-        Empty if the result is not an object. Raises: NotUsable.
+        Empty if the result is not an object. Raises: UnsupportedOperation.
         """
         schema_found = self._resolve(schema)
         return schema_found if isinstance(schema_found, Mapping) else {}
@@ -174,7 +174,7 @@ class TypeWriter:
         elif "array" in types:
             inner = self.hint(schema.get("items", {}), name, depth + 1)
             bounds = _bounds(schema, "list")
-            hint = Hint(f"list[{inner.full}]", "list", inner.imports, bounds=bounds)
+            hint = Hint(f"list[{inner.bounded}]", "list", inner.imports, bounds=bounds)
         else:
             kinds = [_SCALARS[each] for each in types if each in _SCALARS]
             hint = self._union([Hint(kind, kind, bounds=_bounds(schema, kind)) for kind in kinds])
@@ -185,8 +185,8 @@ class TypeWriter:
             if not isinstance(members.additional, Mapping) or not members.additional:
                 return ANY_OBJECT
             inner = self.hint(members.additional, f"{name}_value", depth + 1)
-            return Hint(f"dict[str, {inner.full}]", "object", inner.imports)
-        if members.additional not in (None, False) or len(self._classes) >= MOST_MODELS:
+            return Hint(f"dict[str, {inner.bounded}]", "object", inner.imports)
+        if members.additional not in (None, False) or len(self._classes) >= MAX_MODELS:
             return ANY_OBJECT
         class_name = self._class_name(name, reference)
         uses = frozenset({f"{MODELS}.{class_name}"})
@@ -211,17 +211,17 @@ class TypeWriter:
         self._imports.add("typing.TypedDict")
         if members.required != hints.keys():
             self._imports.add("typing.NotRequired")
-        wholes = {
-            key: hint.full if key in members.required else f"NotRequired[{hint.full}]"
+        hint_texts = {
+            key: hint.bounded if key in members.required else f"NotRequired[{hint.bounded}]"
             for key, hint in hints.items()
         }
         doc = members.description or f"Members of `{class_name}`."
         if all(map(_is_member, hints)):
-            body = "\n".join(f"    {key}: {full}" for key, full in wholes.items())
+            body = "\n".join(f"    {key}: {hint}" for key, hint in hint_texts.items())
             return f"class {class_name}(TypedDict):\n{docstring(doc, descriptions, 'Attributes')}\n\n{body}\n"
         self._imports.add("typing.Annotated")
         lines = [
-            f"        {quoted(key)}: {_annotated(hint.full, descriptions[key], key in members.required)},"
+            f"        {quoted(key)}: {_annotated(hint.bounded, descriptions[key], key in members.required)},"
             for key, hint in hints.items()
         ]
         comment = textwrap.indent(textwrap.fill(one_line(doc)[:LONGEST_DOC], WIDTH - 2), "# ")
@@ -268,7 +268,7 @@ class TypeWriter:
         if not distinct or "any" in kinds or is_forward or len(set(kinds)) < len(kinds):
             return ANY
         uses = frozenset().union(*(hint.imports for hint in distinct))
-        text = " | ".join(_replaced(hint).full for hint in distinct)
+        text = " | ".join(_replaced(hint).bounded for hint in distinct)
         return Hint(text, "union", uses, any(hint.is_nullable for hint in distinct))
 
 
@@ -284,7 +284,7 @@ def _literal(values: Sequence[Any], types: Sequence[str]) -> Hint:
     """Return a `Literal` of texts or whole numbers. For other values, return a less exact hint."""
     fit = [each for each in dict.fromkeys(map(_hashable, values)) if each is not None]
     kinds = {type(each) for each in fit}
-    if not fit or len(fit) > MOST_VALUES or kinds not in ({str}, {int}):
+    if not fit or len(fit) > MAX_VALUES or kinds not in ({str}, {int}):
         kind = next((_SCALARS[each] for each in types if each in _SCALARS), "")
         return Hint(kind, kind) if kind else ANY
     shown = ", ".join(quoted(each) if isinstance(each, str) else repr(each) for each in fit)
@@ -432,8 +432,8 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
     ]
     if lines:
         parts.append(f"{section}:\n" + "\n".join(lines))
-    full = "\n\n".join(parts)
-    body = f'"""{full}\n"""' if "\n" in full else f'"""{full}"""'
+    text = "\n\n".join(parts)
+    body = f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
     return textwrap.indent(body, indent)
 
 

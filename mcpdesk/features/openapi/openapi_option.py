@@ -14,7 +14,7 @@ from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
 
-MOST_OPERATIONS = 80
+MAX_OPERATIONS = 80
 """Maximum number of tools, because Cursor warns about a higher number."""
 
 
@@ -42,9 +42,9 @@ def _make(new_folder: Path, name: str, file: Path, tags: list[str], operations: 
     from mcpdesk.features.openapi.api_folder import make_api_folder
 
     document = read_document(file, tags, operations)
-    if (count := len(document.operations)) > MOST_OPERATIONS:
+    if (count := len(document.operations)) > MAX_OPERATIONS:
         raise DeskUserError(
-            f"{count:,} operations are more than the {MOST_OPERATIONS} tools that a model can choose from.",
+            f"{count:,} operations are more than the {MAX_OPERATIONS} tools that a model can choose from.",
             f"Choose with --tags or --operations. Tags: {tag_counts(document)}.",
         )
     folder = make_api_folder(document, new_folder.name)

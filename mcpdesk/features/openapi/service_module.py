@@ -41,7 +41,7 @@ DEFAULT_URL = @URL@
 KEYS: dict[str, tuple[str, str, str]] = @KEYS@
 """Name of a key -> its place in the request, its name there, and the environment variable with its value."""
 LONGEST_WAIT_S = 20.0
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Maximum size of a response; a larger one is an error."""
 SHOWN = 500
 """Maximum length of the service's text in an error, in characters."""
@@ -143,8 +143,8 @@ async def _content(response: aiohttp.ClientResponse) -> bytes:
     content = bytearray()
     async for chunk in response.content.iter_chunked(65536):
         content += chunk
-        if len(content) > MOST_BYTES:
-            fail(f"The service answered with more than {MOST_BYTES:,} bytes; ask for less.")
+        if len(content) > MAX_BYTES:
+            fail(f"The service answered with more than {MAX_BYTES:,} bytes; ask for less.")
     return bytes(content)
 
 

@@ -26,8 +26,8 @@ from mcpdesk.recorder.masking import holds_token
 from mcpdesk.settings import ENV_FILES
 from mcpdesk.tools import BUILTINS, EXTRA
 
-MOST_FILES = 5_000
-MOST_BYTES = 64 << 20
+MAX_FILES = 5_000
+MAX_BYTES = 64 << 20
 """Maximum total size in bytes of the files before compression."""
 ENTRY = "main.py"
 START: JSONObject = {
@@ -100,7 +100,7 @@ def folder_files(folder: Path) -> FolderFiles:
                 continue
             files.files[relative] = path
             total += path.stat().st_size
-            if len(files.files) > MOST_FILES or total > MOST_BYTES:
+            if len(files.files) > MAX_FILES or total > MAX_BYTES:
                 raise _too_large(files.files)
             if path.stat().st_size <= LOOKED_AT and holds_token(path.read_bytes().decode("latin-1")):
                 files.secrets.append(relative)
@@ -199,5 +199,5 @@ def _is_left_out(path: Path, folder: Path) -> bool:
 def _too_large(files: Mapping[str, Path]) -> DeskUserError:
     sizes = sorted(((path.stat().st_size, name) for name, path in files.items()), reverse=True)
     listed = ", ".join(f"{name} ({size} bytes)" for size, name in sizes[:3])
-    most = f"{MOST_FILES} files with {MOST_BYTES >> 20} MiB together"
+    most = f"{MAX_FILES} files with {MAX_BYTES >> 20} MiB together"
     return DeskUserError(f"The folder is too large: a bundle has at most {most}.", f"The largest: {listed}.")

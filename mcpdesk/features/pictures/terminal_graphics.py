@@ -36,7 +36,7 @@ class Graphics:
     cell: tuple[int, int] = CELL
 
     @property
-    def dots(self) -> tuple[float, float]:
+    def pixels_per_cell(self) -> tuple[float, float]:
         """Number of pixels of an unscaled picture per cell: horizontally and vertically."""
         across, down = self.cell
         return (1.0, down / across) if self.kind is GraphicsKind.HALF_BLOCKS else (float(across), float(down))
@@ -46,7 +46,7 @@ class Graphics:
 
         The proportions are kept, and only tiny pictures are enlarged.
         """
-        across, down = self.dots
+        across, down = self.pixels_per_cell
         largest = max(1.0, LEAST_COLUMNS * across / max(width, height))
         scale = min(columns * across / width, rows * down / height, largest)
         if self.kind is GraphicsKind.SIXEL:
@@ -63,7 +63,7 @@ class Graphics:
 
     def within(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
         """Return width and height of a picture scaled into these cells, with its proportions."""
-        wide, high = columns * self.dots[0] / width, rows * self.dots[1] / height
+        wide, high = columns * self.pixels_per_cell[0] / width, rows * self.pixels_per_cell[1] / height
         most = self.pixels(columns, rows)
         scale = min(wide, high)
         return max(1, round(most[0] * scale / wide)), max(1, round(most[1] * scale / high))

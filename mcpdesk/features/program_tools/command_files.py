@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mcpdesk.errors import BadArgument
 from mcpdesk.features.program_tools.command_argv import Placeholder, Template, names_in, texts_of
-from mcpdesk.jobs.call_files import MadeFiles, NotMadeHere
+from mcpdesk.jobs.call_files import CreatedFiles, NotOwnFile
 
 OUTPUT_DIR = "output_dir"
 """Placeholder that stands for the folder of a call."""
@@ -29,7 +29,7 @@ LONGEST_NAME, LONGEST_PATH = 255, 4095
 _MARKS = ("*", "?")
 
 
-class OutputPlace(Struct, frozen=True):
+class OutputFolders(Struct, frozen=True):
     """Folders into which one call may write files."""
 
     folder: Path
@@ -65,7 +65,7 @@ def output_names(produces: Sequence[Template]) -> frozenset[str]:
     return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
 
-def resolve_path(name: str, value: Any, folders: OutputPlace) -> Any:
+def resolve_path(name: str, value: Any, folders: OutputFolders) -> Any:
     """Resolve a path, or a list of paths, that a client chose.
 
     Raises: BadArgument for a path outside the allowed folders; the message lists them.
@@ -87,7 +87,7 @@ def resolve_path(name: str, value: Any, folders: OutputPlace) -> Any:
 
 
 def expected_files(
-    produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], folders: OutputPlace
+    produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], folders: OutputFolders
 ) -> list[ExpectedFile]:
     """Return the files that one call should make, and create their parent folders.
 
@@ -115,7 +115,9 @@ def expected_files(
     return files
 
 
-def claim_files(asked: Sequence[ExpectedFile], folders: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
+def claim_files(
+    asked: Sequence[ExpectedFile], folders: OutputFolders, made: CreatedFiles
+) -> tuple[Path, ...]:
     """Reserve the files below `output_dirs`, and create folders for them.
 
     Raises: BadArgument if a file exists that no program of the server made.
@@ -126,14 +128,14 @@ def claim_files(asked: Sequence[ExpectedFile], folders: OutputPlace, made: MadeF
             continue
         try:
             files += made.claim([each.path, *matching_files(each)], folders.allowed)
-        except (NotMadeHere, OSError) as error:
+        except (NotOwnFile, OSError) as error:
             made.release(files)
             why = f"{str(each.path)!r}: {error.strerror}" if isinstance(error, OSError) else str(error)
             raise BadArgument(each.argument, f"{why}; choose another name") from None
     return tuple(files)
 
 
-def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
+def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: CreatedFiles) -> None:
     """End the reservation of files after the program has ended."""
     if own:
         made.release(own, [path for each in asked for path in matching_files(each)])
@@ -144,7 +146,7 @@ def matching_files(asked: ExpectedFile) -> list[Path]:
     return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MOST]] if asked.pattern else []
 
 
-def made_files(asked: Sequence[ExpectedFile], folders: OutputPlace) -> tuple[list[Path], list[str]]:
+def made_files(asked: Sequence[ExpectedFile], folders: OutputFolders) -> tuple[list[Path], list[str]]:
     """Return the files that exist, and remarks on files that are missing or in a forbidden folder."""
     roots = [each.resolve() for each in (folders.folder, folders.output, *folders.allowed)]
     files: dict[Path, None] = {}
@@ -173,11 +175,11 @@ def _check_length(name: str, path: Path) -> None:
         raise BadArgument(name, f"it makes a path that is too long: {message}")
 
 
-def _is_outside(path: Path, folders: OutputPlace) -> bool:
+def _is_outside(path: Path, folders: OutputFolders) -> bool:
     return not any(path.is_relative_to(root) for root in (folders.output, folders.folder))
 
 
-def _allowed(name: str, path: Path, folders: OutputPlace) -> Path:
+def _allowed(name: str, path: Path, folders: OutputFolders) -> Path:
     target = Path(os.path.normpath(path))
     if _is_below(target, folders.output):
         return target
@@ -195,7 +197,7 @@ def _is_below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _outside_error(name: str, text: str, folders: OutputPlace) -> BadArgument:
+def _outside_error(name: str, text: str, folders: OutputFolders) -> BadArgument:
     below = f", or below {', '.join(map(str, folders.allowed))} (output_dirs)" if folders.allowed else ""
     message = "allowed: a relative path, which is in the folder of this call"
     return BadArgument(name, f"no file may be written at {text!r}; {message}{below}")

@@ -31,7 +31,7 @@ from mcpdesk.features.program_tools.command_argv import (
 )
 from mcpdesk.features.program_tools.command_files import (
     OUTPUT_DIR,
-    OutputPlace,
+    OutputFolders,
     claim_files,
     expected_files,
     is_own,
@@ -56,7 +56,7 @@ from mcpdesk.jobs.process import ProgramEnd, end_remarks, report_end, run
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.protocol import content
 from mcpdesk.protocol.catalogue.annotations import HINTS
-from mcpdesk.protocol.headers import Mirrored, mirrored
+from mcpdesk.protocol.headers import MirroredArgument, mirrored
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema
@@ -113,7 +113,7 @@ class ReadyCommand(Struct, frozen=True):
     produces: tuple[Template, ...]
     folder: Path
     schema: dict[str, Any]
-    mirrored: tuple[Mirrored, ...]
+    mirrored: tuple[MirroredArgument, ...]
     unused: tuple[str, ...]
     """Parameters that no placeholder uses."""
 
@@ -330,7 +330,7 @@ An entry must list other variables.
 OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
 """Variables that make Python programs write progress at once instead of in blocks."""
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-MOST_PICTURES, PICTURE_BYTES = 4, 1 << 20
+MAX_PICTURES, PICTURE_BYTES = 4, 1 << 20
 """Maximum number of pictures in a result, and maximum size in bytes of each picture."""
 PACE_S = 0.05
 """Minimum seconds between two progress notifications."""
@@ -392,7 +392,7 @@ class CommandRun:
                 return await self._run(argv, files, folders, context)
 
     def _prepare(
-        self, arguments: dict[str, Any], folders: OutputPlace
+        self, arguments: dict[str, Any], folders: OutputFolders
     ) -> tuple[list[str], list[ExpectedFile]]:
         """Return the command line of the program, and the files that the program should make.
 
@@ -406,10 +406,10 @@ class CommandRun:
         return argv, expected_files(self._ready.produces, values, fixed, folders)
 
     @contextlib.asynccontextmanager
-    async def _call_folders(self, context: Context) -> AsyncIterator[OutputPlace]:
+    async def _call_folders(self, context: Context) -> AsyncIterator[OutputFolders]:
         """Provide the folders of one call, and prevent their removal while the call runs."""
         if not self._has_folder:
-            yield OutputPlace(self._ready.folder, self._ready.folder)
+            yield OutputFolders(self._ready.folder, self._ready.folder)
             return
         folders, server = context.hosted.call_folders, context.server
 
@@ -421,10 +421,10 @@ class CommandRun:
                 raise HandlerError(message) from error
 
         async with _held(begin, folders.end) as output:
-            yield OutputPlace(self._ready.folder, output, server.limits.output_dirs, server.folder)
+            yield OutputFolders(self._ready.folder, output, server.limits.output_dirs, server.folder)
 
     async def _run(
-        self, argv: list[str], files: list[ExpectedFile], folders: OutputPlace, context: Context
+        self, argv: list[str], files: list[ExpectedFile], folders: OutputFolders, context: Context
     ) -> ToolResult[dict[str, Any]]:
         reporter = _Reporter(context)
         form = self._ready.command.progress or ""
@@ -544,7 +544,7 @@ def _pictures(made: list[Path]) -> list[content.Block]:
     pictures: list[content.Block] = []
     for path in made:
         with contextlib.suppress(OSError):
-            if len(pictures) < MOST_PICTURES and path.stat().st_size <= PICTURE_BYTES:
+            if len(pictures) < MAX_PICTURES and path.stat().st_size <= PICTURE_BYTES:
                 data = path.read_bytes()
                 kind = next((kind for magic, kind in PICTURES.items() if data.startswith(magic)), "")
                 pictures += [content.image(data, kind)] if kind else []

@@ -14,7 +14,7 @@ from mcpdesk.feature import Feature
 if TYPE_CHECKING:
     from mcpdesk.feature import AttachedLink
     from mcpdesk.hosting.shared_core import SharedCore, SharingCore
-    from mcpdesk.transports.http.elsewhere import Elsewhere
+    from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.sessions.http_sessions import HttpSessions
     from mcpdesk.transports.http.site import Site
 
@@ -40,7 +40,7 @@ class Replicas(Feature):
 
         return HostSharing(core)
 
-    def elsewhere(self, site: Site, sessions: HttpSessions) -> Elsewhere:
+    def other_processes(self, site: Site, sessions: HttpSessions) -> OtherProcesses:
         """Return the object with which a listener forwards requests to other replicas."""
         from mcpdesk.features.replicas.group.host_sharing import HostSharing
         from mcpdesk.features.replicas.http.other_replicas import OtherReplicas

@@ -24,7 +24,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 from mcpdesk.transports import relay
 
-MOST_ASKED = 10_000
+MAX_ASKED = 10_000
 """Maximum number of requests without an answer that are remembered.
 
 Answers to older requests are not held.
@@ -123,16 +123,16 @@ class HeldTap:
             timer.cancel()
         lines = self._lines[is_from_client]
         for group in lines.feed(number, line):
-            self._judge(is_from_client, *group)
+            self._decide(is_from_client, *group)
         if lines.is_within_message:
-            later = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up, is_from_client)
+            later = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._split_message, is_from_client)
             self._timers[is_from_client] = later
 
-    def _give_up(self, is_from_client: bool) -> None:
+    def _split_message(self, is_from_client: bool) -> None:
         """Treat each line of an incomplete message as a separate message."""
         self._timers.pop(is_from_client, None)
         for group in self._lines[is_from_client].give_up():
-            self._judge(is_from_client, *group)
+            self._decide(is_from_client, *group)
 
     def _forget_lines(self) -> None:
         """Discard incomplete messages. The gate passes on the lines that it still holds."""
@@ -142,14 +142,14 @@ class HeldTap:
         for lines in self._lines.values():
             lines.give_up()
 
-    def _judge(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
+    def _decide(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
         """Start the decision about these lines. If they are not exactly one message, pass them on."""
         try:
             message = codec.decode(data)
         except ProtocolError:
             message = None
         if not isinstance(message, dict):
-            self._begin(self._pass(numbers), numbers)
+            self._begin(self._pass_lines(numbers), numbers)
         elif is_from_client:
             self._begin(self._from_client(numbers, message), numbers)
         elif isinstance(message.get("method"), str):
@@ -160,11 +160,11 @@ class HeldTap:
         else:
             self._begin(self._answered(numbers, message, data), numbers)
 
-    async def _pass(self, numbers: Numbers) -> None:
+    async def _pass_lines(self, numbers: Numbers) -> None:
         """Pass lines on. Run this as a task, so that decisions about earlier lines come first."""
-        self._say_of(numbers, relay.PASS)
+        self._send_command(numbers, relay.PASS)
 
-    def _say_of(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
+    def _send_command(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
         """Send a command for the lines of one message.
 
         If `data` is given, it replaces the whole message: it is sent with the last line, and the other lines
@@ -182,7 +182,7 @@ class HeldTap:
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
             if not done.cancelled() and done.exception() is not None:
-                self._say_of(numbers, relay.PASS)  # the loop reports the exception
+                self._send_command(numbers, relay.PASS)  # the loop reports the exception
 
         task.add_done_callback(ended)
         return task
@@ -199,18 +199,18 @@ class HeldTap:
     async def _from_client(self, numbers: Numbers, message: JSONObject) -> None:
         identifier = message.get("id")
         if not isinstance(message.get("method"), str) or not is_id(identifier):
-            self._let(numbers, message, await self.interceptor.one_way(TAPPED, message))
+            self._release(numbers, message, await self.interceptor.one_way(TAPPED, message))
             return
         came = time()
         request, given = await self.interceptor.request(TAPPED, message)
         if request is not None:
             self._await_answer(identifier, request, came)
-        self._let(numbers, message, request)
+        self._release(numbers, message, request)
         if given is not None:
             self._send(relay.TO_CLIENT, 0, codec.encode(given) + b"\n")
 
     def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
-        if len(self._requests) >= MOST_ASKED:
+        if len(self._requests) >= MAX_ASKED:
             del self._requests[next(iter(self._requests))]
             self._tokens = {token: of for token, of in self._tokens.items() if of in self._requests}
         self._requests[identifier] = (request, came)
@@ -233,9 +233,9 @@ class HeldTap:
         data = given.rstrip()
         passed = await self.interceptor.sent(TAPPED, data, self._answer_for_client, about)
         if passed is None or passed is data:
-            self._let(numbers, message, None if passed is None else message)
+            self._release(numbers, message, None if passed is None else message)
         else:
-            self._say_of(numbers, relay.REPLACE, passed + b"\n")
+            self._send_command(numbers, relay.REPLACE, passed + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
         self._send(relay.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
@@ -245,22 +245,22 @@ class HeldTap:
         identifier = message.get("id")
         asked = self._requests.pop(identifier, None) if is_id(identifier) else None
         if asked is None:
-            self._say_of(numbers, relay.PASS)
+            self._send_command(numbers, relay.PASS)
             return
         if (before := self._last.get(identifier)) is not None and not before.done():
             await asyncio.wait({before})
         try:
             passed = await self.interceptor.answer(TAPPED, *asked, message)
         except AnswerCut:
-            self._say_of(numbers, relay.CUT, data[: len(data) // 2])
+            self._send_command(numbers, relay.CUT, data[: len(data) // 2])
             return
-        self._let(numbers, message, passed)
+        self._release(numbers, message, passed)
 
-    def _let(self, numbers: Numbers, message: JSONObject, passed: JSONObject | None) -> None:
+    def _release(self, numbers: Numbers, message: JSONObject, passed: JSONObject | None) -> None:
         """Pass a message on, in its original or changed form. If `passed` is None, drop the message."""
         if passed is None:
-            self._say_of(numbers, relay.DROP)
+            self._send_command(numbers, relay.DROP)
         elif passed is message:
-            self._say_of(numbers, relay.PASS)
+            self._send_command(numbers, relay.PASS)
         else:
-            self._say_of(numbers, relay.REPLACE, codec.encode(passed) + b"\n")
+            self._send_command(numbers, relay.REPLACE, codec.encode(passed) + b"\n")

@@ -33,10 +33,10 @@ async def serve_screens(
     The tap's gate is the code that copies lines between client and server. `reports` is the file descriptor
     of the pipe from the gate, and `commands` that of the pipe to the gate.
     """
-    await TapDoor(recording, reports, commands).serve(listener, first)
+    await TapControl(recording, reports, commands).serve(listener, first)
 
 
-class TapDoor:
+class TapControl:
     """Carries out requests of screens, and sends them the held messages.
 
     When the last screen disconnects, all held messages are released.
@@ -75,7 +75,7 @@ class TapDoor:
                 data = await reader.readexactly(length(await reader.readexactly(HEAD)))
                 asked = _of_screen.decode(data)
                 if isinstance(asked, Ask):
-                    self._send(writer, await self._do(asked))
+                    self._send(writer, await self._execute(asked))
                 else:
                     self._screens.add(writer)
                     for state in self._states():
@@ -89,7 +89,7 @@ class TapDoor:
                 if not self._screens:
                     self._tap.interceptor.reset()
 
-    async def _do(self, ask: Ask) -> Reply:
+    async def _execute(self, ask: Ask) -> Reply:
         if ask.method != "do":
             return Reply(ask.id, error=f"unknown request: {ask.method}")
         (intent,) = METHODS[ask.method].arguments.decode(ask.arguments)

@@ -12,7 +12,7 @@ TappedMessage = tuple[bytes, bytes, int]
 """Recorded bytes of a message, its last bytes if it was shortened, and its size in bytes."""
 TAPPED = 1
 """Number of the only connection that a tap records."""
-MOST_OF_A_CHARACTER = 4
+MAX_OF_A_CHARACTER = 4
 """Maximum size in bytes of an encoded character."""
 
 
@@ -26,7 +26,7 @@ class TappedMessages:
 
     def __init__(self, limit: int) -> None:
         """`limit` is the number of bytes to record of each message."""
-        self._limit = limit + MOST_OF_A_CHARACTER  # the recorder cuts between two characters
+        self._limit = limit + MAX_OF_A_CHARACTER  # the recorder cuts between two characters
         self._framer = MessageFramer(self.LARGEST)
         self._long_line = _Line(self._limit)
 

@@ -34,7 +34,7 @@ RING_BYTES = 1 << 20
 """Memory in bytes for frames. A small value is enough, because the frames of a tap are read from the file."""
 LONGEST = 64 << 20
 """Maximum number of recorded bytes of a message, whatever the setting is."""
-MOST_OF_A_NAME = 40
+MAX_OF_A_NAME = 40
 JOIN_S = 10.0
 """Maximum seconds to wait for the first byte of a visitor."""
 LOOKED_AT = 8
@@ -97,7 +97,7 @@ def _write(argv: Sequence[str], traffic: RelayTraffic) -> None:
     if not settings.capture:
         _print_problem("the setting `capture` is off")
         return
-    name, client = program_name(argv)[:MOST_OF_A_NAME], rendezvous.process_name(traffic.client)
+    name, client = program_name(argv)[:MAX_OF_A_NAME], rendezvous.process_name(traffic.client)
     started = traffic.started
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
     path = captures_folder(settings.state_dir) / f"{when}-{name}-{traffic.relay}.jsonl"

@@ -13,14 +13,14 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.transports.figure import Figure
+from mcpdesk.transports.metric import Figure
 
 if TYPE_CHECKING:
     from mcpdesk.features.telemetry.otlp_values import Collector
     from mcpdesk.features.telemetry.span_records import Delivery, SpanRecord
     from mcpdesk.hosting.journal import Journal
 
-MOST_WAITING = 16_384
+MAX_WAITING = 16_384
 """Maximum number of records in the queue. Further records are lost."""
 BATCH = 256
 SEND_S = 1.0
@@ -64,7 +64,7 @@ class OtlpSender:
 
     def put(self, record: SpanRecord) -> None:
         """Queue a finished record."""
-        if len(self._waiting) < MOST_WAITING and not self._is_off:
+        if len(self._waiting) < MAX_WAITING and not self._is_off:
             self._waiting.append(record)
         else:
             self._overflow += record.spans

@@ -66,7 +66,7 @@ from mcpdesk.features.telemetry.span_records import (
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.calls.call_figures import OutcomeKind
-from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.transports.metric import Figure, Sample
 from mcpdesk.version import __version__
 
 Attributes = dict[str, Any]
@@ -437,7 +437,7 @@ class _Tally(Struct):
     most_s: float = 0.0
 
 
-MOST_COUNTED = 2_000
+MAX_COUNTED = 2_000
 """Maximum number of combinations of attributes that are counted separately.
 
 Further ones are counted together.
@@ -465,7 +465,7 @@ class Durations:
             error,
         )
         tally = self._counted.get(key)
-        if tally is None and len(self._counted) >= MOST_COUNTED:
+        if tally is None and len(self._counted) >= MAX_COUNTED:
             key = (record.is_outgoing,)
             tally = self._counted.get(key)
         if tally is None:

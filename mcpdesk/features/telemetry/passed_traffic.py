@@ -57,8 +57,8 @@ class PassedExchange(WatchedExchange):
         self.traffic, self.info = traffic, info
         self.calls: list[_PassedCall] = []
 
-    def came_back(self, message: object) -> None:
-        self.traffic.came_back(self.info, message, self.calls)
+    def handle_server_message(self, message: object) -> None:
+        self.traffic.handle_server_message(self.info, message, self.calls)
 
     def over(self, status: int, may_go_on: bool) -> None:
         if not may_go_on:
@@ -123,7 +123,7 @@ class PassedTraffic(ExchangeWatch):
             request = {**request, "params": {**params, "_meta": meta}}
         return request, exchange
 
-    def came_back(
+    def handle_server_message(
         self, info: ConnectionInfo, message: object, calls: list[_PassedCall] | None = None
     ) -> None:
         """Handle a message of a server.
@@ -132,7 +132,7 @@ class PassedTraffic(ExchangeWatch):
         """
         if isinstance(message, list):
             for each in message:
-                self.came_back(info, each, calls)
+                self.handle_server_message(info, each, calls)
             return
         if not isinstance(message, dict):
             return

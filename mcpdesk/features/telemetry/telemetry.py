@@ -26,7 +26,7 @@ from mcpdesk.protocol.trace import CallSpan, read_trace, trace_of
 from mcpdesk.server.calls.call_observer import CallWatch
 from mcpdesk.server.calls.call_watch import AskedQuestion
 from mcpdesk.server.offer.server import Server
-from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.transports.metric import Figure, Sample
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.journal import Journal

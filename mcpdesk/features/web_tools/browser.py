@@ -41,7 +41,7 @@ LOAD_S = 10.0
 """Maximum number of seconds to wait for images and similar content after the page itself."""
 IDLE_S = 5.0
 """Maximum number of seconds until a loaded page must be idle. Idle means half a second without a request."""
-MOST_BYTES = 20 << 20
+MAX_BYTES = 20 << 20
 NO_PAGE = 'class="neterror"'
 """Text in the error page that a browser shows if it could not load the requested page."""
 
@@ -51,7 +51,7 @@ class BrowserError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class RenderedPage:
     """A page as it was after its scripts had run."""
 
     html: str
@@ -71,7 +71,7 @@ def find_browser() -> str | None:
 
 async def draw(
     program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
-) -> Drawn:
+) -> RenderedPage:
     """Load a page in a browser, and return its content.
 
     The content is read after the network is idle and `wait_ms` milliseconds have passed. The browser reaches
@@ -88,7 +88,7 @@ async def draw(
         raise BrowserError(f"the browser took longer than {TIMEOUT_S:g} s") from None
     if NO_PAGE in html:
         raise BrowserError("the browser was redirected to an address that does not exist or is not allowed")
-    return Drawn(html, method, is_loading)
+    return RenderedPage(html, method, is_loading)
 
 
 def _switches(proxy: str, profile: str) -> list[str]:
@@ -117,7 +117,7 @@ async def _with_dump(
     from mcpdesk.jobs.process import run
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
-        output = StdoutBytes(MOST_BYTES)
+        output = StdoutBytes(MAX_BYTES)
         argv = [
             program,
             *_switches(proxy.url, profile),
@@ -166,7 +166,7 @@ async def _with_playwright(
                 await context.close()
     except Error as error:
         raise BrowserError(str(error).splitlines()[0][:300]) from error
-    return html[:MOST_BYTES], is_loading
+    return html[:MAX_BYTES], is_loading
 
 
 METHODS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tuple[str, bool]]]] = {

@@ -20,7 +20,7 @@ from mcpdesk.tools import check_libraries
 if TYPE_CHECKING:
     from mcpdesk.features.web_tools.fetch import FetchedPage
 
-MOST_WAIT_MS = 30_000
+MAX_WAIT_MS = 30_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
 NO_CONTENT_TYPE = frozenset({"", "application/octet-stream"})
@@ -30,7 +30,7 @@ LOOKED_AT = 4_096
 NOTES_LENGTH = 500
 """Number of characters of a result that are reserved for the name of the file with the full text."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-MOST_PICTURE_BYTES = 5 << 20
+MAX_PICTURE_BYTES = 5 << 20
 
 NO_TEXT = "the page has no text"
 LATER = " after its network was idle; scripts may write it later: try a longer wait_ms"
@@ -74,7 +74,7 @@ async def read_docs(
     url: str,
     ctx: Context,
     format: Format = "markdown",
-    wait_ms: Annotated[int, Meta(ge=0, le=MOST_WAIT_MS)] = 0,
+    wait_ms: Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)] = 0,
 ) -> ToolResult[Document]:
     """Fetch URL content as markdown via headless browser. Returns the article, without navigation, after the
     page has loaded, its network is idle and `wait_ms` more have passed. If no browser is found, the page is
@@ -141,7 +141,7 @@ async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, 
         return fetched.text, "fetch", f"scripts of the page did not run: {error}"
     if not drawn.is_loading:
         return drawn.html, drawn.method, ""
-    more = "; a longer wait_ms may give more" if wait_ms < MOST_WAIT_MS else ""
+    more = "; a longer wait_ms may give more" if wait_ms < MAX_WAIT_MS else ""
     return drawn.html, drawn.method, f"the page was still loading when the wait of {wait_ms} ms ended{more}"
 
 
@@ -179,7 +179,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
     body = fetched.body
     if form == "heic":
         body, kind = (await converted("heic", body, ctx.environment, what)).data, "image/png"
-    if kind in PICTURES and len(body) <= MOST_PICTURE_BYTES:
+    if kind in PICTURES and len(body) <= MAX_PICTURE_BYTES:
         note = f"{fetched.content_type or kind}, {size:,} bytes: a picture"
         heading = content.text(f"{fetched.url}\n[{note}]")
         document = replace(_document(fetched, "none"), note=note)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import aiohttp
     from aiohttp.abc import AbstractResolver
 
-MOST_BYTES = 10 << 20
-MOST_HOPS = 10
+MAX_BYTES = 10 << 20
+MAX_HOPS = 10
 TIMEOUT_S = 20.0
 """Time limit in seconds for a whole document, including redirects."""
 AGENT = "Mozilla/5.0 (compatible; mcpdesk)"
@@ -41,7 +41,7 @@ class FetchedPage:
     charset: str
     body: bytes
     is_cut: bool
-    """True if the document is larger than `MOST_BYTES`."""
+    """True if the document is larger than `MAX_BYTES`."""
     is_local: bool
     """True if the document and all redirects to it are on this machine."""
 
@@ -67,7 +67,7 @@ async def _follow(url: str, private: bool) -> FetchedPage:
     import aiohttp
 
     here, local = url, True
-    for _ in range(MOST_HOPS + 1):
+    for _ in range(MAX_HOPS + 1):
         check_url(here)
         parts = urlsplit(here)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -86,7 +86,7 @@ async def _follow(url: str, private: bool) -> FetchedPage:
             if isinstance(error, asyncio.TimeoutError):
                 raise
             raise HandlerError(f"url: {here[:500]} cannot be fetched: {_error_text(error)}") from error
-    raise HandlerError(f"url: {url} redirects more than {MOST_HOPS} times")
+    raise HandlerError(f"url: {url} redirects more than {MAX_HOPS} times")
 
 
 async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> FetchedPage:
@@ -96,11 +96,11 @@ async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> Fetche
     async for piece in answer.content.iter_chunked(65_536):
         pieces.append(piece)
         size += len(piece)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             break
     kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    body = b"".join(pieces)[:MOST_BYTES]
-    return FetchedPage(url, kind, answer.charset or "", body, size > MOST_BYTES, local)
+    body = b"".join(pieces)[:MAX_BYTES]
+    return FetchedPage(url, kind, answer.charset or "", body, size > MAX_BYTES, local)
 
 
 def _pinned(addresses: list[str]) -> AbstractResolver:

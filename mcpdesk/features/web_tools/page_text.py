@@ -13,14 +13,14 @@ NOISE = (
 )  # fmt: skip
 ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
 ARTICLES = ("main", "article", "[role=main]")
-MOST_ARTICLES = 100
+MAX_ARTICLES = 100
 """Maximum number of article elements that are examined, because some pages nest thousands of them."""
 LINKS = ("href", "src", "action", "poster")
 LEAST = 200
 """Minimum number of characters of an article. If no article is long enough, the whole body is used."""
-MOST_CHARACTERS = 5_000_000
+MAX_CHARACTERS = 5_000_000
 """Maximum number of characters of HTML that are converted. The rest is cut off."""
-MOST_TAGS = 150_000
+MAX_TAGS = 150_000
 """Maximum number of tags in the HTML. A tag takes a hundred times as long as a character."""
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
@@ -103,9 +103,9 @@ def _is_cut(page: str) -> bool:
 
 def _head(page: str) -> str:
     """Return the part of a page that is converted."""
-    head = page[:MOST_CHARACTERS]
-    *before, rest = head.split("<", MOST_TAGS + 1)
-    return head if len(before) <= MOST_TAGS else head[: -len(rest) - 1]
+    head = page[:MAX_CHARACTERS]
+    *before, rest = head.split("<", MAX_TAGS + 1)
+    return head if len(before) <= MAX_TAGS else head[: -len(rest) - 1]
 
 
 def _article(soup: Any) -> Any:
@@ -118,7 +118,7 @@ def _article(soup: Any) -> Any:
         each.decompose()
     for selector in ARTICLES:
         article = max(
-            _outermost(soup.select(selector, limit=MOST_ARTICLES)),
+            _outermost(soup.select(selector, limit=MAX_ARTICLES)),
             key=lambda each: len(each.get_text()),
             default=None,
         )

@@ -259,8 +259,8 @@ def check_page(page: str, hits: list[Hit]) -> None:
         raise EngineError("it asks for a captcha")
 
 
-MOST_BYTES = 4 << 20
-MOST_HITS = 20
+MAX_BYTES = 4 << 20
+MAX_HITS = 20
 AGENT = f"mcpdesk/{__version__}"
 TAG = re.compile(r"<[^>]+>")
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -276,7 +276,7 @@ def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> S
         asked = {name: value.replace(QUERY, query) for name, value in parameters.items()}
         body = await _get(at(base, url), asked, timeout_s)
         try:
-            return parse(body)[:MOST_HITS]
+            return parse(body)[:MAX_HITS]
         except (ValueError, TypeError, KeyError, AttributeError, SyntaxError) as error:
             check_page(body.decode(errors="replace"), [])
             raise EngineError(f"its answer cannot be read: {type(error).__name__}") from error
@@ -297,8 +297,8 @@ async def _get(url: str, parameters: dict[str, str], timeout_s: float) -> bytes:
             async for piece in answer.content.iter_chunked(65_536):
                 pieces.append(piece)
                 size += len(piece)
-                if size > MOST_BYTES:
-                    raise EngineError(f"its answer is larger than {MOST_BYTES >> 20} MiB")
+                if size > MAX_BYTES:
+                    raise EngineError(f"its answer is larger than {MAX_BYTES >> 20} MiB")
             return b"".join(pieces)
     except TimeoutError:
         raise TimeoutError from None

@@ -46,7 +46,7 @@ class FileItems(Struct):
         is_fit = isinstance(error, MissingPrecondition)
         self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
-    def or_previous(self, previous: FileItems | None) -> FileItems:
+    def with_previous_versions(self, previous: FileItems | None) -> FileItems:
         """Return a copy where each broken item is replaced by its previous version, if one exists.
 
         An item that only lacks a precondition, such as a variable, has no replacement. Its previous version

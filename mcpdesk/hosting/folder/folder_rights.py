@@ -16,14 +16,14 @@ from mcpdesk.server.asks.approval_policies import EVERY, Policy
 from mcpdesk.settings import (
     BY_NAME,
     ENV_FILES,
-    FolderMay,
+    FolderUse,
     GivenValue,
     Setting,
     SettingKind,
     converted,
     env_file_settings,
+    is_allow_policy,
     is_setting,
-    loosens,
     quoted,
     read_env_files,
 )
@@ -116,13 +116,13 @@ def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 def _refusal(given: GivenValue) -> str:
     setting = given.setting
-    if setting.folder is FolderMay.TIGHTEN:
-        loose = [item for item in converted(given) if loosens(item)]
+    if setting.folder is FolderUse.TIGHTEN:
+        loose = [item for item in converted(given) if is_allow_policy(item)]
         value = ", ".join(map(repr, loose))
         reason = "a server folder may make a policy stricter, not looser" if loose else ""
     else:
         value = quoted(setting, given.value)
-        reason = "a server folder may not set it" if setting.folder is FolderMay.NOT else ""
+        reason = "a server folder may not set it" if setting.folder is FolderUse.NOT else ""
     return f"{value} is ignored: {reason}. {_how_to_set(setting)}" if reason else ""
 
 

@@ -196,7 +196,7 @@ class _Reading(Struct):
             return [f"{source}: commands are not offered, because program_tools is disabled"]
         path = manifest.folder / FILE
         items = feature.command_tools(manifest, self.environment)
-        self.loaded.files[path] = items.or_previous(self.before.files.get(path))
+        self.loaded.files[path] = items.with_previous_versions(self.before.files.get(path))
         return []
 
     def read_context(self) -> list[str]:
@@ -267,7 +267,7 @@ class _Reading(Struct):
             from mcpdesk.hosting.folder.text_items import read_prompt_file, read_resource_file
 
             read = read_resource_file if kind == "resource" else read_prompt_file
-            return read(path, folder, name).or_previous(before)
+            return read(path, folder, name).with_previous_versions(before)
         except WHAT_IMPORTS_RAISE as error:
             source, reason = blame(error, folder, relative)
             if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
@@ -288,7 +288,7 @@ class _Reading(Struct):
         source = namespace.sources[module.__name__]
         helpers = tuple(each.tree for each in namespace.imported_files(path))
         file = ModuleFile(module, location, source.tree, helpers, self.environment)
-        return read_module(file, kind).or_previous(before)
+        return read_module(file, kind).with_previous_versions(before)
 
 
 def _files_below(base: Path) -> Iterator[Path]:

@@ -23,7 +23,7 @@ from mcpdesk.server.offer.resources import Completer, Resource, ResourceTemplate
 from mcpdesk.server.offer.tool import CLAIMS, Handler, Tool
 
 if TYPE_CHECKING:
-    from mcpdesk.protocol.headers import Mirrored
+    from mcpdesk.protocol.headers import MirroredArgument
 
 Function = Callable[..., Any]
 
@@ -242,7 +242,7 @@ def _scopes(given: Any) -> tuple[str, ...]:
     return scopes
 
 
-def _mirrored(schema: dict[str, Any], location: str) -> tuple[Mirrored, ...]:
+def _mirrored(schema: dict[str, Any], location: str) -> tuple[MirroredArgument, ...]:
     if "x-mcp-header" not in repr(schema):
         return ()
     from mcpdesk.protocol.headers import mirrored

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-MOST_FILES = 500
-MOST_BYTES = 1 << 20
+MAX_FILES = 500
+MAX_BYTES = 1 << 20
 """Maximum number of bytes searched in one file."""
 _READ = re.compile(
     r"""(?:environ(?:\.get|\.pop|\.setdefault)?|getenv)\s*[\[(]\s*["']([A-Za-z_][A-Za-z0-9_]*)["']"""
@@ -22,11 +22,11 @@ def variables_in(folder: Path) -> set[str]:
     """
     names: set[str] = set()
     for number, path in enumerate(_python_files(folder)):
-        if number == MOST_FILES:
+        if number == MAX_FILES:
             break
         try:
             with path.open(encoding="utf-8", errors="replace") as file:
-                names.update(_READ.findall(file.read(MOST_BYTES)))
+                names.update(_READ.findall(file.read(MAX_BYTES)))
         except OSError:
             continue  # the loader reports a file that cannot be read
     return names

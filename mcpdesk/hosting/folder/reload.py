@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct, to_builtins
 
 from mcpdesk.hosting.folder.file_items import Item, name_of
-from mcpdesk.hosting.folder.folder_bell import FolderBell
+from mcpdesk.hosting.folder.folder_watcher import FolderWatcher
 from mcpdesk.hosting.folder.loader import LoadedFolder
 from mcpdesk.hosting.server_access import with_required_tokens
 from mcpdesk.server.offer.registry import Registry, Unavailable
@@ -187,14 +187,14 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
     await asyncio.to_thread(import_module, "watchfiles")  # importing takes long, and clients are waiting
     from watchfiles import Change, awatch
 
-    bell = None if polling else await _bell(folder)
+    watcher = None if polling else await _folder_watcher(folder)
     stream = awatch(
         folder,
         watch_filter=lambda _, path: is_watched(Path(path), folder),
         debounce=DEBOUNCE_MS,
         step=STEP_MS,
         rust_timeout=COLLECT_MS,
-        yield_on_timeout=bell is not None,
+        yield_on_timeout=watcher is not None,
         force_polling=polling,
         poll_delay_ms=POLL_MS,
     )
@@ -206,23 +206,23 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
                 return
             if paths := frozenset(Path(path) for _, path in changes) - {folder}:
                 on_change(paths)
-            elif bell is not None:
-                await bell.rings()
+            elif watcher is not None:
+                await watcher.wait_for_change()
                 try:
-                    await asyncio.to_thread(bell.cover)
+                    await asyncio.to_thread(watcher.cover)
                 except OSError:
-                    bell.close()
-                    bell = None
+                    watcher.close()
+                    watcher = None
     finally:
         begun.cancel()
-        if bell is not None:
-            bell.close()
+        if watcher is not None:
+            watcher.close()
 
 
-async def _bell(folder: Path) -> FolderBell | None:
+async def _folder_watcher(folder: Path) -> FolderWatcher | None:
     """Return an object that waits for changes of the folder, or None if the watcher must poll."""
     with suppress(OSError):
-        return await asyncio.to_thread(FolderBell, folder, IGNORED_FOLDERS)
+        return await asyncio.to_thread(FolderWatcher, folder, IGNORED_FOLDERS)
     return None
 
 

@@ -106,13 +106,13 @@ def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
 
     Raises: RegistrationError if the skill cannot be published; OSError.
     """
-    if len(files) > skill_entries.MOST_FILES:
-        message = f"it has more than {skill_entries.MOST_FILES} files, the limit for clients"
+    if len(files) > skill_entries.MAX_FILES:
+        message = f"it has more than {skill_entries.MAX_FILES} files, the limit for clients"
         raise RegistrationError(message, source)
     total = sum(status.st_size for _, status in files)
-    if total > skill_entries.MOST_BYTES:
+    if total > skill_entries.MAX_BYTES:
         message = f"its files have {total} bytes together; a client need not take more than"
-        raise RegistrationError(f"{message} {skill_entries.MOST_BYTES}", source)
+        raise RegistrationError(f"{message} {skill_entries.MAX_BYTES}", source)
     try:
         fields = verbatim_fields(files[0][0].read_bytes().decode(), source)
     except UnicodeDecodeError:
@@ -138,7 +138,7 @@ def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
     )
 
 
-@lru_cache(maxsize=8 * skill_entries.MOST_FILES)
+@lru_cache(maxsize=8 * skill_entries.MAX_FILES)
 def _digest_of(path: Path, _size: int, _mtime_ns: int) -> str:
     """Return the digest of a file, cached by its size and modification time."""
     return skill_entries.digest_of(path.read_bytes())

@@ -18,13 +18,13 @@ from typing import Any
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
+from mcpdesk.jobs.schedule import SerialQueue, call_soon_safely
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.pipe import stop_accepting
 
 WROTE = b"w"
 """Byte that a process sends after it has changed the state files."""
-MOST_UNREAD = 4_096
+MAX_UNREAD = 4_096
 """Maximum unread bytes per peer. No more are sent, because one unread byte already makes the peer read."""
 GREET_S = 2.0
 """Seconds within which a peer must send its process id."""
@@ -72,7 +72,7 @@ class StatePeers:
     def notify_peers(self) -> None:
         """Notify the other processes that this process has changed the files."""
         for peer in self._peers:
-            if peer.transport.get_write_buffer_size() < MOST_UNREAD:
+            if peer.transport.get_write_buffer_size() < MAX_UNREAD:
                 peer.write(WROTE)
 
     async def close(self) -> None:
@@ -144,7 +144,7 @@ class FolderPeers:
         self._journal = journal
         self._state = state
         self._peers: dict[str, StatePeers] = {}
-        self._readings = OneByOne(HostedFolder.reload_state)
+        self._readings = SerialQueue(HostedFolder.reload_state)
         self._is_over = False
 
     def pids(self, name: str) -> set[int]:

@@ -17,7 +17,7 @@ from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.server.calls.call_figures import OutcomeKind, at
-from mcpdesk.transports.figure import Figure, FigureKind, Sample
+from mcpdesk.transports.metric import Figure, FigureKind, Sample
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mcpdesk.protocol.phases import DURATION_BOUNDS
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.statistics import OTHER, CallStatistics, CallTally, Subject
 from mcpdesk.server.calls.call_figures import OutcomeKind
-from mcpdesk.transports.figure import Figure, FigureKind, Sample
+from mcpdesk.transports.metric import Figure, FigureKind, Sample
 from mcpdesk.upstream.upstream import Upstream
 
 QUANTILES = (0.5, 0.95, 0.99)

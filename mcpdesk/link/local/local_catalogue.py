@@ -210,12 +210,12 @@ class LocalServers(ServerFacet):
         """Reload the server folder now, or reconnect to an upstream server."""
         self._host.call_soon(lambda: self._host.reload(server))
 
-    def speak(self, server: str, revision: str) -> None:
+    def reconnect_with_revision(self, server: str, revision: str) -> None:
         """Reconnect to an upstream server with another revision."""
 
         def begin() -> None:
             if (upstream := self._host.upstreams.get(server)) is not None:
-                self._host.start_chore(upstream.speak(revision))
+                self._host.start_chore(upstream.reconnect_with_revision(revision))
 
         self._host.call_soon(begin)
 

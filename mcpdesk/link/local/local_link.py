@@ -31,7 +31,7 @@ from mcpdesk.link.values import (
     GrantView,
     LogLine,
     Notice,
-    Parked,
+    ParkedOperation,
     Policy,
     Protection,
     RunningCall,
@@ -46,7 +46,7 @@ from mcpdesk.server.calls.running_call import Call
 
 MANY = 50
 """If a core has at least this many clients, their views are cached for `REST_S` seconds."""
-MOST_LINES = 20
+MAX_LINES = 20
 """Maximum number of running calls of one client whose awaited source line is looked up."""
 REST_S = 1.0
 
@@ -127,7 +127,7 @@ class LocalClients(ClientFacet):
                     call,
                     conversation.questioned_calls,
                     awaited_line(tasks.get(call.capture_key), endpoint.server.folder)
-                    if at < MOST_LINES
+                    if at < MAX_LINES
                     else "",
                 )
                 for at, call in enumerate(call for call in running if call.method != LISTEN)
@@ -147,11 +147,11 @@ class LocalClients(ClientFacet):
             kept_bytes=session.events.size,
         )
 
-    def _parked(self, server: str, peer: str) -> Iterator[Parked]:
+    def _parked(self, server: str, peer: str) -> Iterator[ParkedOperation]:
         for one in self._host.services.rounds.parked:
             if one.server == server and one.call.peer == peer:
                 asks = tuple(asking.method for asking in one.questions().values())
-                yield Parked(one.call.method, _name(one.call), asks)
+                yield ParkedOperation(one.call.method, _name(one.call), asks)
 
 
 def _running(call: Call, asked: Sequence[object], where: str) -> RunningCall:
@@ -202,7 +202,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             api_key_header=host.rules.api_key_header,
             capture_path=str(host.recording.path or ""),
             capture_failing=host.recording.failing,
-            stuck=host.stuck_folders.heartbeat.stuck(),
+            stuck=host.blocking_code.heartbeat.stuck(),
             questions_version=host.inbox.version,
             roots=host.roots.uris,
             work=self.work_view(),

@@ -20,19 +20,19 @@ from mcpdesk.jobs.job import Job
 from mcpdesk.link.link import WorkFacet
 from mcpdesk.link.values import (
     CallbackView,
+    CallFile,
     JobKind,
     JobOutput,
     JobState,
     JobUse,
     JobView,
-    MadeFile,
     PlanView,
     StepView,
     TodoView,
     WorkView,
 )
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.state.server_state import Plan, ServerState, end_plan, written
+from mcpdesk.server.state.server_state import Plan, ServerState, end_plan, read_plan
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Program
@@ -174,7 +174,7 @@ class LocalWork(WorkFacet):
         """Return the text of a session's plan, or None if the session has no plan. Reads a file."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
         plan = None if state is None else dict(state.shown_plans).get(session)
-        text = None if plan is None else written(plan, PLAN_BYTES)
+        text = None if plan is None else read_plan(plan, PLAN_BYTES)
         return None if text is None else text[0].decode(errors="replace")
 
     def end_plan(self, server: str, session: str) -> None:
@@ -311,7 +311,7 @@ def _task(view: Job) -> JobView:
         started=view.started or view.created,
         ended=view.updated if state.is_final else None,
         size=0 if feed is None else feed.size,
-        made=tuple(MadeFile(each.name, each.size) for each in view.files),
+        made=tuple(CallFile(each.name, each.size) for each in view.files),
     )
 
 

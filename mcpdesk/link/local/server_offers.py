@@ -14,7 +14,7 @@ from mcpdesk.client.discovery import FoundServer, FoundServers, discover
 from mcpdesk.errors import DeskUserError
 from mcpdesk.link.values import ServerOffer
 
-MOST_OFFERS = 500
+MAX_OFFERS = 500
 """Maximum number of offers."""
 
 
@@ -26,7 +26,7 @@ def server_offers() -> tuple[ServerOffer, ...]:
         *map(_offer, found.servers),
         *_problems(found),
     ]
-    return tuple(offers[:MOST_OFFERS])
+    return tuple(offers[:MAX_OFFERS])
 
 
 def _here(folder: Path) -> Iterator[ServerOffer]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 """Maximum nesting of lists and mappings."""
-MOST_ALIASED = 100_000
+MAX_ALIASED = 100_000
 """Maximum number of values that all aliases of a document may expand to."""
-MOST_DIGITS = 1_000
+MAX_DIGITS = 1_000
 """Maximum characters of a number. YAML 1.1 has base-60 numbers whose value takes long to compute."""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9_:.]*")
 
@@ -75,15 +75,15 @@ def _check(events: Any, may_alias: bool) -> None:
                     raise YamlFault(f"the alias *{anchor} is inside the value it stands for", line)
                 count += size
                 aliased += size
-                if aliased > MOST_ALIASED:
-                    raise YamlFault(f"its aliases stand for more than {MOST_ALIASED:,} values", line)
+                if aliased > MAX_ALIASED:
+                    raise YamlFault(f"its aliases stand for more than {MAX_ALIASED:,} values", line)
             case yaml.CollectionStartEvent():
                 open_nodes.append((anchor, count))
                 count += 1
                 if anchor is not None:
                     sizes[anchor] = None
-                if len(open_nodes) > MOST_DEPTH:
-                    raise YamlFault(f"it is nested more than {MOST_DEPTH} levels deep", line)
+                if len(open_nodes) > MAX_DEPTH:
+                    raise YamlFault(f"it is nested more than {MAX_DEPTH} levels deep", line)
             case yaml.CollectionEndEvent():
                 anchor, before = open_nodes.pop()
                 if anchor is not None:
@@ -93,6 +93,6 @@ def _check(events: Any, may_alias: bool) -> None:
                 if anchor is not None:
                     sizes[anchor] = 1
                 value = event.value
-                if len(value) > MOST_DIGITS and event.implicit[0] and _NUMBER.fullmatch(value):
-                    text = f"a number has {len(value):,} characters; {MOST_DIGITS:,} are allowed"
+                if len(value) > MAX_DIGITS and event.implicit[0] and _NUMBER.fullmatch(value):
+                    text = f"a number has {len(value):,} characters; {MAX_DIGITS:,} are allowed"
                     raise YamlFault(text, line)

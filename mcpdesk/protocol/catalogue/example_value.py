@@ -9,7 +9,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import Schema, flat, is_fitting, n
 
 _DEPTH = 8
 """Maximum nesting. Deeper values are left empty, so that recursive schemas end."""
-_MOST_ITEMS = 20
+_MAX_ITEMS = 20
 """Maximum number of list items, even if the schema requires more."""
 _FORMATS = {
     "date-time": "2026-01-01T00:00:00Z",
@@ -42,7 +42,7 @@ def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
         case "object":
             return _object(shape, root, depth)
         case "array":
-            count = min(_bound(shape, "minItems"), _MOST_ITEMS) if depth < _DEPTH else 0
+            count = min(_bound(shape, "minItems"), _MAX_ITEMS) if depth < _DEPTH else 0
             return [example_value(shape.get("items", {}), root, depth + 1) for _ in range(count)]
         case "string":
             text = _FORMATS.get(str(shape.get("format", "")), "")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 """Maximum number of faults listed per result."""
 LARGEST_CHECKED = 16 << 20
 """Maximum characters of base64 data that is checked by decoding it."""
@@ -30,7 +30,7 @@ def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], chec
 
     `definition` is the definition of the tool. Empty if it is unknown.
     """
-    return list(islice(_faults(result, definition, check), MOST_FAULTS))
+    return list(islice(_faults(result, definition, check), MAX_FAULTS))
 
 
 def _faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> Iterator[str]:
@@ -80,12 +80,12 @@ def read_faults(result: Mapping[str, Any]) -> list[str]:
     if not isinstance(contents, list) or not contents:
         return ["the result has no contents"]
     faults = ((index, contents_fault(each)) for index, each in enumerate(contents))
-    return [f"contents {index}: {fault}" for index, fault in faults if fault][:MOST_FAULTS]
+    return [f"contents {index}: {fault}" for index, fault in faults if fault][:MAX_FAULTS]
 
 
 def prompt_faults(result: Mapping[str, Any]) -> list[str]:
     """Return the faults of the messages in a `prompts/get` result, each as a sentence."""
-    return list(islice(_message_faults(result.get("messages")), MOST_FAULTS))
+    return list(islice(_message_faults(result.get("messages")), MAX_FAULTS))
 
 
 def _message_faults(messages: Any) -> Iterator[str]:

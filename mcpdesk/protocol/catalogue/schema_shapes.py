@@ -17,24 +17,24 @@ Schema = dict[str, Any]
 
 _DEPTH = 16
 """Maximum nesting of references and `allOf`."""
-_MOST_PARTS = 200
+_MAX_PARTS = 200
 """Maximum number of references and parts of `allOf` in one shape.
 
 Their number can multiply with each level.
 """
-_MOST_BRANCHES = 1_000
+_MAX_BRANCHES = 1_000
 """Maximum number of alternatives and branches that are searched for a member."""
 _UNIONS = ("anyOf", "oneOf")
 _BRANCHES = ("then", "else")
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _DEFINITIONS = ("$defs", "definitions")
-MOST_SHAPES = 64
+MAX_SHAPES = 64
 """Maximum number of shapes per property. Each level of nested alternatives multiplies their number."""
 
 
 def resolve(schema: Any, root: Schema) -> Schema:
     """Return the schema with references followed and `allOf` merged. Empty if that is impossible."""
-    return _resolved(schema, root, 0, iter(range(_MOST_PARTS)))
+    return _resolved(schema, root, 0, iter(range(_MAX_PARTS)))
 
 
 def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Schema:
@@ -174,7 +174,7 @@ def _branches(shape: Schema) -> list[Any]:
 
 def property_shapes(schema: Any, key: str, root: Schema) -> Iterator[Schema]:
     """Yield every shape that an object schema gives its member `key`, including alternatives and branches."""
-    yield from _property_shapes(schema, key, root, 0, iter(range(_MOST_BRANCHES)))
+    yield from _property_shapes(schema, key, root, 0, iter(range(_MAX_BRANCHES)))
 
 
 def _property_shapes(
@@ -216,8 +216,8 @@ def named_types(shape: Schema) -> tuple[str, ...]:
 
 def is_fitting(value: Any, schema: Any, root: Schema) -> bool:
     """Return False if a value violates type, constants or bounds. Patterns and formats are not checked."""
-    shapes = list(islice(flat(schema if isinstance(schema, dict) else {}, root), MOST_SHAPES + 1))
-    return len(shapes) > MOST_SHAPES or any(_is_fit(value, shape) for shape in shapes)
+    shapes = list(islice(flat(schema if isinstance(schema, dict) else {}, root), MAX_SHAPES + 1))
+    return len(shapes) > MAX_SHAPES or any(_is_fit(value, shape) for shape in shapes)
 
 
 def _is_fit(value: Any, shape: Schema) -> bool:

@@ -18,9 +18,9 @@ EXTENSION = "io.modelcontextprotocol/skills"
 CAPABILITY: JSONObject = {EXTENSION: {"directoryRead": True}}
 MAIN = "/SKILL.md"
 """End of a skill's own URI."""
-MOST_FILES = 512
+MAX_FILES = 512
 """Maximum number of files of a skill, including SKILL.md."""
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Maximum bytes of all files of a skill."""
 NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 NAMING = "1 to 64 small letters, digits and single hyphens between them"
@@ -62,8 +62,8 @@ def entry_fault(entry: JSONObject) -> str:
         return ""
     if not isinstance(files, list):
         return f"its resources are neither a list nor {DYNAMIC!r}"
-    if len(files) > MOST_FILES:
-        return f"it has {len(files)} files; the limit is {MOST_FILES}"
+    if len(files) > MAX_FILES:
+        return f"it has {len(files)} files; the limit is {MAX_FILES}"
     if fault := next((fault_text for each in files if (fault_text := _file_fault(each, root))), ""):
         return fault
     listed = [each["uri"] for each in files]
@@ -72,7 +72,7 @@ def entry_fault(entry: JSONObject) -> str:
     if uri not in listed:
         return "it does not list its own SKILL.md"
     total = sum(each["size"] for each in files)
-    return f"its files have {total} bytes together; the limit is {MOST_BYTES}" if total > MOST_BYTES else ""
+    return f"its files have {total} bytes together; the limit is {MAX_BYTES}" if total > MAX_BYTES else ""
 
 
 def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) -> str:

@@ -14,18 +14,18 @@ from msgspec import Struct
 from mcpdesk.protocol.codec import sendable
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
-MOST_VALUES = 1_000
+MAX_VALUES = 1_000
 """Maximum number of consecutive values. A text with more values is not a frame of messages."""
-MOST_DEPTH = 1_000
+MAX_DEPTH = 1_000
 """Maximum nesting, as in the strict parser.
 
 The limit is checked here, because Python 3.14 has no such limit.
 """
 _NAME = 60
 """Maximum characters of a key in a remark."""
-MOST_TOKENS = 500_000
+MAX_TOKENS = 500_000
 """Maximum number of tokens that are examined one by one. Examining a token takes about a microsecond."""
-_MOST_REPEATED = 3
+_MAX_REPEATED = 3
 """Maximum number of repeated keys that get a separate remark."""
 _COMMENT = r"(?>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
 _TOKEN = re.compile(
@@ -48,7 +48,7 @@ _JSON_WORD = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?
 _KEY_FOLLOWS = re.compile(r"\s*:")
 _OTHER_NUMBER = re.compile(r"-?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,3})?")
 _ESCAPE = re.compile(r'\\x([0-9a-fA-F]{2})|\\(.)|"', re.DOTALL)
-_MOST_NUMBERS = 3
+_MAX_NUMBERS = 3
 """Maximum number of remarks on numbers in a notation that JSON does not have."""
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -149,15 +149,15 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
             raise NotJson(f"{reason} at byte {offset(at)}", offset(at)) from None
         end = start + back(end)
         remarks += repairs.remarks
-    if _is_deeper(values, MOST_DEPTH):
+    if _is_deeper(values, MAX_DEPTH):
         raise NotJson("it is nested too deeply", offset(start))
     unclear = [each for each in reader.repeated if not each[1]]
-    for key, is_same in (unclear or reader.repeated)[:_MOST_REPEATED]:
+    for key, is_same in (unclear or reader.repeated)[:_MAX_REPEATED]:
         remarks.append(_repeated(key, is_same, text, start, offset))
     if reader.has_not_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
         remarks += _numbers(text[start:end], start, offset)
     if ("\\u" in text and _SURROGATE_ESCAPE.search(text)) or _SURROGATE.search(text):
-        halves = _Halves()
+        halves = _SurrogateReplacer()
         try:
             values = [halves.joined(value) for value in values]
         except RecursionError:
@@ -179,7 +179,7 @@ def _in_a_row(reader: _Reader, text: str, start: int) -> tuple[list[Any], int]:
     while (
         (position := _after_blanks(text, end)) < len(text)
         and text[position] in "{["
-        and len(values) < MOST_VALUES
+        and len(values) < MAX_VALUES
     ):
         try:
             value, end = reader.decode(text, position)
@@ -215,7 +215,7 @@ def _quoted(key: str) -> str:
 
 def tokens(text: str, start: int) -> Iterator[re.Match[str]]:
     """Yield the first tokens of a text from `start` on: strings, words, comments, and any other character."""
-    return islice(_TOKEN.finditer(text, start), MOST_TOKENS)
+    return islice(_TOKEN.finditer(text, start), MAX_TOKENS)
 
 
 class _Repairs:
@@ -235,7 +235,7 @@ class _Repairs:
 
     def note_number(self, word: str, name: str, position: int) -> None:
         """Add a remark on a number that JSON does not have."""
-        if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MOST_NUMBERS:
+        if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MAX_NUMBERS:
             self.remarks.append(_number(word, name, self._offset(position)))
 
 
@@ -314,7 +314,7 @@ def _numbers(text: str, start: int, offset: Callable[[int], int]) -> list[Remark
         kind, piece = token.lastgroup, token[0]
         if kind == "word" and (piece in _NO_NUMBERS or _is_too_large(piece)):
             remarks.append(_number(piece, name, offset(start + token.start())))
-            if len(remarks) == _MOST_NUMBERS:
+            if len(remarks) == _MAX_NUMBERS:
                 break
         if piece == ":":
             name = previous
@@ -335,7 +335,7 @@ def _number(word: str, name: str, at: int) -> Remark:
     return Remark(RemarkKind.NUMBER, f"{subject}{word[:_NAME]} at byte {at}, {why}; it was read as null", at)
 
 
-class _Halves:
+class _SurrogateReplacer:
     """Replaces lone surrogates in the texts of a value by U+FFFD, and counts these texts."""
 
     def __init__(self) -> None:

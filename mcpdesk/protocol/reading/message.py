@@ -118,7 +118,7 @@ def second_answer(identifier: Any) -> Remark:
     return Remark(RemarkKind.REPEATED_ANSWER, f"request {identifier!r} was answered before")
 
 
-def strange_id(identifier: Any) -> Remark:
+def unknown_id_remark(identifier: Any) -> Remark:
     """Return the remark on a response with an unknown id, or without an id."""
     if identifier is None:
         return Remark(RemarkKind.NO_ID, "a response has no id")

@@ -15,7 +15,7 @@ from mcpdesk.protocol.framing import DEFAULT_LIMIT
 from mcpdesk.protocol.reading.message import QUICK_BYTES, read_frame, read_strictly
 from mcpdesk.protocol.reading.text_encoding import utf16_encoding
 
-MOST_LINES = 100_000
+MAX_LINES = 100_000
 """Maximum number of lines of one message."""
 _DETECTION_BYTES = 4
 """Number of bytes that determine the encoding."""
@@ -26,7 +26,7 @@ _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 """Rest of a string, up to the closing quotation mark, the end of the data, or a backslash at the end."""
 _BLANKS = b"\0\r\t "
 _ENDING_BYTES = 8
-"""The end of a message is looked for in this many bytes at the end of a line."""
+"""Number of bytes at the end of a line in which the end of a message is searched."""
 _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 
 
@@ -96,7 +96,7 @@ class MessageFramer:
         """Received part of a message with a header."""
         self._is_first = True
         self._beginning = b""
-        """First bytes of the output. Empty after they have determined the encoding."""
+        """First bytes of the output until they have determined the encoding, then empty."""
         self._encoding = ""
         """UTF-16 encoding of the output, or empty."""
         self._half = b""
@@ -169,7 +169,7 @@ class MessageFramer:
     def take_unterminated(self) -> bytes:
         """Remove and return the messages that await a newline.
 
-        Empty if no message awaits a newline, or if the last message is incomplete.
+        Return no bytes if no message awaits a newline, or if the last message is incomplete.
         """
         line = b"".join(self._pieces).strip(_BLANKS) if self.may_be_unterminated else b""
         if not line or not _is_readable(line):
@@ -178,7 +178,7 @@ class MessageFramer:
         return line
 
     def give_up(self) -> list[bytes]:
-        """Return the lines of an unfinished message, each as a separate frame."""
+        """End the unfinished message. Return each of its lines as a separate frame."""
         lines, self._lines, self._lines_size = self._lines, [], 0
         if self._counted is not None:
             lines, self._counted = [*lines, bytes(self._counted)], None
@@ -251,7 +251,7 @@ class MessageFramer:
             joined = newline.join(self._lines)
             self._lines, self._lines_size = [], 0
             frames.append(joined if self._encoding else joined.strip())
-        elif self._lines_size > self.limit or len(self._lines) > MOST_LINES:
+        elif self._lines_size > self.limit or len(self._lines) > MAX_LINES:
             frames += self.give_up()
 
     def _plain(self, line: bytes) -> bytes:
@@ -337,12 +337,12 @@ class MessageLines:
             numbers, lines = zip(*self._lines, strict=True)
             self._lines, self._size = [], 0
             return [(numbers, b"".join(lines))]
-        if self._size > self._limit or len(self._lines) > MOST_LINES:
+        if self._size > self._limit or len(self._lines) > MAX_LINES:
             return self.give_up()
         return []
 
     def give_up(self) -> list[LineGroup]:
-        """Return each line of an unfinished message as a separate group."""
+        """End the unfinished message. Return each of its lines as a separate group."""
         lines, self._lines, self._size = self._lines, [], 0
         return [((number,), line) for number, line in lines]
 

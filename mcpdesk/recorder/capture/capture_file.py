@@ -25,7 +25,7 @@ from mcpdesk.recorder.capture.capture_lines import (
     same_line,
 )
 from mcpdesk.recorder.capture.capture_parts import part_path
-from mcpdesk.recorder.capture.places import Places
+from mcpdesk.recorder.capture.line_positions import Places
 from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedRemark
 
 _PIECES = 1_000
@@ -34,7 +34,7 @@ Taken: TypeAlias = Sequence[bytes | Path]
 """Data to write. A path marks the place where the part with this name begins."""
 
 
-class PartGone(OSError):
+class PartUnavailable(OSError):
     """Another program removed, replaced or shortened the part that is being written."""
 
 
@@ -153,8 +153,8 @@ class CaptureFile:
     def write(self, queue: Taken) -> None:
         """Pass all data to the operating system, so that they survive the end of this process.
 
-        Refused data are kept and written first by the next call. Raises: OSError; PartGone if `begin_again`
-        must be called first.
+        Refused data are kept and written first by the next call. Raises: OSError; PartUnavailable if
+        `begin_again` must be called first.
         """
         self._refused += queue
         while (refused := self._refused) and self._is_in_place():
@@ -225,7 +225,7 @@ class CaptureFile:
     def _is_in_place(self) -> bool:
         """Check that the next line is written at the expected position. The result is always True.
 
-        Raises: PartGone; OSError.
+        Raises: PartUnavailable; OSError.
         """
         if isinstance(self._refused[0], Path):
             return True
@@ -233,11 +233,11 @@ class CaptureFile:
         try:
             there = os.stat(path)
         except FileNotFoundError:
-            raise PartGone(f"{path.name} was removed") from None
+            raise PartUnavailable(f"{path.name} was removed") from None
         if (there.st_ino, there.st_dev) != (ours.st_ino, ours.st_dev):
-            raise PartGone(f"{path.name} was replaced")
+            raise PartUnavailable(f"{path.name} was replaced")
         if ours.st_size < self._written:
-            raise PartGone(f"{path.name} was cut short")
+            raise PartUnavailable(f"{path.name} was cut short")
         if ours.st_size > self._written:
             # A failed attempt may have left incomplete data.
             os.ftruncate(self._handle, self._written)

@@ -74,7 +74,7 @@ class _NotedFrame(HttpNote, gc=False, frozen=True):
 
 
 class Line(msgspec.Struct, gc=False):
-    """Any line of a capture. The members that are set show the kind of the line."""
+    """Any line of a capture. The members that are set determine the kind of the line."""
 
     capture: int | None = None
     part: int = 1
@@ -126,11 +126,11 @@ def header_line(part: int, first: int, started: float) -> bytes:
 
 
 def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | None:
-    """Encode the lines of successive complete frames together.
+    """Encode the lines of successive complete frames together. Return None if one of the frames is not JSON
+    in one line.
 
-    None if one of the frames is not JSON in one line. Only frames with numbers in `doubtful` are parsed,
-    because parsing would take longer than everything else. The other frames are known to be JSON, and are
-    only searched for line breaks.
+    Only frames with numbers in `doubtful` are parsed, because parsing takes longer than all other steps. The
+    other frames are known to be JSON, and are only searched for line breaks.
     """
     doubted = [frame.data for frame in frames if frame.number in doubtful]
     if doubted and not _are_values(doubted):
@@ -306,7 +306,7 @@ def line_bytes(line: Line) -> bytes:
 
 
 def frame_bytes(line: bytes) -> bytes:
-    """Return the bytes of a frame from its line, when the beginning of the line is already known.
+    """Return the bytes of a frame from its line. This is fast if the line has the usual beginning.
 
     Raises: ValueError if the line has no frame.
     """
@@ -328,7 +328,7 @@ def line_frame(line: Line) -> Frame:
 
 
 def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
-    """Decode a line and apply `read` to it. None if the line is missing or has changed."""
+    """Decode a line and apply `read` to it. Return None if the line is missing or has changed."""
     try:
         return None if line is None else read(read_line(line))
     except ValueError:
@@ -336,7 +336,7 @@ def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | 
 
 
 def json_start(head: bytes) -> int:
-    """Return the offset of the frame in a line with this beginning. 0 if it is unknown."""
+    """Return the offset of the frame in a line with this beginning, or 0 if the offset is unknown."""
     match = _LONG_HEAD.match(head)
     return match.end() + len(_JSON) - 1 if match and head.startswith(_JSON, match.end() - 1) else 0
 
@@ -358,7 +358,7 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
 
 
 GROUP_BYTES = 512 << 10
-"""Maximum size in bytes of frames that are encoded together. More would delay other threads."""
+"""Maximum size in bytes of frames that are encoded together. Larger groups would delay other threads."""
 
 
 class Group(Struct, gc=False, frozen=True):
@@ -371,7 +371,7 @@ class Group(Struct, gc=False, frozen=True):
 
 
 def make_a_run(frames: Sequence[bytes]) -> bool:
-    """Return True if JSON frames can be stored as one value (a run)."""
+    """Return True if these JSON frames can be stored as one value (a run)."""
     joined = b"".join(frames)
     if len(joined) > KEPT_BYTES and (len(joined) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
         return False

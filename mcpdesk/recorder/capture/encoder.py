@@ -24,7 +24,7 @@ from mcpdesk.recorder.record import (
 
 _FEW = 16
 """Number of frames that are encoded at a time if some are large."""
-MOST_KNOWN = 1_024
+MAX_KNOWN = 1_024
 """Maximum number of remembered HTTP metadata objects.
 
 If one of them occurs again, only a reference is written.
@@ -33,7 +33,7 @@ LARGEST_KNOWN = 4 << 10
 """Maximum size in bytes of encoded HTTP metadata that is remembered."""
 OBJECT_COST = 3
 """Memory of headers as Python objects, as a multiple of their encoded size."""
-_MOST_PENDING = 64 << 20
+_MAX_PENDING = 64 << 20
 """Maximum total size in bytes of large frames that wait to be written.
 
 Above this limit, only the beginning and the end of a further large frame are kept.
@@ -143,7 +143,7 @@ class NoteEncoder:
                 self._remember(note, first)
 
     def _remember(self, note: HttpNote, frame: int) -> None:
-        if len(self._known) >= MOST_KNOWN:
+        if len(self._known) >= MAX_KNOWN:
             self._known.clear()
         self._known[id(note)] = (note, frame)
 
@@ -191,4 +191,4 @@ class PendingBodies:
 
     def _is_room(self, size: int) -> bool:
         # Copied, because the writer thread may release entries at the same time.
-        return sum(map(len, list(self._waiting.values()))) + size <= _MOST_PENDING
+        return sum(map(len, list(self._waiting.values()))) + size <= _MAX_PENDING

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mcpdesk.protocol.phases import Phases
-from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
+from mcpdesk.recorder.capture.capture_file import CaptureFile, PartUnavailable, Taken
 from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
 from mcpdesk.recorder.capture.retention import UNLIMITED, RemovedFile, Retention, remove_old
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Segment, Store, held_bytes
 from mcpdesk.recorder.record import (
     KEPT_BYTES,
-    MOST_CONNECTIONS,
-    MOST_REMARKS,
+    MAX_CONNECTIONS,
+    MAX_REMARKS,
     CallLog,
     CaptureHealth,
     ConnectionInfo,
@@ -40,7 +40,7 @@ from mcpdesk.recorder.record import (
     HeldMark,
     HttpNote,
     RecordedRemark,
-    room_for,
+    remark_limit,
 )
 
 if TYPE_CHECKING:
@@ -53,35 +53,37 @@ BATCH_S = 0.1
 If the process is killed, the frames of the last `BATCH_S` seconds and of the current turn are lost.
 """
 _TURN_SEGMENTS = 2
-"""Number of segments that are encoded without a pause. During a pause, other threads can handle requests."""
+"""Number of segments that are encoded without a pause. Other threads can handle requests during a pause."""
 _TURN_BYTES = 1 << 20
-"""When this many bytes of lines are encoded, they are written before more frames are encoded.
+"""Size in bytes of encoded lines that are written before more frames are encoded.
 
 If the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
 """
 _PAUSE_S = 0.0025
 _PACED_S = 0.05
-"""Seconds of a turn in which the writer pauses between segments. After them it does not pause."""
+"""Seconds at the start of a turn during which the writer pauses between segments."""
 _END_S = 5.0
 """Maximum number of seconds that `close` waits for the disk."""
 _STUCK_S = 2.0
-"""If a write takes longer than this many seconds, the disk counts as failing."""
+"""Seconds after which a write that has not ended counts as a failure of the disk."""
 _WAKE_BYTES = 4 << 20
-"""If more than this many bytes of frames wait, the writer starts at once."""
+"""Size in bytes of waiting frames above which the writer starts at once."""
 _BACKLOG_BYTES = 128 << 20
 """Maximum size in bytes of frames that wait for the writer.
 
 If more frames wait, the oldest are dropped, and `error` reports this.
 """
 _FRAMES = 500_000
-"""Number of frames that can be read back while the file is written. `mcpdesk open` can read all frames."""
+"""Maximum number of frames that can be read back while the file is written. `mcpdesk open` can read all
+frames.
+"""
 _RETENTION_S = 600.0
 """Seconds between two checks for old captures. Each new part causes a check as well."""
 _EXCHANGES = 100_000
-"""Minimum number of exchanges that stay in the index. The capture file has all exchanges."""
+"""Number of exchanges that the index keeps at least. The capture file has all exchanges."""
 _MARK_BYTES = 16 << 20
 """Maximum size in bytes of the decisions about held messages in memory."""
-_MOST_LOGS = 2_000
+_MAX_LOGS = 2_000
 """Maximum number of log lines that wait for the file. If the disk is too slow, the oldest are lost."""
 
 
@@ -100,7 +102,7 @@ class Recording:
         """Create a recording that writes to `path`.
 
         At most `body_bytes` bytes of a client's frame are written, but never less than memory keeps. 0 means
-        all. `retention` limits all captures in the folder of `path`.
+        all bytes. `retention` limits the size and age of all captures in the folder of `path`.
         """
         self.path = path
         """File to write, or None."""
@@ -129,7 +131,7 @@ class Recording:
         self._backlog: dict[int, int] = {}
         """Size in bytes of each full segment that is not encoded yet, by the number of its last frame."""
         self._on_disk = 0
-        """Number of frames that were passed to the operating system, together with their metadata."""
+        """Number of frames that were passed to the operating system together with their metadata."""
         self._new_connections: dict[int, ConnectionInfo] = {}
         """Latest data of connections that are not written yet.
 
@@ -139,8 +141,8 @@ class Recording:
         """Connections that ended, in this order."""
         self._new_marks: list[HeldMark] = []
         self._mark_bytes = 0
-        self._new_remarks: deque[RecordedRemark] = deque(maxlen=MOST_REMARKS)
-        self._new_logs: deque[CallLog] = deque(maxlen=_MOST_LOGS)
+        self._new_remarks: deque[RecordedRemark] = deque(maxlen=MAX_REMARKS)
+        self._new_logs: deque[CallLog] = deque(maxlen=_MAX_LOGS)
         self._lost_logs = 0
         """Number of log lines that were dropped before the first one in `_new_logs`."""
         self._wake = Event()
@@ -215,15 +217,15 @@ class Recording:
             else:
                 self._bodies.whole_connections.discard(info.number)
             self._new_connections[info.number] = info
-            if len(self._new_connections) > MOST_CONNECTIONS:
+            if len(self._new_connections) > MAX_CONNECTIONS:
                 del self._new_connections[next(iter(self._new_connections))]
             if info.closed is not None:
                 self._closed.append(info.number)
-            if len(connections) > MOST_CONNECTIONS:
+            if len(connections) > MAX_CONNECTIONS:
                 longest = self._closed.popleft() if self._closed else next(iter(connections))
                 connections.pop(longest, None)
         if self._is_resting:
-            self._end_rest()
+            self._wake_if_resting()
 
     def frame(
         self,
@@ -254,10 +256,10 @@ class Recording:
                 self._segment.notes[number] = note
             store.count = number + 1
         if self._is_resting:
-            self._end_rest()
+            self._wake_if_resting()
         return number
 
-    def together(
+    def frame_batch(
         self,
         connection: int,
         direction: Direction,
@@ -297,7 +299,7 @@ class Recording:
                 self._append(FrameRun(number, when, connection, direction, data, stop - number, each))
                 store.count = number = stop
         if self._is_resting:
-            self._end_rest()
+            self._wake_if_resting()
         return first
 
     def mark(self, mark: HeldMark) -> None:
@@ -310,7 +312,7 @@ class Recording:
             self._mark_bytes += len(mark.was) + len(mark.now) + FRAME_COST
             if self._mark_bytes <= _MARK_BYTES:
                 self._store.marks.append(mark)
-        self._end_rest()
+        self._wake_if_resting()
 
     def remark(self, remark: RecordedRemark) -> None:
         """Record a remark on a message of a server.
@@ -318,13 +320,13 @@ class Recording:
         The first remarks are kept in memory. The file has all remarks.
         """
         with self._lock:
-            if len(self._store.remarks) < room_for(remark, MOST_REMARKS):
+            if len(self._store.remarks) < remark_limit(remark, MAX_REMARKS):
                 self._store.remarks.append(remark)
             else:
                 self._store.remarks_left_out += 1
             if self._wanted is not None:
                 self._new_remarks.append(remark)
-        self._end_rest()
+        self._wake_if_resting()
 
     def log(self, log: CallLog) -> None:
         """Write a log line of a call to the file. May be called on any thread."""
@@ -333,7 +335,7 @@ class Recording:
         with self._lock:
             self._lost_logs += len(self._new_logs) == self._new_logs.maxlen
             self._new_logs.append(log)
-        self._end_rest()
+        self._wake_if_resting()
 
     def start(self) -> None:
         """Open the file and start the writer. Never raises; `error` reports problems."""
@@ -343,8 +345,7 @@ class Recording:
     def close(self) -> None:
         """Write the remaining data and close the file. All data can still be read.
 
-        If the disk hangs, this method does not wait for it. The writer thread writes the data when the disk
-        works again.
+        If the disk does not respond, the writer thread writes the data later, and this method returns.
         """
         self._closing = True
         self._wake.set()
@@ -389,7 +390,7 @@ class Recording:
         if not self._disk_error:
             self._wake.set()
 
-    def _end_rest(self) -> None:
+    def _wake_if_resting(self) -> None:
         """Wake the writer if it is resting."""
         if self._is_resting:
             self._is_resting = False
@@ -410,12 +411,12 @@ class Recording:
             self._wake.clear()
             self._write_all()
             self._remove_old()
-            self._rest()
+            self._wait_for_work()
             due = monotonic() + BATCH_S
         if self._is_late:
             self._finish()
 
-    def _rest(self) -> None:
+    def _wait_for_work(self) -> None:
         """Wait until there is something to write, or old captures must be removed.
 
         If the disk is failing, return at once, because the next turn tries to write again.
@@ -473,13 +474,13 @@ class Recording:
         self._disk_error = ""
 
     def _write_all(self) -> None:
-        hurry = monotonic() + _PACED_S
-        while not self._write_some(in_a_hurry=(is_late := self._closing or monotonic() > hurry)):
+        stop_waiting = monotonic() + _PACED_S
+        while not self._write_some(in_a_hurry=(is_late := self._closing or monotonic() > stop_waiting)):
             if not is_late:
                 sleep(_PAUSE_S)
 
     def _write_some(self, *, in_a_hurry: bool) -> bool:
-        """Encode and write some frames, or all if `in_a_hurry`. Then release old segments.
+        """Encode and write some frames, or all frames if `in_a_hurry`. Then release old segments.
 
         Return True if there is nothing more to do now.
         """
@@ -540,7 +541,7 @@ class Recording:
         self._writing_since = monotonic()
         try:
             file.write(lines)
-        except PartGone as error:
+        except PartUnavailable as error:
             self.path = file.begin_again(str(error))
             self._encoder.error = f"{file.missing} frames are missing in the capture: {error}"
             return True

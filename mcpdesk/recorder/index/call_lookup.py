@@ -44,7 +44,7 @@ def call_at(index: Index, server: str, moment: float) -> int | None:
     return None
 
 
-class SaidLine(Protocol):
+class CallLogLine(Protocol):
     """Log line in a capture or of a running core."""
 
     @property
@@ -68,7 +68,7 @@ class SaidLine(Protocol):
         """Source line as `file:line`, if known."""
 
 
-Line = TypeVar("Line", bound=SaidLine)
+Line = TypeVar("Line", bound=CallLogLine)
 CLOSE_S: Final = 0.25
 """A log line may be this many seconds earlier or later than its call, because their clocks may differ."""
 

@@ -21,7 +21,7 @@ from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63
 """Integer ids below minus this number, or from twice this number on, cannot be encoded as JSON again."""
-MOST_HEADS = 2_048
+MAX_HEADS = 2_048
 """Maximum number of messages in a batch. A longer batch is shown as one malformed frame."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -139,7 +139,7 @@ def read_heads(data: bytes) -> list[Head]:
 def _batch(data: bytes) -> list[Head]:
     """Return the heads of an array. Raises: exceptions in `UNREADABLE`."""
     batch = _any.decode(data)
-    return [loose_head(item) for item in batch] if 0 < len(batch) <= MOST_HEADS else [MALFORMED]
+    return [lenient_head(item) for item in batch] if 0 < len(batch) <= MAX_HEADS else [MALFORMED]
 
 
 def _lenient(data: bytes) -> list[Head]:
@@ -149,9 +149,9 @@ def _lenient(data: bytes) -> list[Head]:
         if not read.is_response or read.id is None:
             return [MALFORMED]
         return [Head(ExchangeKind.RESPONSE, _key(read.id), is_remarked=True, is_faulty=True)]
-    if not 0 < len(read.messages) <= MOST_HEADS:
+    if not 0 < len(read.messages) <= MAX_HEADS:
         return [MALFORMED]
-    return [replace(loose_head(message), is_remarked=bool(read.remarks)) for message in read.messages]
+    return [replace(lenient_head(message), is_remarked=bool(read.remarks)) for message in read.messages]
 
 
 def _single(data: bytes) -> Head:
@@ -160,7 +160,7 @@ def _single(data: bytes) -> Head:
         message = _one.decode(data)
     except msgspec.ValidationError:
         value = _any.decode(data)
-        head = loose_head(value)
+        head = lenient_head(value)
         is_odd = isinstance(value, dict) and value.get("jsonrpc") != "2.0"
         return replace(head, is_remarked=True) if is_odd and head is not MALFORMED else head
     head = _strict(message)
@@ -244,7 +244,7 @@ def _program(params: _Params) -> str:
     return f"{params.stage}-{params.command}" if params.stage and params.command else ""
 
 
-def loose_head(message: Any) -> Head:
+def lenient_head(message: Any) -> Head:
     """Return the head of a message. Members with invalid types are ignored."""
     if not isinstance(message, dict):
         return MALFORMED
@@ -302,7 +302,7 @@ def read_cut(beginning: bytes, end: bytes) -> Head:
             message.update(_members(match[2]))
     elif match := _LAST.search(end):
         message.update(_members(match[1]))
-    return loose_head(message)
+    return lenient_head(message)
 
 
 def _closed(beginning: bytes) -> tuple[bytes, str]:

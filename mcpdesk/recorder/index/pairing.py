@@ -29,38 +29,38 @@ from mcpdesk.recorder.record import Frame, Source
 
 _CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
 _LOG = "notifications/message"
-_ASKING = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+_QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 """Requests that a server may send to its client during a call."""
 _PROBE = "server/discover"
 _LISTEN = "subscriptions/listen"
 _STATUS = re.compile(r"HTTP\S* (\d{3})")
 _REFUSED = frozenset({"401", "403", "407", "421", "429"})
 """HTTP statuses with which a server refuses any request, independently of the method."""
-_NO_ANSWERS = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
-"""Kinds of messages that may be an HTTP response, although they do not name the answered request."""
+_UNNAMED_RESPONSES = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
+"""Kinds of messages that may be an HTTP response without the id of its request."""
 _TASKS = "tasks/"
-_ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
+_CALLS_WITH_QUESTIONS = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests during which the server may send requests to the client."""
-MOST_MOVED = 50
+MAX_MOVED = 50
 """Maximum number of pending requests that are kept when the oldest rows are dropped."""
-MOST_FLOWS = 10_000
+MAX_FLOWS = 10_000
 """Maximum number of closed connections whose requests may still get an answer."""
-_MANY = 8
-"""If more requests than this are running, a question is not assigned to one of them."""
+_LIMIT = 8
+"""Maximum number of running requests among which a message without a reference is assigned to one."""
 LARGEST_READ = 4 << 20
-"""Maximum size in bytes of a frame that is decoded completely, if its beginning and end are not enough."""
-_MOST_NOTIFICATIONS = 10_000
+"""Maximum size in bytes of a frame that is decoded as a whole."""
+_MAX_NOTIFICATIONS = 10_000
 """Maximum number of notifications linked to one exchange. Further ones become separate exchanges."""
-PARTS: Final = 1_000
+MAX_PARTS: Final = 1_000
 """Maximum number of parts of one operation. Further exchanges become separate lines."""
-REMEMBERED: Final = 20_000
-"""Maximum number of values of `requestState` and of task ids that are kept to find later exchanges."""
+MAX_KEYS: Final = 20_000
+"""Maximum number of `requestState` values and task ids that are kept to find later exchanges."""
 
 Key = tuple[str, str]
 
 
 def needs_all_bytes(frame: Frame) -> bool:
-    """Return True if a cut frame can be paired only by all its bytes."""
+    """Return True if a cut frame can be paired only after all its bytes were read."""
     is_cut = len(frame.data) < frame.size <= LARGEST_READ
     return is_cut and read_cut(frame.data, frame.end).kind is ExchangeKind.MALFORMED
 
@@ -68,31 +68,31 @@ def needs_all_bytes(frame: Frame) -> bool:
 class LinkedExchanges:
     """An exchange and its parts, as rows of the table."""
 
-    __slots__ = ("asked", "questions", "rounds", "rows", "since", "waited")
+    __slots__ = ("open_questions", "questions", "rounds", "rows", "wait_started", "waited_s")
 
     def __init__(self) -> None:
         self.rows = array("q")
         """Rows of the parts, in ascending order."""
         self.rounds = 1
         self.questions = 0
-        self.asked = 0
+        self.open_questions = 0
         """Number of questions that the client has not answered yet."""
-        self.since = 0.0
-        """Unix time at which the current wait for answers of the client began."""
-        self.waited = 0.0
+        self.wait_started = 0.0
+        """Unix time in seconds when the current wait for the client began."""
+        self.waited_s = 0.0
         """Seconds of the waits for the client that have ended."""
 
     def asked_client(self, time: float) -> None:
         """Record a question to the client."""
-        if not self.asked:
-            self.since = time
-        self.asked += 1
+        if not self.open_questions:
+            self.wait_started = time
+        self.open_questions += 1
 
     def client_answered(self, time: float) -> None:
         """Record an answer of the client."""
-        if self.asked:
-            self.asked -= 1
-            self.waited += 0 if self.asked else max(0.0, time - self.since)
+        if self.open_questions:
+            self.open_questions -= 1
+            self.waited_s += 0 if self.open_questions else max(0.0, time - self.wait_started)
 
 
 class Operations:
@@ -104,24 +104,24 @@ class Operations:
         """Rows that are not part of an operation that began earlier, in ascending order."""
         self.operation_of: dict[int, int] = {}
         """First row of the operation that a part belongs to, by row of the part."""
-        self._of: dict[int, LinkedExchanges] = {}
-        self._awaited: dict[Key, int] = {}
+        self._operations: dict[int, LinkedExchanges] = {}
+        self._expected: dict[Key, int] = {}
 
     def get(self, row: int) -> LinkedExchanges | None:
         """Return the operation that begins with `row`, or None if that row has no parts."""
-        return self._of.get(row)
+        return self._operations.get(row)
 
     def client_s(self, row: int) -> float:
         """Return the seconds for which the operation that begins with `row` waited for the client."""
-        operation = self._of.get(row)
-        return 0.0 if operation is None else operation.waited
+        operation = self._operations.get(row)
+        return 0.0 if operation is None else operation.waited_s
 
     def start(self, row: int) -> LinkedExchanges:
         """Return the operation that contains `row`. Create it if necessary."""
         target = self.operation_of.get(row, row)
-        operation = self._of.get(target)
+        operation = self._operations.get(target)
         if operation is None:
-            operation = self._of[target] = LinkedExchanges()
+            operation = self._operations[target] = LinkedExchanges()
         return operation
 
     def add_line(self, row: int) -> None:
@@ -129,9 +129,9 @@ class Operations:
         self.lines.append(row)
 
     def join(self, row: int, to: int) -> LinkedExchanges | None:
-        """Make a new row part of the operation that contains row `to`. None if it has too many parts."""
+        """Add a new row to the operation that contains row `to`. Return None if it has too many parts."""
         operation = self.start(to)
-        if len(operation.rows) >= PARTS:
+        if len(operation.rows) >= MAX_PARTS:
             self.lines.append(row)
             return None
         self.operation_of[row] = self.operation_of.get(to, to)
@@ -140,24 +140,24 @@ class Operations:
 
     def expect(self, key: Key, row: int) -> None:
         """Remember that a later exchange with this key belongs to the operation of `row`."""
-        self._awaited.pop(key, None)
-        self._awaited[key] = self.operation_of.get(row, row)
-        if len(self._awaited) > REMEMBERED:
-            del self._awaited[next(iter(self._awaited))]
+        self._expected.pop(key, None)
+        self._expected[key] = self.operation_of.get(row, row)
+        if len(self._expected) > MAX_KEYS:
+            del self._expected[next(iter(self._expected))]
 
     def expected(self, key: Key) -> int | None:
         """Return the row that a new exchange with this key belongs to, or None if it is unknown or
         dropped.
         """
-        row = self._awaited.get(key)
+        row = self._expected.get(key)
         return row if row is not None and row >= self._base else None
 
     def move(self, row: int, to: int) -> None:
         """Replace `row` with the new row `to`."""
         self.lines.append(to)
-        operation = self._of.pop(row, None)
+        operation = self._operations.pop(row, None)
         if operation is not None:
-            self._of[to] = operation
+            self._operations[to] = operation
             self.operation_of.update(dict.fromkeys(operation.rows, to))
 
     def drop(self, base: int) -> None:
@@ -165,27 +165,27 @@ class Operations:
         self._base = base
         self.lines = self.lines[bisect_left(self.lines, base) :]
         drop_before(base, self.operation_of)
-        drop_before(base, self._of)
+        drop_before(base, self._operations)
         for part in [part for part, target in self.operation_of.items() if target < base]:
             del self.operation_of[part]
-        for operation in self._of.values():
+        for operation in self._operations.values():
             operation.rows = array("q", (row for row in operation.rows if row >= base))
 
     def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
-        """Yield each operation to which one of the rows belongs, once. Its rows are in ascending order."""
+        """Yield the first row and all rows of each operation to which one of `rows` belongs."""
         for line in sorted({self.operation_of.get(row, row) for row in rows}):
-            operation = self._of.get(line)
+            operation = self._operations.get(line)
             yield line, (line, *operation.rows) if operation else (line,)
 
 
 def drop_before(base: int, table: dict[int, Any]) -> None:
-    """Delete the entries for rows, or frames, before `base` from a dictionary."""
+    """Delete the entries whose keys (rows or frames) are less than `base`."""
     for key in [key for key in table if key < base]:
         del table[key]
 
 
 def state_key(server: str, state: str) -> Key:
-    """Return the key for a `requestState`. The key is a digest, because it needs less memory."""
+    """Return the key for a `requestState`: a digest, because it needs less memory."""
     return server, blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -209,9 +209,9 @@ class RequestFlow:
         """Progress token of each row."""
         self.malformed = NO_FRAME
         self.agreed_at = inf
-        """Unix time of the first result (a response without a JSON-RPC error). Infinity before it."""
-        self.probes = deque[int](maxlen=_MANY)
-        """Rows of `server/discover` and refused `initialize` requests that failed before the first result."""
+        """Unix time of the first response without a JSON-RPC error. Infinity before it."""
+        self.probes = deque[int](maxlen=_LIMIT)
+        """Rows of `server/discover` and refused `initialize` requests without a result before `agreed_at`."""
 
 
 class Pairing:
@@ -225,7 +225,7 @@ class Pairing:
         self.operations = Operations()
         self.altered = RollingColumn[int]("q")
         self.paired = 0
-        """Number of frames that were paired or skipped. `Index` sets this number."""
+        """Number of frames that were paired or skipped. `Index` sets it."""
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
         self.row_of: ColumnValues[int] = column_of("q", rolling=rolling)
@@ -239,12 +239,12 @@ class Pairing:
         self._flows: dict[int, RequestFlow] = {}
         self.slow_calls = SlowCallDetector()
         self.remarked: set[int] = set()
-        """Rows with a message that has an error or a peculiarity."""
+        """Rows with a message that has an error or a peculiarity (a remark)."""
 
     def add(self, frame: Frame) -> None:
         """Add the next frame."""
         heads = read_heads(frame.data) if frame.size == len(frame.data) else self._large(frame)
-        rows = [self._enter(head, frame) for head in heads]
+        rows = [self._add(head, frame) for head in heads]
         if heads[0].is_remarked or (b"\n" in frame.data and self._is_pipe(frame.connection)):
             self.remarked.update(rows)
         self.row_of.append(rows[0])
@@ -276,10 +276,10 @@ class Pairing:
         return sorted(row for rows in waiting for row in rows)
 
     def give_up_closed(self) -> None:
-        """End the pending requests of closed connections, because no answer can arrive."""
+        """End the pending requests of closed connections as lost."""
         for key, flow in list(self._flows.items()):
             info = self._source.connections.get(key >> 1)
-            if info is None and (len(self._flows) <= MOST_FLOWS or not self._is_rolling):
+            if info is None and (len(self._flows) <= MAX_FLOWS or not self._is_rolling):
                 continue
             if info is not None and info.closed is None:
                 continue
@@ -290,15 +290,14 @@ class Pairing:
             del self._flows[key]
 
     def pending_row(self, connection: int, direction: int, identifier: Id, until: float) -> int:
-        """Return the latest pending request with an id recorded before a Unix time, or `NO_ROW`."""
+        """Return the latest pending request with an id, recorded until a Unix time, or `NO_ROW`."""
         flow, started = self._flows.get(connection << 1 | direction), self.table.started
         rows = () if flow is None else flow.waiting.get(identifier, ())
         return next((row for row in reversed(rows) if started[row] <= until), NO_ROW)
 
     def give_up(self, row: int, time: float, status: Status) -> bool:
-        """End a pending request as lost or malformed. Return False if the request is not pending.
-
-        A lost request can still get a response.
+        """End a pending request as lost or malformed. Return False if it is not pending. A lost request can
+        still get a response.
         """
         flow = self._flows.get(self.table.connection[row] << 1 | self.table.direction[row])
         identifier = self.table.id[row]
@@ -318,7 +317,7 @@ class Pairing:
         The newest pending requests among these rows are moved to the end, so that they stay visible.
         """
         stale = [row for row in self.pending() if row < base]
-        moved = {row: self._moved(row) for row in stale[-MOST_MOVED:]}
+        moved = {row: self._move_to_end(row) for row in stale[-MAX_MOVED:]}
         for flow in self._flows.values():
             for key, rows in list(flow.waiting.items()):
                 remaining = [moved.get(row, row) for row in rows if row >= base or row in moved]
@@ -348,7 +347,7 @@ class Pairing:
             start += 1
         self.altered.drop(start)
 
-    def _moved(self, row: int) -> int:
+    def _move_to_end(self, row: int) -> int:
         """Copy a pending row to the end. Return the new row."""
         fresh = self.table.copy(row, max(0, len(self.row_of) - 1))
         self.operations.move(row, fresh)
@@ -374,30 +373,30 @@ class Pairing:
             return [replace(head, tokens=cost_of(frame.size, frame.size).tokens) if is_text else head]
         return read_heads(self._source.frame_bytes(frame.number))
 
-    def _flow(self, connection: int, direction: int) -> RequestFlow:
+    def _flow_of(self, connection: int, direction: int) -> RequestFlow:
         key = connection << 1 | direction
         flow = self._flows.get(key)
         if flow is None:
             flow = self._flows[key] = RequestFlow()
         return flow
 
-    def _enter(self, head: Head, frame: Frame) -> int:
+    def _add(self, head: Head, frame: Frame) -> int:
         """Add one message and return its row."""
-        if head.kind is ExchangeKind.RESPONSE and (row := self._answered(head, frame)) is not None:
+        if head.kind is ExchangeKind.RESPONSE and (row := self._pair_response(head, frame)) is not None:
             return row
-        if head.kind in _NO_ANSWERS and (row := self._refused_probe(head, frame)) is not None:
+        if head.kind in _UNNAMED_RESPONSES and (row := self._refused_probe(head, frame)) is not None:
             return row
         row = self.table.add(head, frame)
         if head.kind is ExchangeKind.REQUEST:
-            self._link(head, frame, row)
+            self._add_request(head, frame, row)
             self._await_response(head, frame, row)
             return row
         if head.kind is ExchangeKind.NOTIFICATION:
-            self._notified(head, frame, row)
+            self._link_notification(head, frame, row)
             return row
         self.operations.add_line(row)
         if head.kind is ExchangeKind.MALFORMED:
-            self._flow(frame.connection, frame.direction).malformed = row
+            self._flow_of(frame.connection, frame.direction).malformed = row
         return row
 
     def _is_pipe(self, connection: int) -> bool:
@@ -408,7 +407,7 @@ class Pairing:
         info = self._source.connections.get(connection)
         return info.server if info else ""
 
-    def _link(self, head: Head, frame: Frame, row: int) -> None:
+    def _add_request(self, head: Head, frame: Frame, row: int) -> None:
         """Add a request as a separate line, or as a part of the operation that it continues."""
         operations = self.operations
         if head.state:
@@ -416,7 +415,7 @@ class Pairing:
             if first is not None and self.table.label[first] == self.table.label[row]:
                 self._continue(row, first, frame)
                 return
-        elif head.method in _ASKING:
+        elif head.method in _QUESTIONS:
             first = self._asker(head, frame)
             if first is not None:
                 if operation := operations.join(row, first):
@@ -433,7 +432,7 @@ class Pairing:
         operations.add_line(row)
 
     def _continue(self, row: int, first: int, frame: Frame) -> None:
-        """Add a round to the operation that began with `first`, because the client has sent answers."""
+        """Add a round to the operation that began with `first`. The round has answers of the client."""
         if (operation := self.operations.join(row, first)) is not None:
             operation.rounds += 1
             operation.client_answered(frame.time)
@@ -445,14 +444,14 @@ class Pairing:
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
-        if flow is None or len(flow.waiting) > _MANY or sum(map(len, flow.waiting.values())) > _MANY:
+        if flow is None or len(flow.waiting) > _LIMIT or sum(map(len, flow.waiting.values())) > _LIMIT:
             return None
         rows = [row for waiting in flow.waiting.values() for row in waiting]
-        calls = [row for row in rows if self.table.method(row) in _ASKED_FOR]
+        calls = [row for row in rows if self.table.method(row) in _CALLS_WITH_QUESTIONS]
         return calls[0] if len(calls) == 1 else None
 
     def _await_response(self, head: Head, frame: Frame, row: int) -> None:
-        flow = self._flow(frame.connection, frame.direction)
+        flow = self._flow_of(frame.connection, frame.direction)
         if head.id is not None:
             flow.waiting.setdefault(head.id, deque()).append(row)
             flow.cancelled.pop(head.id, None)
@@ -460,14 +459,14 @@ class Pairing:
             flow.tokens[head.token] = row
             flow.token_of[row] = head.token
 
-    def _answered(self, head: Head, frame: Frame) -> int | None:
+    def _pair_response(self, head: Head, frame: Frame) -> int | None:
         """Return the row that a response ends, or None if no request waits for this response."""
-        flow = self._flow(frame.connection, 1 - frame.direction)
+        flow = self._flow_of(frame.connection, 1 - frame.direction)
         if (identifier := head.id) is None:
             malformed = self._answer_malformed(flow, frame)
-            return self._answer_only(head, flow, frame) if malformed is None else malformed
+            return self._pair_without_id(head, flow, frame) if malformed is None else malformed
         rows = flow.waiting.get(identifier)
-        if not rows and (same := _same_id(identifier, flow.waiting)) is not None:
+        if not rows and (same := _similar_id(identifier, flow.waiting)) is not None:
             identifier, rows = same, flow.waiting[same]
             self.remarked.add(rows[0])
         if not rows:
@@ -487,7 +486,7 @@ class Pairing:
         return row
 
     def _update_operation(self, row: int, head: Head, frame: Frame) -> None:
-        """Record what a response means for the operation of its request."""
+        """Update the operation of a request after its response."""
         operations, table = self.operations, self.table
         operation = operations.operation_of.get(row)
         if operation is not None:
@@ -506,7 +505,7 @@ class Pairing:
     def _stop(self, row: int, time: float, status: Status) -> None:
         """End a request without a response. If it is a round or a question, also update its operation."""
         table, operation = self.table, self.operations.operation_of.get(row)
-        if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
+        if self._is_negotiation(row, self._flow_of(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
         table.end(row, time, status)
         self.altered.append(row)
@@ -539,7 +538,7 @@ class Pairing:
             del flow.tokens[token]
 
     def code_runs(self, row: int, *, runs: bool) -> None:
-        """Record whether the code of a cancelled call is still running."""
+        """Record whether the code of a cancelled call still runs."""
         before, after = (Status.CANCELLED, Status.LEFT) if runs else (Status.LEFT, Status.CANCELLED)
         if STATUSES[self.table.status[row]] is before:
             self.table.end(row, self.table.ended[row], after)
@@ -553,7 +552,7 @@ class Pairing:
         return STATUSES[self.table.status[row]] is Status.NEGOTIATION
 
     def _agreed(self, flow: RequestFlow, time: float) -> None:
-        """Record the first result of a flow. The failed requests in `probes` belong to the negotiation."""
+        """Record the first result of a flow. The requests in `probes` belong to the negotiation."""
         flow.agreed_at = time
         for row in flow.probes:
             if row >= self.table.base and self._is_unsuccessful(row):
@@ -584,13 +583,13 @@ class Pairing:
         return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
     def _refused_probe(self, head: Head, frame: Frame) -> int | None:
-        """Return the request that the server refused with this HTTP body, which does not name its id.
+        """Return the request that the server refused with this HTTP body, which has no id or another id.
 
-        A server that requires a session refuses a request without one before it reads the request. The body
-        is then plain text, or an error with another id. This does not apply to the steps of a login.
+        A server that requires a session refuses a request without one before it reads the request. This does
+        not apply to the steps of a login.
         """
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
-        if flow is None or flow.malformed != NO_FRAME or (row := _only(flow)) is None:
+        if flow is None or flow.malformed != NO_FRAME or (row := _only_request(flow)) is None:
             return None
         status = self._http_status(frame.number)
         if self.table.method(row) != _PROBE or sum(map(len, flow.waiting.values())) > 1 or status < "400":
@@ -620,12 +619,12 @@ class Pairing:
         self.altered.append(row)
         return row
 
-    def _answer_only(self, head: Head, flow: RequestFlow, frame: Frame) -> int | None:
+    def _pair_without_id(self, head: Head, flow: RequestFlow, frame: Frame) -> int | None:
         """Return the request that a response without an id answers: the only running request.
 
         Clients assume the same.
         """
-        row = _only(flow)
+        row = _only_request(flow)
         if row is None or sum(map(len, flow.waiting.values())) > 1:
             return None
         flow.waiting.clear()
@@ -634,20 +633,20 @@ class Pairing:
         self.remarked.add(row)
         return row
 
-    def _notified(self, head: Head, frame: Frame, row: int) -> None:
+    def _link_notification(self, head: Head, frame: Frame, row: int) -> None:
         """Link a notification to its call. If it is a cancellation, end the call."""
-        call = self._subject(head, frame)
+        call = self._notified_call(head, frame)
         if call is not None:
             call = self.operations.operation_of.get(call, call)
             linked = self.notifications.setdefault(call, array("q"))
-            if len(linked) < _MOST_NOTIFICATIONS:
+            if len(linked) < _MAX_NOTIFICATIONS:
                 linked.append(frame.number)
                 self.table.under[row] = call
                 self.altered.append(call)
                 return
         self.operations.add_line(row)
 
-    def _subject(self, head: Head, frame: Frame) -> int | None:
+    def _notified_call(self, head: Head, frame: Frame) -> int | None:
         """Return the call that a notification belongs to, or None if it is unknown."""
         if head.method in _CANCELLATIONS and head.cancels is not None:
             return self._cancelled(head.cancels, frame)
@@ -656,14 +655,14 @@ class Pairing:
             return None
         row = flow.tokens.get(head.token) if head.token is not None else None
         if row is None and head.method == _LOG:
-            row = _only(flow)
+            row = _only_request(flow)
         if row is None and head.name and head.method.startswith(f"notifications/{_TASKS[:-1]}"):
             row = self.operations.expected(task_key(self._server(frame.connection), head.name))
         return row
 
     def _cancelled(self, identifier: Id, frame: Frame) -> int | None:
         """End the request that is cancelled. Return its row."""
-        flow = self._flow(frame.connection, frame.direction)
+        flow = self._flow_of(frame.connection, frame.direction)
         rows = flow.waiting.pop(identifier, None)
         given_up = flow.cancelled.get(identifier)
         if not rows and given_up is not None and self._is_lost(given_up):
@@ -674,7 +673,7 @@ class Pairing:
         return rows[0] if rows else None
 
 
-def _only(flow: RequestFlow) -> int | None:
+def _only_request(flow: RequestFlow) -> int | None:
     """Return the only running request, or None if there is none, or more than one."""
     if len(flow.waiting) != 1:
         return None
@@ -682,10 +681,11 @@ def _only(flow: RequestFlow) -> int | None:
     return rows[0]
 
 
-def _same_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
+def _similar_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
     """Return the id of a pending request that equals `identifier` except for its type (`1` and `"1"`), or
-    None."""
-    if len(waiting) > _MANY:
+    None.
+    """
+    if len(waiting) > _LIMIT:
         return None
     return next((key for key in waiting if not isinstance(key, float) and same_id(identifier, key)), None)
 

@@ -54,13 +54,13 @@ class Limit(Struct, frozen=True):
     bound: float
 
 
-class Since(Struct, frozen=True):
+class StartedSince(Struct, frozen=True):
     """Condition that the exchange started at or after this Unix time in seconds."""
 
     time: float
 
 
-class Within(Struct, frozen=True):
+class StartedWithin(Struct, frozen=True):
     """Condition that the exchange started at most this many seconds before the filter is evaluated."""
 
     seconds: float
@@ -89,13 +89,13 @@ class All(Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
-class Either(Struct, frozen=True):
+class AnyOf(Struct, frozen=True):
     """Disjunction."""
 
     nodes: tuple[Node, ...]
 
 
-Node = Word | Field | Limit | Since | Within | About | Not | All | Either
+Node = Word | Field | Limit | StartedSince | StartedWithin | About | Not | All | AnyOf
 
 EVERYTHING = All(())
 
@@ -207,7 +207,7 @@ class _Parser:
         nodes = [self._all()]
         while self._skip("or"):
             nodes.append(self._all())
-        return nodes[0] if len(nodes) == 1 else Either(tuple(nodes))
+        return nodes[0] if len(nodes) == 1 else AnyOf(tuple(nodes))
 
     def _all(self) -> Node:
         nodes = [self._unary()]
@@ -254,7 +254,11 @@ class _Parser:
         value_at = token.position + len(token.text) + 1
         if token.text == "since":
             seconds = _span(token.value)
-            return Within(seconds) if seconds is not None else Since(_clock(token.value, value_at, self._now))
+            return (
+                StartedWithin(seconds)
+                if seconds is not None
+                else StartedSince(_clock(token.value, value_at, self._now))
+            )
         if token.text not in _FIELDS:
             known = ", ".join(sorted([*_FIELDS, "since"]))
             _fail(f"unknown field {token.text!r}; allowed: {known}", token.position)

@@ -21,15 +21,15 @@ from mcpdesk.recorder.index.view import View
 
 _BLOCK = 2_048
 """Number of lines between two checks of the clock. A piece has about as many lines."""
-_MOST_BOUNDS = 256
+_MAX_BOUNDS = 256
 _SAMPLES = 4
 """Number of sampled keys for each bound between two pieces."""
 _GOLDEN = 0.6180339887
 """Golden ratio minus 1. Its multiples, modulo 1, are spread evenly and have no pattern."""
 _GROWTH = 4
-"""New bounds are chosen when the number of lines is this many times the expected number."""
+"""Factor by which the number of lines must exceed the expected number before new bounds are chosen."""
 _CLOCK_S = 1.0
-"""Minimum seconds between two moves of pending lines. They must move because their durations grow."""
+"""Minimum number of seconds between two moves of pending lines, whose durations grow."""
 _NOWHERE: Final = 0xFFFF
 _STATUS_ORDER = (
     Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.LEFT,
@@ -48,9 +48,9 @@ class SortKey:
     largest_first: bool = False
     """True if the largest value comes first, unless the order is reversed."""
     connection_field: str = ""
-    """Field of the connection that has the value.
+    """Field of the connection that has the value, or "" if the value has another source.
 
-    The value may become known late. Empty if it has another source.
+    The value of such a field may become known late.
     """
     grows: bool = False
     """True if the values of pending requests grow with time."""
@@ -79,7 +79,7 @@ class SortedLines:
         self._connection_texts: Mapping[int, str] = {}
         self._clock_due = 0.0
         self._begin()
-        self._pieces = self._coming  # no earlier order exists that could be shown in the meantime
+        self._pieces = self._coming  # an earlier order would be shown in the meantime, but none exists
 
     @property
     def lines(self) -> Sequence[int]:
@@ -93,7 +93,7 @@ class SortedLines:
         return min(1.0, len(self._coming) / count) if self._is_behind and count else 1.0
 
     def position(self, line: int) -> int:
-        """Return the position of a line. If the line is not included, the position after all others."""
+        """Return the position of a line, or the position after all others if the line is not included."""
         return self._pieces.position(line)
 
     def advance(self, budget_s: float = 0.005) -> bool:
@@ -130,7 +130,7 @@ class SortedLines:
         lines, key = self._view.lines, self._key.of(self._index)
         self._altered, self._moved = len(self._index.altered), len(self._view.moved)
         self._base = self._index.table.base
-        pieces = min(_MOST_BOUNDS, len(lines) // _BLOCK)
+        pieces = min(_MAX_BOUNDS, len(lines) // _BLOCK)
         # Samples at equal distances would be biased if clients or tools alternate.
         shares = (number * _GOLDEN % 1.0 for number in range(pieces * _SAMPLES))
         sample = (lines[int(share * len(lines))] for share in shares)
@@ -140,7 +140,7 @@ class SortedLines:
         self._next = 0
 
     def _deal(self) -> None:
-        """Put one block of lines into pieces."""
+        """Add one block of lines to the pieces."""
         lines = self._view.lines
         at = bisect_left(lines, self._next)
         block = lines[at : at + _BLOCK]

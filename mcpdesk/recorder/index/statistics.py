@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import Source
 
 OTHER: Final = "(other)"
-MOST_TALLIES: Final = 1_000
+MAX_TALLIES: Final = 1_000
 """Maximum number of tallies. Calls of further callers share one tally."""
 SLOTS: Final = 240
 """Maximum number of time slots. When all are used, pairs of neighbouring slots are merged."""
@@ -170,10 +170,11 @@ class CallTally:
         return sum(self._durations)
 
     def at(self, share: float) -> float | None:
-        """Return a percentile of the durations in seconds, such as the median for `share` 0.5.
+        """Return a percentile of the durations in seconds, such as the median for `share` 0.5, or None
+        without answered calls.
 
-        None without answered calls. The result is the duration of a real call: the longest one in the range
-        of durations that reaches the share.
+        The result is the duration of a real call: the longest one in the range of durations that reaches the
+        share.
         """
         left = share * self.answered
         for count, top_s in zip(self._durations, self._tops, strict=True):
@@ -182,7 +183,7 @@ class CallTally:
         return None
 
     def _fit(self, slot: int) -> None:
-        """Convert to the current slot length, and extend the lists up to a slot."""
+        """Convert the lists to the current slot length, and extend them up to a slot."""
         while self._length_s < self._times.length_s:
             self.rates = array("L", [sum(self.rates[at : at + 2]) for at in range(0, len(self.rates), 2)])
             self.longest = array(
@@ -411,17 +412,17 @@ class CallStatistics:
         method, name = self._pairing.table.labels[label]
         is_tool = method in TOOL_CALLS
         if method == "tools/list":
-            if len(self._list_labels) >= MOST_TALLIES:
+            if len(self._list_labels) >= MAX_TALLIES:
                 self._list_labels.intersection_update(self._pairing.table.labels)
             self._list_labels.add(label)
         caller = Caller(server, peer, "tools/call" if is_tool else canonical(method), name if is_tool else "")
-        if caller not in self._tallies and len(self._tallies) >= MOST_TALLIES:
+        if caller not in self._tallies and len(self._tallies) >= MAX_TALLIES:
             kind = caller.method if caller.method in CALLS else OTHER
             caller = Caller(server, OTHER, kind, OTHER if is_tool else "")
         tally = self._tallies.get(caller)
         if tally is None:
             tally = self._tallies[caller] = CallTally(self.times)
-        if len(self._tally_cache) >= 4 * MOST_TALLIES:
+        if len(self._tally_cache) >= 4 * MAX_TALLIES:
             self._tally_cache.clear()
         self._tally_cache[server, peer, label] = tally
         return tally

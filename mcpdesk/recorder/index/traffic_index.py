@@ -32,10 +32,10 @@ _RATE_S = 600
 _NOTIFICATIONS = "notifications/"
 """Prefix of `HeldMark.how` for a held notification."""
 _REMARK_S = 60.0
-"""Maximum seconds after the end of an exchange in which a remark is assigned to the exchange."""
+"""Seconds after the end of an exchange within which a remark is still assigned to the exchange."""
 _REMARKED_ROWS = 10_000
-"""This many newest rows are searched for the exchange of a remark."""
-_MOST_EARLY = 1_000
+"""Number of the newest rows that are searched for the exchange of a remark."""
+_MAX_EARLY = 1_000
 """Maximum number of marks that wait for the frames of their requests. The oldest are dropped first."""
 _CLOSE_S = 0.1
 """Maximum difference in seconds between the time of a message and the time of its mark or remark."""
@@ -61,9 +61,8 @@ class Index:
     """Recorded traffic as exchanges."""
 
     def __init__(self, source: Source, most: int | None = None) -> None:
-        """Keep at least the newest `most` exchanges.
-
-        None keeps all. The numbers of exchanges never change.
+        """Keep at least the newest `most` exchanges, or all if `most` is None. The numbers of exchanges never
+        change.
         """
         self._source = source
         self._most = most
@@ -86,12 +85,13 @@ class Index:
         self.note = source.note
         self.data = source.data
         self.raw: Callable[[int, int], bytes | None] | None = None
-        """Function that returns a range of frames as one piece of bytes.
+        """Function that returns a range of frames as one block of bytes, or None if the caller must use
+        `data`.
 
-        If it returns None, the caller must use `data`. None if the source has no such function.
+        None if the source has no such function.
         """
         self.fetched_until: Callable[[int, int], int] | None = None
-        """Function that returns the first frame of a range that is still being fetched from another process.
+        """Function that returns the first frame of a range that another process has not sent yet.
 
         None if all frames are in this process or on disk.
         """
@@ -103,11 +103,10 @@ class Index:
         """Names of headers whose values must be masked in addition to the usual ones."""
         self.former_cores: frozenset[str] = frozenset()
         """Names of cores that have ended."""
-        self._ends_seen = 0
-        """Number of connections whose server and core were noted."""
+        self._connections_seen = 0
+        """Number of connections whose server and core were already examined."""
         self._servers_seen: set[str] = set()
-        """Servers of connections that were looked at, until two are known, because `has_servers` needs no
-        more."""
+        """Servers of the examined connections, at most two, because `has_servers` needs only two."""
         self._has_cores = False
         self.held: Collection[tuple[int, Id | None]] = ()
         """Connections and ids of the exchanges with a message that is held now."""
@@ -121,18 +120,20 @@ class Index:
         """Number of the source's marks that are already in `_marks`."""
         self._marks_taken = 0
         """Number of the source's marks that were already checked for requests ended at the desk."""
-        self._early_marks: deque[HeldMark] = deque(maxlen=_MOST_EARLY)
-        """Marks that end a request whose frame may still follow, because files and links send marks first."""
+        self._early_marks: deque[HeldMark] = deque(maxlen=_MAX_EARLY)
+        """Marks of requests whose frames may still follow, because files and links send marks before
+        frames.
+        """
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
         """Remarks by connection and id of the request."""
         self._login_remarks: dict[int, list[RecordedRemark]] = {}
         """Remarks on steps of a login, by row. These steps have no ids."""
         self._remarks_taken = 0
         """Number of the source's remarks that were assigned to exchanges."""
-        self._known_gaps = source.gaps
+        self._source_gaps = source.gaps
         self._found_gaps: list[Gap] = []
         """Gaps of numbered frames that were lost before they were paired."""
-        self._gone = self._summed = 0
+        self._missing = self._summed = 0
 
     def is_here(self, frame: int) -> bool:
         """Return True if all bytes of a frame are available.
@@ -164,18 +165,18 @@ class Index:
     @property
     def missing_frames(self) -> int:
         """Number of frames that are missing in the file, or that left memory before they were paired."""
-        known = self._known_gaps
+        known = self._source_gaps
         if self._most is not None:  # some gaps may have been merged
-            return self._gone + sum(gap.frames for gap in known)
+            return self._missing + sum(gap.frames for gap in known)
         while self._summed < len(known):
-            self._gone += known[self._summed].frames
+            self._missing += known[self._summed].frames
             self._summed += 1
-        return self._gone
+        return self._missing
 
     @property
     def gaps(self) -> Sequence[Gap]:
         """Gaps of missing frames, in ascending order."""
-        return sorted((*self._known_gaps, *self._found_gaps), key=lambda gap: gap.before)
+        return sorted((*self._source_gaps, *self._found_gaps), key=lambda gap: gap.before)
 
     def catch_up(self, budget_s: float = 0.005) -> bool:
         """Pair new frames for about `budget_s` seconds. Return True if anything changed.
@@ -251,9 +252,9 @@ class Index:
             self.operations.operation_of.get(number),
             tuple(operation.rows) if operation else (),
             operation.rounds if operation else 1,
-            operation.waited if operation else 0.0,
+            operation.waited_s if operation else 0.0,
             operation.questions if operation else 0,
-            operation.since if operation and operation.asked else None,
+            operation.wait_started if operation and operation.open_questions else None,
             info.core if info else "",
         )
 
@@ -273,9 +274,10 @@ class Index:
         return bool(self.operations.operation_of or self._pairing.notifications)
 
     def line_of(self, number: int) -> int:
-        """Return the exchange whose line includes this exchange.
+        """Return the exchange whose line on the screen includes this exchange.
 
-        For a part, it is the first exchange of the operation. For a notification, it is the call.
+        The line of a part is that of the first exchange of the operation. The line of a notification is that
+        of its call.
         """
         operation = self.operations.operation_of.get(number)
         if operation is not None or number < self.table.base:
@@ -310,25 +312,25 @@ class Index:
     @property
     def has_cores(self) -> bool:
         """True if the traffic comes from more than one core."""
-        self._look_at_ends()
+        self._note_new_connections()
         return self._has_cores
 
     @property
     def has_servers(self) -> bool:
         """True if the traffic comes from more than one server."""
-        self._look_at_ends()
+        self._note_new_connections()
         return len(self._servers_seen) > 1
 
-    def _look_at_ends(self) -> None:
-        """Look for new servers and cores in new connections.
+    def _note_new_connections(self) -> None:
+        """Examine the servers and cores of new connections.
 
-        If connections were forgotten, look at all again.
+        If connections were forgotten, examine all connections.
         """
-        if len(self.connections) == self._ends_seen:
+        if len(self.connections) == self._connections_seen:
             return
         infos = list(self.connections.values())
-        new = infos[self._ends_seen :] or infos
-        self._ends_seen = len(infos)
+        new = infos[self._connections_seen :] or infos
+        self._connections_seen = len(infos)
         self._has_cores = self._has_cores or any(info.core for info in new)
         if len(self._servers_seen) < 2:
             self._servers_seen.update(info.server for info in new if info.server)
@@ -343,12 +345,12 @@ class Index:
         if not self._source.marks:
             return []
         if exchange.id is None:  # a client's message starts on arrival, a server's on release
-            one_way_marks = self._marks_under(exchange.connection, exchange.method)
+            one_way_marks = self._marks_of_key(exchange.connection, exchange.method)
             waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in one_way_marks)
             return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
         # A client may use an id again after its request has ended.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
-        marks = self._marks_under(exchange.connection, exchange.id)
+        marks = self._marks_of_key(exchange.connection, exchange.id)
         return [
             mark for mark in marks if mark.at - mark.held + _CLOSE_S > exchange.started and mark.at < ended
         ]
@@ -359,7 +361,7 @@ class Index:
             return []
         table = self.table
         key = table.labels[table.label[row]][0] if table.id[row] is None else table.id[row]
-        return self.marks_of(self.exchange(row)) if self._marks_under(table.connection[row], key) else []
+        return self.marks_of(self.exchange(row)) if self._marks_of_key(table.connection[row], key) else []
 
     def rows_marked(self, mark: HeldMark, stop: int) -> list[int]:
         """Return the rows before `stop` that a mark may belong to."""
@@ -400,12 +402,12 @@ class Index:
             self._remarks_taken += 1
             if one.id is None and one.remark.kind != RemarkKind.OAUTH:
                 continue
-            row = self._row_remarked(one)
+            row = self._row_of_remark(one)
             if one.id is None and row < 0:
                 continue  # the step of the login is no longer in memory
             is_silence = one.remark.kind == RemarkKind.NO_ANSWER
             if is_silence and (row < 0 or not self._pairing.give_up(row, one.time, Status.LOST)):
-                continue  # it ended before the remark
+                continue  # the request had already ended
             if one.id is None:
                 self._login_remarks.setdefault(row, []).append(one)
             else:
@@ -425,8 +427,8 @@ class Index:
             self.altered.append(row)
 
     def _add_marks(self) -> None:
-        """End the requests that were dropped or lost at the desk, or whose answers were dropped or lost
-        there.
+        """End each request that the desk dropped or lost. Do the same if the desk dropped or lost its
+        answer.
         """
         marks, table, early = self._source.marks, self.table, self._early_marks
         while self._marks_taken < len(marks):
@@ -442,7 +444,7 @@ class Index:
             elif latest <= until:
                 early.append(mark)
 
-    def _row_remarked(self, one: RecordedRemark) -> int:
+    def _row_of_remark(self, one: RecordedRemark) -> int:
         """Return the latest row that a remark may belong to, or -1."""
         table = self.table
         start, is_silence = (
@@ -472,13 +474,13 @@ class Index:
         asks = table.label[row], table.direction[row]
         parts = [] if operation is None else [each for each in operation.rows if each >= table.base]
         rounds = [row, *(each for each in parts if (table.label[each], table.direction[each]) == asks)]
-        marked = [each for each in rounds if self._marks_under(table.connection[each], table.id[each])]
+        marked = [each for each in rounds if self._marks_of_key(table.connection[each], table.id[each])]
         marks = chain.from_iterable(self.marks_of(self._exchange(each)) for each in marked)
         return sum(
             mark.held for mark in marks if FAULT not in mark.how and not mark.how.startswith(_NOTIFICATIONS)
         )
 
-    def _marks_under(self, connection: int, key: int | str | float | None) -> Sequence[HeldMark]:
+    def _marks_of_key(self, connection: int, key: int | str | float | None) -> Sequence[HeldMark]:
         """Return the marks of messages with an id, or of notifications with a method."""
         with self._marks_lock:
             marks = self._source.marks
@@ -498,7 +500,7 @@ class Index:
         return self._pairing.parts.get((number, frame))
 
     def rates(self, seconds: int) -> list[float]:
-        """Return the number of messages in each of the last seconds, newest last.
+        """Return the number of messages in each of the last `seconds` seconds, newest last.
 
         Pairs some new frames first.
         """
@@ -507,15 +509,15 @@ class Index:
         return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
 
     def _skip_to(self, first: int) -> None:
-        """Skip frames that are no longer available and were not paired."""
-        self._miss(self.paired, first)
+        """Skip frames that left memory before they were paired."""
+        self._record_missing(self.paired, first)
         self._pairing.skip_to(first)
         self._pairing.paired = first
 
-    def _miss(self, start: int, stop: int) -> None:
+    def _record_missing(self, start: int, stop: int) -> None:
         """Record that the frames from `start` up to `stop` are missing. Neighbouring gaps are merged."""
         gaps, count = self._found_gaps, stop - start
-        self._gone += count
+        self._missing += count
         if gaps and gaps[-1].before == start:
             gaps[-1] = Gap(stop, gaps[-1].frames + count)
             return
@@ -527,7 +529,7 @@ class Index:
         for frame in self._source.frames(self.paired, stop):
             if frame is None:
                 number = len(self._pairing.row_of)
-                self._miss(number, number + 1)
+                self._record_missing(number, number + 1)
                 self._pairing.skip()
             else:
                 self._pairing.add(frame)
@@ -564,7 +566,7 @@ def _sentence(frames: int, why: str) -> str:
 
 
 def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:
-    """Yield exchanges, and before each of them the gaps since the previous one."""
+    """Yield the exchanges. Before each exchange, yield the gaps since the previous one."""
     gaps = iter(index.gaps)
     gap = next(gaps, None)
     for number in numbers:

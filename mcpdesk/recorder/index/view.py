@@ -21,13 +21,13 @@ from mcpdesk.recorder.index.query import (
     EVERYTHING,
     About,
     All,
-    Either,
+    AnyOf,
     Field,
     Limit,
     Node,
     Not,
-    Since,
-    Within,
+    StartedSince,
+    StartedWithin,
     Word,
 )
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues, RollingColumn
@@ -40,11 +40,10 @@ _BLOCK = 128
 _LATEST = 1_000
 """Number of latest rows and lines that are tested again when the limits of slow calls change."""
 _MOVED = 50_000
-"""Number of added and removed lines that are remembered. The list is shortened when it has twice as many."""
+"""Number of added and removed lines that are kept. The list is shortened when it is twice as long."""
 _CLOCKS = 200
-"""Maximum number of pending rows that each update tests again.
-
-Their result may change only because time passes.
+"""Maximum number of pending rows that each update tests again, because their result may change as time
+passes.
 """
 
 
@@ -151,7 +150,7 @@ class View:
         return before != (len(self._lines), self._rows, self._altered)
 
     def _near_the_end(self) -> list[int]:
-        """Return the rows that were tested last, and the rows of the last lines."""
+        """Return the rows of the last lines, and the latest rows that were tested."""
         lines = [] if self.raw else self._lines[-_LATEST:]
         return sorted({*lines, *range(max(self._table.base, self._rows - _LATEST), self._rows)})
 
@@ -318,7 +317,7 @@ class View:
 
 def _negates(node: Node) -> bool:
     """Return True if a filter contains `not`."""
-    if isinstance(node, All | Either):
+    if isinstance(node, All | AnyOf):
         return any(map(_negates, node.nodes))
     return isinstance(node, Not)
 
@@ -356,7 +355,7 @@ class Matcher:
         self._raw = raw
         self.needles: list[Needle] = []
         self.depends_on_clock = False
-        """True if a pending row may begin to match only because time passes."""
+        """True if a pending row may begin to match although no message arrives."""
         self.depends_on_pace = False
         """True if a row may match, or no longer match, when the limits of slow calls change."""
         self.spans: list[float] = []
@@ -375,16 +374,16 @@ class Matcher:
         match node:
             case All(nodes):
                 return _every([self._compile(part) for part in nodes])
-            case Either(nodes):
+            case AnyOf(nodes):
                 return _any([self._compile(part) for part in nodes])
             case Not(inner):
                 return _none(self._compile(inner))
             case Word(text):
                 return self._word(text)
-            case Since(moment):
+            case StartedSince(moment):
                 started = self._table.started
                 return lambda rows: [row for row in rows if started[row] >= moment]
-            case Within(seconds):
+            case StartedWithin(seconds):
                 started = self._table.started
                 self.spans.append(seconds)
                 return lambda rows: [row for row in rows if started[row] >= time() - seconds]

@@ -22,9 +22,9 @@ from mcpdesk.server.calls.outcomes import described
 if TYPE_CHECKING:
     from mcpdesk.server.calls.running_call import Call
 
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 """Maximum number of answered rounds in memory; the oldest are dropped first."""
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Maximum total size in bytes of stored results. The oldest are dropped first; their rounds stay known."""
 LARGEST_BYTES = 1 << 20
 """Maximum size in bytes of one stored result. Larger results are not stored."""
@@ -194,7 +194,7 @@ class AnsweredRounds:
     def begin(self, key: str, answered: AnsweredRound) -> None:
         """Store a round that begins to run."""
         self._forget(key)
-        if len(self._rounds) >= MOST_KEPT:
+        if len(self._rounds) >= MAX_KEPT:
             self._make_room()
         self._rounds[key] = answered
         if self._timer is None:
@@ -211,7 +211,7 @@ class AnsweredRounds:
             return
         if not answered.asks_again:
             self._ended[operation] = answered.expires
-            while len(self._ended) > MOST_KEPT:
+            while len(self._ended) > MAX_KEPT:
                 del self._ended[next(iter(self._ended))]
                 self.dropped += 1
         if answered.size > LARGEST_BYTES:
@@ -220,7 +220,7 @@ class AnsweredRounds:
             return
         self.size += answered.size
         self._results[key] = answered
-        while self.size > MOST_BYTES:
+        while self.size > MAX_BYTES:
             oldest = self._results.pop(next(iter(self._results)))
             self.size -= oldest.size
             oldest.drop_result()

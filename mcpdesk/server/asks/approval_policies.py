@@ -34,7 +34,7 @@ class Policy(StrEnum):
     """No client may call the tool, and neither may the desk."""
 
 
-class Ruling(Struct, frozen=True):
+class EffectivePolicy(Struct, frozen=True):
     """Effective policy of a tool, and where it comes from. The origin of the default policy is empty."""
 
     policy: Policy
@@ -43,7 +43,7 @@ class Ruling(Struct, frozen=True):
 
 Layer = tuple[str, Mapping[str, Policy]]
 """Origin of a layer of policies, and its policies by tool."""
-ALLOWED = Ruling(Policy.ALLOW, "")
+ALLOWED = EffectivePolicy(Policy.ALLOW, "")
 
 
 class Approvals:
@@ -79,16 +79,16 @@ class Approvals:
             self._layers = layers
             self._on_change()
 
-    def ruling(self, tool: str) -> Ruling:
+    def ruling(self, tool: str) -> EffectivePolicy:
         """Return the effective policy of a tool."""
         chosen = self._chosen.get(tool)
-        return self._configured(tool) if chosen is None else Ruling(chosen, AT_DESK)
+        return self._configured(tool) if chosen is None else EffectivePolicy(chosen, AT_DESK)
 
     def allows(self, tool: str) -> bool:
         """Return True if a tool may be called without approval."""
         return self.ruling(tool).policy is Policy.ALLOW
 
-    def asks_about(self, tool: str) -> bool:
+    def requires_question(self, tool: str) -> bool:
         """Return True if a client's call of a tool needs approval, unless its peer has a permanent
         approval.
         """
@@ -153,11 +153,11 @@ class Approvals:
             self._chosen = chosen
             self._on_change()
 
-    def _configured(self, tool: str) -> Ruling:
+    def _configured(self, tool: str) -> EffectivePolicy:
         for origin, policies in self._layers:
             policy = policies.get(tool) or policies.get(EVERY)
             if policy is not None:
-                return Ruling(policy, origin)
+                return EffectivePolicy(policy, origin)
         return ALLOWED
 
 

@@ -23,7 +23,7 @@ NOTE = 60
 """Approximate number of characters in the note that replaces omitted text. A text is cut only if more
 characters than this would be omitted.
 """
-MOST_ITEMS = 200
+MAX_ITEMS = 200
 DEEPEST = 12
 
 
@@ -39,7 +39,7 @@ async def unapproved(
 
     Raises: CancelledError if the call ended before the decision.
     """
-    known = await unasked(server, services, call, tool, approvals)
+    known = await decide_without_question(server, services, call, tool, approvals)
     if known is not None:
         return known
     peer = known_as(call)
@@ -62,7 +62,7 @@ async def unapproved(
     return _reason(tool, question)
 
 
-async def unasked(
+async def decide_without_question(
     server: Server, services: Services, call: Call, tool: Tool, approvals: Approvals
 ) -> str | None:
     """Decide without a question if possible.
@@ -158,12 +158,12 @@ def shortened(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | dict) and depth >= DEEPEST:
         return f"… {len(value)} more inside" if value else value
     if isinstance(value, list):
-        items = [shortened(each, depth + 1) for each in value[:MOST_ITEMS]]
-        return items if len(value) <= MOST_ITEMS else [*items, f"… {len(value) - MOST_ITEMS:,} more"]
+        items = [shortened(each, depth + 1) for each in value[:MAX_ITEMS]]
+        return items if len(value) <= MAX_ITEMS else [*items, f"… {len(value) - MAX_ITEMS:,} more"]
     if isinstance(value, dict):
         names = list(value)
-        short = {_cut(name, 200): shortened(value[name], depth + 1) for name in names[:MOST_ITEMS]}
-        return short if len(names) <= MOST_ITEMS else short | {"…": f"{len(names) - MOST_ITEMS:,} more"}
+        short = {_cut(name, 200): shortened(value[name], depth + 1) for name in names[:MAX_ITEMS]}
+        return short if len(names) <= MAX_ITEMS else short | {"…": f"{len(names) - MAX_ITEMS:,} more"}
     return value
 
 

@@ -111,7 +111,7 @@ class ClientRequests:
         """Give the next requests the ids `<mark>-<number>`, with numbers from `first` upwards."""
         self._prefix, self._numbers = mark, count(first)
 
-    def disown(self) -> None:
+    def release_session(self) -> None:
         """Release the session, because the session continues in another conversation."""
         self._prefix = self.session_mark = ""
 

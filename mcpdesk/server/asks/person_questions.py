@@ -31,7 +31,7 @@ WAITING = {
 }
 DECIDED = frozenset({QuestionState.ANSWERED, QuestionState.DECLINED})
 
-Elsewhere = asyncio.Task[Question]
+ClientTask = asyncio.Task[Question]
 """Task that asks the same question through the client at the same time."""
 FORM_STATES = {
     "accept": QuestionState.ANSWERED,
@@ -70,7 +70,7 @@ class Asker(Protocol):
     def offers(self, needed: Mapping[str, Any]) -> bool:
         """Return True if the client can be asked for `needed`."""
 
-    async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+    async def ask_desk(self, pages: Sequence[Page], client_task: ClientTask | None = None) -> Question:
         """Ask the person at the desk."""
 
     def keep_asked(self, question: Question) -> None:
@@ -125,7 +125,7 @@ async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
         await asyncio.sleep(0)
         if client_task.done() and client_task.exception() is None:
             return client_task.result()
-        return await context.ask_desk(pages, elsewhere=client_task)
+        return await context.ask_desk(pages, client_task=client_task)
     finally:
         client_task.cancel()
         await asyncio.gather(client_task, return_exceptions=True)
@@ -149,10 +149,10 @@ class DeskQuestion:
             kind=kind,
         )
 
-    async def answer(self, elsewhere: Elsewhere | None = None) -> Question:
+    async def answer(self, client_task: ClientTask | None = None) -> Question:
         """Wait for the answer, and return the question.
 
-        `elsewhere` is the same question at the client. An answer of the client also ends the wait. The wait
+        `client_task` is the same question at the client. An answer of the client also ends the wait. The wait
         does not count against the tool's time limit. If the call ends, the question is withdrawn.
         """
         call = self._call
@@ -163,18 +163,18 @@ class DeskQuestion:
                 services.deadlines.paused(call),
                 services.question_span(call, self._kind, context.server.name, context.tool) as asked,
             ):
-                question = await self._first(elsewhere)
+                question = await self._first(client_task)
                 asked.outcome, asked.has_failed = question.word, question.state not in DECIDED
                 return question
         finally:
             call.asks_person -= 1
             self._services.inbox.withdraw(self.number, call.stop or "the call ended")
 
-    async def _first(self, elsewhere: Elsewhere | None) -> Question:
+    async def _first(self, client_task: ClientTask | None) -> Question:
         call, began = self._call, time.monotonic()
         while not self._future.done():
-            if elsewhere is not None and elsewhere.done():
-                other, elsewhere = elsewhere, None
+            if client_task is not None and client_task.done():
+                other, client_task = client_task, None
                 if not other.cancelled() and other.exception() is None and other.result().state in DECIDED:
                     answered = other.result()
                     self._services.inbox.withdraw(self.number, f"{answered.state} by the client")
@@ -185,7 +185,7 @@ class DeskQuestion:
             # These steps are so small that they do not disturb the progress that the handler reports.
             so_far = max(call.progress, 0.0)
             await self._context.progress(so_far + STEP, message=waiting_text)
-            awaited = {self._future} if elsewhere is None else {self._future, elsewhere}
+            awaited = {self._future} if client_task is None else {self._future, client_task}
             await asyncio.wait(awaited, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
         return self._future.result()
 

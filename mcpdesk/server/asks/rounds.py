@@ -47,8 +47,8 @@ Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 
 ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
 LOST = "The machine that ran this round has stopped: the round may or may not have run"
-MOST_PARKED = 1_000
-MOST_PARKED_BYTES = 64 << 20
+MAX_PARKED = 1_000
+MAX_PARKED_BYTES = 64 << 20
 """Maximum size in bytes of client data in parked operations. A dropped operation runs again later."""
 STATE_TTL_S = 3600.0
 """Seconds within which a client must return with answers."""
@@ -75,7 +75,7 @@ class _Pending(Struct, frozen=True):
     answer: asyncio.Future[Any]
 
 
-class Round:
+class RoundOperation:
     """Operation of one or more rounds: the task of its handler, its questions, and the answers so far.
 
     The handler always sees the same `call`, although the requests of the client change.
@@ -94,7 +94,7 @@ class Round:
         self.tag: JSONObject | None = None
         """Metadata of every message, after the operation has become a task."""
         self._follower: Follower | None = None
-        self._departure: JSONObject | None = None
+        self._detached_body: JSONObject | None = None
         self._deadlines = deadlines
         self._given: dict[str, Any] = {}
         self._answers: dict[str, Any] = dict(state.answers)
@@ -147,20 +147,20 @@ class Round:
     @property
     def is_task(self) -> bool:
         """True if the request was answered with a task."""
-        return self._departure is not None
+        return self._detached_body is not None
 
     def become_task(self) -> bool:
         """Continue as a task if possible. Return True if the operation is now a task."""
-        if self._departure is None and self.on_task is not None:
+        if self._detached_body is None and self.on_task is not None:
             self.on_task()
-        return self._departure is not None
+        return self._detached_body is not None
 
-    def depart(self, body: JSONObject, follower: Follower, outlet: Outlet, tag: JSONObject | None) -> None:
+    def detach(self, body: JSONObject, follower: Follower, outlet: Outlet, tag: JSONObject | None) -> None:
         """Answer the request with `body`, and continue without a request.
 
         From now on, messages of the handler are sent to `outlet`.
         """
-        self._departure, self._follower, self.tag = body, follower, tag
+        self._detached_body, self._follower, self.tag = body, follower, tag
         self.call.outlet = outlet
         self._wake_up.set()
 
@@ -208,7 +208,7 @@ class Round:
         """Run or resume the operation for a request.
 
         Return its result, or None if the client has questions to answer. If the operation continues without
-        the request, return the `body` that was given to `depart`. Raises: exceptions of the handler;
+        the request, return the `body` that was given to `detach`. Raises: exceptions of the handler;
         CancelledError if the request was ended, which also ends the handler.
         """
         # Drop answers of an earlier request that belong to no question.
@@ -219,7 +219,7 @@ class Round:
             self._task.add_done_callback(self._ended)
         task = self._task
         try:
-            while not task.done() and self._departure is None:
+            while not task.done() and self._detached_body is None:
                 if self._pending and await self._is_stuck(task):
                     self.call.outlet = NULL_OUTLET
                     self._measure(outer)
@@ -230,7 +230,7 @@ class Round:
             await self._give_up(self._request.stop or "cancelled")
             raise
         self._measure(outer)
-        return task.result() if self._departure is None else self._departure
+        return task.result() if self._detached_body is None else self._detached_body
 
     def report_through(self, outer: Call) -> None:
         """Send reports of the handler to another request of the same round, because the first request was
@@ -238,7 +238,7 @@ class Round:
 
         No effect after the operation has become a task, which reports to its follower.
         """
-        if self._departure is None:
+        if self._detached_body is None:
             self._attach(outer)
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
@@ -379,7 +379,7 @@ class Rounds:
         self._mark = mark
         self._claims = claims
         self.answered = AnsweredRounds()
-        self._parked: dict[str, Round] = {}
+        self._parked: dict[str, RoundOperation] = {}
         self.size = 0
         """Size in bytes of the client data in parked operations."""
 
@@ -387,7 +387,7 @@ class Rounds:
         return len(self._parked)
 
     @property
-    def parked(self) -> list[Round]:
+    def parked(self) -> list[RoundOperation]:
         """Operations that wait for their client to return."""
         return list(self._parked.values())
 
@@ -426,7 +426,7 @@ class Rounds:
         bound = binding(server, call.method, call.params, call.principal.identity)
         setting = _Setting(server, bound, work, deadlines, parked_s, confirm)
         if "requestState" not in call.params:
-            first = Round(call, RequestState("", bound, 0.0), deadlines, self._mark)
+            first = RoundOperation(call, RequestState("", bound, 0.0), deadlines, self._mark)
             return await self._continue(first, call, answers, setting)
         token = call.params["requestState"]
         state = unseal(token, self._secrets(), bound, time.time())
@@ -458,7 +458,9 @@ class Rounds:
         """
         claimed = await self._claim(state, str(call.params["requestState"]))
         try:
-            operation = self._remove(state.round) or Round(call, state, setting.deadlines, self._mark)
+            operation = self._remove(state.round) or RoundOperation(
+                call, state, setting.deadlines, self._mark
+            )
             answered.handled, answered.report_through = operation.call, operation.report_through
             body = await self._continue(operation, answered.first_of(call), answers, setting)
         except (asyncio.CancelledError, MissingCapability, StorageError):
@@ -493,7 +495,7 @@ class Rounds:
         return name
 
     async def _continue(
-        self, operation: Round, call: Call, answers: dict[str, Any], setting: _Setting
+        self, operation: RoundOperation, call: Call, answers: dict[str, Any], setting: _Setting
     ) -> JSONObject:
         body = await operation.follow(call, answers, setting.work)
         if body is None:
@@ -503,12 +505,12 @@ class Rounds:
         return body if setting.confirm is None else await setting.confirm(body)
 
     @staticmethod
-    async def run_departing(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
-        """Run an operation that continues without its request. Return the `body` given to `depart`.
+    async def run_detached(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
+        """Run an operation that continues without its request. Return the `body` given to `detach`.
 
         Raises: exceptions of the handler.
         """
-        departing = await Round(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
+        departing = await RoundOperation(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
         assert departing is not None
         return departing
 
@@ -518,17 +520,17 @@ class Rounds:
         for name in list(self._parked):
             self._drop(name, "the core stops")
 
-    def _remove(self, name: str) -> Round | None:
+    def _remove(self, name: str) -> RoundOperation | None:
         operation = self._parked.pop(name, None)
         if operation is not None and operation.timer is not None:
             operation.timer.cancel()
             self.size -= operation.size
         return operation
 
-    def _park(self, operation: Round, parked_s: float) -> None:
+    def _park(self, operation: RoundOperation, parked_s: float) -> None:
         operation.size = operation.client_data_bytes()
         self.size += operation.size
-        while self._parked and (len(self._parked) >= MOST_PARKED or self.size > MOST_PARKED_BYTES):
+        while self._parked and (len(self._parked) >= MAX_PARKED or self.size > MAX_PARKED_BYTES):
             self._drop(next(iter(self._parked)), "too many operations wait for their client")
         loop = asyncio.get_running_loop()
         operation.timer = loop.call_later(parked_s, self._drop, operation.id, "the client did not come back")

@@ -70,7 +70,7 @@ class JobReader:
         self._wake_up = asyncio.Event()
         self._is_stirred = False
         self._over = asyncio.Event()
-        self._forget = (job.listen(self._moved), _feed(job).listen(self._stir))
+        self._forget = (job.listen(self._moved), _feed(job).listen(self._wake))
 
     def __enter__(self) -> JobReader:
         return self
@@ -88,7 +88,7 @@ class JobReader:
         """Return the changes since the last call, each kind in its own object. The end of the job is last."""
         self._mark_seen()
         name: JSONObject = {"job_id": self._job.id}
-        state, news = state_of(self._job), self._look()
+        state, news = state_of(self._job), self._collect()
         events: list[JSONObject] = []
         if news.progress:
             events.append(name | {"progress": news.progress.share} | _progress_message(news))
@@ -104,7 +104,7 @@ class JobReader:
     def event(self) -> JSONObject:
         """Return the current state, and the output since the last call."""
         self._mark_seen()
-        state, news = state_of(self._job), self._look()
+        state, news = state_of(self._job), self._collect()
         body: JSONObject = {"job_id": self._job.id, "status": state}
         if "progress" in self._kinds:
             body |= {"progress": _share(self._job)} | _progress_message(news)
@@ -116,13 +116,13 @@ class JobReader:
         """Wait until `news` may have changes to return, at most `within_s` seconds. Return False on
         timeout.
         """
-        return await _happens(self._wake_up, within_s)
+        return await _wait_for(self._wake_up, within_s)
 
     async def over(self, within_s: float | None = None) -> bool:
         """Wait until the job is over, at most `within_s` seconds. Return False on timeout."""
-        return self._job.is_over or await _happens(self._over, within_s)
+        return self._job.is_over or await _wait_for(self._over, within_s)
 
-    def _look(self) -> FeedUpdate:
+    def _collect(self) -> FeedUpdate:
         news = _feed(self._job).since(self._cursor)
         self._cursor = news.cursor
         return news if "progress" in self._kinds else replace(news, progress=None)
@@ -156,9 +156,9 @@ class JobReader:
         """Record that the state of the job has changed, and not only its output."""
         if self._job.is_over or self._job.is_lost:
             self._over.set()
-        self._stir()
+        self._wake()
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         """Wake the listener. May be called on any thread, and several times before the listener reads."""
         if self._is_stirred:
             return
@@ -166,7 +166,7 @@ class JobReader:
         call_soon_safely(self._loop, self._wake_up.set)
 
 
-async def _happens(event: asyncio.Event, within_s: float | None) -> bool:
+async def _wait_for(event: asyncio.Event, within_s: float | None) -> bool:
     try:
         async with asyncio.timeout(within_s):
             await event.wait()

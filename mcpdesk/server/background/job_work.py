@@ -25,7 +25,7 @@ from mcpdesk.server.background.repeatable_calls import packed
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.outcomes import ToolOutcome, unfit_error
 from mcpdesk.server.calls.running_call import Call
-from mcpdesk.server.calls.threads.left_code import note_left_job
+from mcpdesk.server.calls.threads.running_code import note_left_job
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ToolOptions

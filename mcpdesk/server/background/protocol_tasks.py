@@ -28,7 +28,7 @@ from mcpdesk.server.offer.tool import Tool
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from mcpdesk.server.asks.rounds import Round
+    from mcpdesk.server.asks.rounds import RoundOperation
     from mcpdesk.server.background.shared_job_records import SharedJobRecords
     from mcpdesk.server.background.task_work import Refuse, TaskWork
 
@@ -107,10 +107,10 @@ class ProtocolTasks:
 
     def repeat(self, job: Job, call: Call, run: Callable[[Call], Awaitable[JSONObject]]) -> None:
         """Run the call of a task again, because the process that started the task has ended."""
-        from mcpdesk.server.asks.rounds import Round
+        from mcpdesk.server.asks.rounds import RoundOperation
         from mcpdesk.server.background.task_work import TaskWork
 
-        operation = Round(call, RequestState("", "", 0.0), self._services.deadlines)
+        operation = RoundOperation(call, RequestState("", "", 0.0), self._services.deadlines)
         operation.call.job = job
         job.stop = operation.end
 
@@ -202,9 +202,9 @@ class ProtocolTasks:
             raise task_shapes.missing_extension("notifications.taskIds")
         names = list(dict.fromkeys(named))
         jobs = {each: self._jobs.get(each, self._server.name, call.owner) for each in names}
-        elsewhere = [each for each, job in jobs.items() if job is None]
-        if elsewhere and self._records is not None:
-            jobs |= zip(elsewhere, await self._records.find_all(elsewhere, call.owner), strict=True)
+        other_tasks = [each for each, job in jobs.items() if job is None]
+        if other_tasks and self._records is not None:
+            jobs |= zip(other_tasks, await self._records.find_all(other_tasks, call.owner), strict=True)
         return [job for job in jobs.values() if job is not None]
 
     def watch(self, jobs: Sequence[Job], notify: Callable[[JSONObject], None]) -> WatchedTasks:
@@ -218,9 +218,9 @@ class ProtocolTasks:
         return task_shapes.detailed(job, job.ending.result, job.ending.error, requests)
 
     def _begin(self, call: Call, tool: Tool) -> None:
-        from mcpdesk.server.asks.rounds import Round
+        from mcpdesk.server.asks.rounds import RoundOperation
 
-        assert isinstance(call.round, Round)
+        assert isinstance(call.round, RoundOperation)
         if call.job is not None:  # another process ran the task before
             self._follow(call.job, call.round)
             return
@@ -246,7 +246,7 @@ class ProtocolTasks:
                 job.request = packed(call, {key: call.params[key] for key in KEPT if key in call.params})
         self._follow(job, call.round)
 
-    def _follow(self, job: Job, operation: Round) -> None:
+    def _follow(self, job: Job, operation: RoundOperation) -> None:
         over = partial(self._works.pop, job.id, None)
         from mcpdesk.server.background.task_work import TaskWork
 

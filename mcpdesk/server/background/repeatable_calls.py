@@ -17,7 +17,7 @@ from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
 
-MOST_BYTES = 256 << 10
+MAX_BYTES = 256 << 10
 """Maximum size in bytes of a stored call. A larger call is not run again."""
 RESTARTED = "started again: the machine that ran it stopped"
 
@@ -54,7 +54,7 @@ def packed(call: Call, params: dict[str, Any]) -> bytes:
         call.principal,
     )
     encoded = msgspec.msgpack.encode(repeatable)
-    return encoded if len(encoded) <= MOST_BYTES else b""
+    return encoded if len(encoded) <= MAX_BYTES else b""
 
 
 def unpacked(request: bytes) -> RepeatableCall | None:

@@ -15,10 +15,10 @@ from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.asks.rounds import Follower, Round
+from mcpdesk.server.asks.rounds import Follower, RoundOperation
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.running_call import Call
-from mcpdesk.server.calls.threads.left_code import note_left_job
+from mcpdesk.server.calls.threads.running_code import note_left_job
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
@@ -33,7 +33,7 @@ class TaskWork:
     """Follows one handler. Its questions and its result become the state of its job."""
 
     def __init__(
-        self, job: Job, round_: Round, store: JobStore, refuse: Refuse, over: Callable[[], object]
+        self, job: Job, round_: RoundOperation, store: JobStore, refuse: Refuse, over: Callable[[], object]
     ) -> None:
         self.job = job
         self._over = over
@@ -56,11 +56,11 @@ class TaskWork:
         follower = Follower(self.on_questions, self.on_message, self.on_end)
         if self._is_core:
             self.job.listen(self._announce)
-            self._round.depart(body, follower, self._outlet, task_shapes.related(self.job.id))
+            self._round.detach(body, follower, self._outlet, task_shapes.related(self.job.id))
         else:
             # In the tasks extension of 2026-07-28, tasks send neither progress nor log messages.
             self._call.progress_token = None
-            self._round.depart(body, follower, NULL_OUTLET, None)
+            self._round.detach(body, follower, NULL_OUTLET, None)
         self.on_questions()
 
     @property

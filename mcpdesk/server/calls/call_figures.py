@@ -14,7 +14,7 @@ from typing import Final
 
 from mcpdesk.protocol.phases import DURATION_BOUNDS
 
-MOST_TOOLS: Final = 1_000
+MAX_TOOLS: Final = 1_000
 """Maximum number of tools with separate counts for each server. All other tools share one count."""
 OTHER: Final = "(other)"
 KEPT = 64
@@ -69,7 +69,7 @@ class ToolFigures:
         """Return the figures of a registered tool."""
         figure = self._of.get(tool)
         if figure is None:
-            if len(self._of) >= MOST_TOOLS:
+            if len(self._of) >= MAX_TOOLS:
                 tool = OTHER
             figure = self._of.setdefault(tool, ToolFigure())
         return figure

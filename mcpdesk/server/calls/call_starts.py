@@ -13,7 +13,7 @@ from time import monotonic
 
 ROUND_S = 0.02
 """Seconds for which calls may begin before the loop must do other work."""
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 """Maximum number of calls that begin in one turn of the loop."""
 FREE_ROUNDS = 8
 """After a slow turn of the loop, no call begins for this number of turns, so that the loop can handle
@@ -77,7 +77,7 @@ class CallStarts:
                 released.set_result(None)
                 self._released += 1
                 room -= 1
-        self._batch = min(2 * self._batch, MOST_AT_ONCE)
+        self._batch = min(2 * self._batch, MAX_AT_ONCE)
         self._is_turning = bool(self._waiting)
         if self._is_turning:
             loop.call_soon(self._turn, loop, now)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.asks import question_wording
-    from mcpdesk.server.asks.person_questions import Elsewhere
-    from mcpdesk.server.asks.question_wording import ClientQuestion, Elicited, Root, Sampled
+    from mcpdesk.server.asks.person_questions import ClientTask
+    from mcpdesk.server.asks.question_wording import ClientQuestion, Elicited, Root, SampledMessage
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.services import Services
 
@@ -77,7 +77,9 @@ class CallContext:
 
     @property
     def trace(self) -> Trace:
-        """Trace context of the caller. Its members are empty if the caller sent none or an invalid one."""
+        """Trace context of the caller. Its members are empty if the caller sent no trace context, or an
+        invalid one.
+        """
         return self._call.trace
 
     @property
@@ -153,7 +155,9 @@ class Context(CallContext):
     __slots__ = ()
 
     def own_limit(self) -> AbstractContextManager[None]:
-        """Do not count the block against the time limit. For handlers that apply the limit themselves."""
+        """Return a context manager whose block does not count against the time limit. For handlers that apply
+        the limit themselves.
+        """
         return self._services.deadlines.paused(self._call)
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
@@ -168,7 +172,7 @@ class Context(CallContext):
             call.feed.progress(progress, total, message)
         if call.progress_token is None or not self.server.streaming:
             if call.feed is not None and not call.stop:
-                # Nothing is sent, but other tasks must be able to run.
+                # Nothing is sent, but a handler that reports often must let other tasks run.
                 await outlet.drain()
             return
         if call.stop or not call.progress < progress < math.inf:
@@ -255,18 +259,18 @@ class Context(CallContext):
 
         return await ask_in_order(pages, self)
 
-    async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+    async def ask_desk(self, pages: Sequence[Page], client_task: ClientTask | None = None) -> Question:
         """Ask the person at the desk, even if no desk is open.
 
         The wait does not count against the time limit, and the caller receives keep-alive messages.
-        `elsewhere` is the same question at the client. If the client answers, the question at the desk is
+        `client_task` is the same question at the client. If the client answers, the question at the desk is
         withdrawn.
         """
         from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion
 
         return await DeskQuestion(self, self._call, self._services, pages, QuestionKind.QUESTION).answer(
-            elsewhere
+            client_task
         )
 
     def keep_asked(self, question: Question) -> None:
@@ -304,8 +308,8 @@ class Context(CallContext):
         return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
 
     async def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Notify the client that the action behind a link is complete. Most revisions have no such
-        message.
+        """Notify the client that the action behind a link is complete. Does nothing in revisions without such
+        a message.
         """
         if answer.id and not self._call.stop:
             await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
@@ -324,7 +328,7 @@ class Context(CallContext):
         tools: Sequence[Mapping[str, Any]] | None = None,
         tool_choice: Mapping[str, Any] | None = None,
         key: str | None = None,
-    ) -> Sampled:
+    ) -> SampledMessage:
         """Ask the client's model for a message. A text stands for one message of the user. Raises:
         ClientError.
 
@@ -404,7 +408,7 @@ class Context(CallContext):
 
 
 class ToolCall(Struct):
-    """Call of a tool, which `around_call` of `context.py` receives and passes on."""
+    """Call of a tool that `around_call` of `context.py` receives, and may change before the tool runs."""
 
     tool: str
     arguments: dict[str, Any]
@@ -439,9 +443,7 @@ def _environment(call: Call, services: Services) -> dict[str, str]:
 
 
 def _view(call: Call, services: Services, access: Access) -> RequestView:
-    """Return the request as hosted code may see it. If the code gets the claims, it does not get the
-    token.
-    """
+    """Return the request for hosted code. Code that gets the claims does not get the token."""
     given = call.opening if call.headers is None else call.headers
     headers = {} if given is None else {name.lower(): value for name, value in given.items()}
     if access.verifier is not None:

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 class Conversation:
     """State between one peer and one server.
 
-    `push` sends messages that belong to no request, such as list changes. `push` is None if the channel does
-    not allow such messages.
+    `push` sends messages that belong to no request, such as list changes. It is None if the channel does not
+    allow such messages.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Conversation:
     ) -> None:
         """`dialect` is a dialect that the peer uses besides standard MCP, or None.
 
-        `is_connected` returns True if this process must send change notifications to the client. None means
-        that this process must always send them.
+        `is_connected` returns True if this process must send change notifications to the client. If it is
+        None, this process always sends them.
         """
         self.dispatcher = dispatcher
         self.session = Session()
@@ -73,16 +73,20 @@ class Conversation:
         self.admission = stateless.Admission()
         self.transport = transport
         self.connection = 0
-        """Number of the connection in the recorder. 0 if the connection is not recorded."""
+        """Number of the connection in the recorder, or 0 if the connection is not recorded."""
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
-        """Headers of the HTTP request that opened a WebSocket or an event stream. None on other channels."""
+        """Headers of the HTTP request that opened a WebSocket or an event stream, or None on other
+        channels.
+        """
         self.environment: Mapping[str, str] | None = None
         """Environment of the peer's process, without secrets, or None if it equals that of this process."""
         self.principal: Principal = OPEN
         """Principal that opened the conversation. It is used for messages without a principal."""
         self.has_own_lists = False
-        """True if lists contain only items that the caller may use, because later requests have no token."""
+        """True if lists contain only items that the caller may use. They do if later requests have no
+        token.
+        """
         self.calls = 0
         """Number of tool calls, resource reads and prompt requests, including rejected ones."""
         self.failures = 0
@@ -107,12 +111,12 @@ class Conversation:
         """Paths of subscribed resources by URI. They are needed after a resource was removed."""
         self.requests = ClientRequests(push)
         self.accept_member: Callable[..., Answer] | None = None
-        """Function that handles the members of a batch. None to use `accept_message`."""
+        """Function that handles the members of a batch, or None to use `accept_message`."""
 
     @property
     def knows_tools(self) -> bool | None:
-        """True if the tools have not changed since the client listed them. None if the client never listed
-        the tools.
+        """True if the tools have not changed since the client listed them, or None if the client never listed
+        them.
         """
         return (
             None
@@ -152,8 +156,8 @@ class Conversation:
     ) -> Answer:
         """Handle one decoded message.
 
-        `headers` are those of the HTTP request, or None on a pipe. `principal` is the sender. None stands for
-        the principal that opened the conversation.
+        `headers` are those of the HTTP request, or None on a pipe. `principal` is the sender, or None for the
+        principal that opened the conversation.
         """
         principal = principal or self.principal
         if isinstance(message, list):

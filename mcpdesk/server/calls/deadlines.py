@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from mcpdesk.errors import ServerStopping
 from mcpdesk.server.calls.outcomes import described
-from mcpdesk.server.calls.running_call import RUNNING, Call, Waits
+from mcpdesk.server.calls.running_call import RUNNING, Call, WaitTimes
 
 SWEEP_S = 0.05
 TIMED_OUT = "timed out"
@@ -130,7 +130,7 @@ class Deadlines:
         Blocks may be nested.
         """
         if call.waits is None:
-            call.waits = Waits()
+            call.waits = WaitTimes()
         call.waits.change(1, is_client=is_client)
         if call.deadline is not None:
             call.left_s, call.deadline = call.deadline - time.monotonic(), None

@@ -170,7 +170,7 @@ class Dispatcher:
         is_tool = call.method == "tools/call"
         if not call.terms.revision.is_stateless:
             if is_tool and self.tasks.is_asked_for(call, self.tool_calls.admit(call)[0].tool):
-                return await self.tasks.confirm(await rounds.run_departing(call, work, deadlines))
+                return await self.tasks.confirm(await rounds.run_detached(call, work, deadlines))
             return await work(call)
         if not rounds.may_need(call):
             return await work(call)

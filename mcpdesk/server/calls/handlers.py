@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.offer.resources import ResourceTemplate
 
 T = TypeVar("T")
-MOST_SUGGESTIONS = 100
+MAX_SUGGESTIONS = 100
 """Maximum number of values in a response to `completion/complete`."""
 
 
@@ -262,9 +262,9 @@ def _context_arguments(call: Call) -> dict[str, str]:
 
 
 def _page(values_found: Iterable[str]) -> JSONObject:
-    values = [str(each) for each in islice(values_found, MOST_SUGGESTIONS + 1)]
+    values = [str(each) for each in islice(values_found, MAX_SUGGESTIONS + 1)]
     total = len(values_found) if isinstance(values_found, Sized) else len(values)
-    page: JSONObject = {"values": values[:MOST_SUGGESTIONS], "hasMore": len(values) > MOST_SUGGESTIONS}
+    page: JSONObject = {"values": values[:MAX_SUGGESTIONS], "hasMore": len(values) > MAX_SUGGESTIONS}
     # An iterator may be endless. Only a collection has a known size.
     return page if page["hasMore"] and not isinstance(values_found, Sized) else page | {"total": total}
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
-"""Connection and id of the call that the current code belongs to. Printed output is assigned to this call."""
+"""Connection and id of the call that runs the current code. Printed output is assigned to this call."""
 _OVER_HTTP = "tokens are sent over HTTP, but this call came"
 PIPES = {
     "memory": f"{_OVER_HTTP} from within mcpdesk",
@@ -70,9 +70,9 @@ CANCELLED_AT_DESK = "cancelled by the person at the desk"
 """Reason for ending the calls of a client that disconnected. The response contains it."""
 
 
-class Waits(Struct):
-    """Seconds for which a call waited. While it waits for a client and a person at once, the seconds count
-    for the person.
+class WaitTimes(Struct):
+    """Seconds for which a call waited. If it waits for a client and a person at the same time, only the
+    person counts.
     """
 
     client_s: float = 0.0
@@ -132,14 +132,14 @@ class Call(Struct, eq=False):
     """`began` and `handled` are the times when the handler began and ended, on the same clock as
     `started`.
     """
-    waits: Waits | None = None
+    waits: WaitTimes | None = None
     """Time for which the call waited for answers, or None if the call has not waited."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
     home: ClientRequests | None = None
-    """Client requests of the call's session. Set even if the client cannot be asked. None without a
-    session.
+    """Client requests of the call's session, or None without a session. Set even if the client cannot be
+    asked.
     """
     environment: Mapping[str, str] | None = None
     """Environment of the client's process, or None if the client has the environment of this process."""
@@ -155,8 +155,8 @@ class Call(Struct, eq=False):
     asks_person: int = 0
     left_s: float = 0.0
     running: tuple[int, Id] | None = None
-    """Value of `capture_key` after the handler has started, else None. `left_code` identifies calls by this
-    object.
+    """Value of `capture_key` after the handler has started, or None before that. `running_code` identifies
+    calls by this object.
     """
     stop: str = ""
     is_over: bool = False
@@ -167,7 +167,7 @@ class Call(Struct, eq=False):
     span: CallSpan | None = None
     """Span in a trace, or None if calls are not traced."""
     dialect: Dialect | None = None
-    """Dialect of the caller. None for standard MCP."""
+    """Dialect of the caller, or None for standard MCP."""
     wants_job: bool = False
     """True if the caller asked for an immediate response and a job."""
     task: asyncio.Task[Any] | None = None
@@ -202,7 +202,7 @@ class Call(Struct, eq=False):
 
     @property
     def lasting_connection(self) -> int:
-        """Connection whose end means that the client has left. 0 if the client may use several
+        """Connection whose end means that the client has left, or 0 if the client may use several
         connections.
         """
         return 0 if self.transport == "http" and self.requests is None else self.connection
@@ -291,7 +291,7 @@ class Call(Struct, eq=False):
             self.task.cancel(reason)
 
     def continue_after_end(self) -> None:
-        """Continue after `end`, in order to send a response. The reason is cleared."""
+        """Clear the reason of `end` and continue, in order to send a response."""
         self.undo_cancellation()
         self.stop = ""
 

@@ -12,7 +12,7 @@ from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.calls.call_starts import CallStarts
 from mcpdesk.server.calls.call_watch import AskedQuestion, question_span
 from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
-from mcpdesk.server.calls.threads.left_code import ENDED, LEFT, RUNS
+from mcpdesk.server.calls.threads.running_code import ENDED, LEFT, RUNS
 
 if TYPE_CHECKING:
     from mcpdesk.inbox.inbox import Inbox

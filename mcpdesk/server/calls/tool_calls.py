@@ -51,7 +51,7 @@ class ToolPlan(Struct, frozen=True):
     """Validator of the output, or None if the tool has no output schema."""
     problem: str
     """Reason why the tool cannot be called, or "" if it can."""
-    is_free: bool
+    may_run_now: bool
     """True if no policy or plan-mode check is needed."""
     figure: ToolFigure
     """Counts the calls of the tool."""
@@ -100,11 +100,11 @@ class ToolPlans:
             check_input, check_output = self.validators(tool)
         except SchemaError as error:
             problem = f"{name} cannot be called: {error}"
-        is_free = server.hosted is None or (
-            server.hosted.is_free(tool) and server.hosted.approvals.allows(name)
+        may_run_now = server.hosted is None or (
+            server.hosted.may_run_now(tool) and server.hosted.approvals.allows(name)
         )
         figure = server.tool_figures.of(name)
-        plan = self._plans[name] = ToolPlan(tool, check_input, check_output, problem, is_free, figure)
+        plan = self._plans[name] = ToolPlan(tool, check_input, check_output, problem, may_run_now, figure)
         return plan
 
 
@@ -190,13 +190,13 @@ class ToolCalls:
         """
         began: float | None = None
         try:
-            ended = None if plan.is_free else await self._refusal(call, plan, arguments)
+            ended = None if plan.may_run_now else await self._refusal(call, plan, arguments)
             check = plan.check_input
             if ended is None and check is None:
                 ended = ToolOutcome(outcomes.failed(plan.problem), OutcomeKind.CRASH)
             elif ended is None and check is not None and not check.accepts(arguments):
                 ended = outcomes.unfit_arguments(plan.tool, check.failures(arguments))
-            if ended is None and not plan.is_free:
+            if ended is None and not plan.may_run_now:
                 call.began = monotonic()
                 ended = await self._disapproval(call, plan, arguments)
             if ended is None:
@@ -245,14 +245,17 @@ class ToolCalls:
         """Return the outcome of a call that a person did not approve, or None if the call may begin."""
         state, tool = self._server.hosted, plan.tool
         assert state is not None
-        if call.is_desk or not state.approvals.asks_about(tool.name):
+        if call.is_desk or not state.approvals.requires_question(tool.name):
             return None
         from mcpdesk.server.asks import approval_questions
 
         server, services, approvals = self._server, self._services, state.approvals
         try:
             if call.wants_job:  # the caller gets a response at once; the job asks a person
-                reason = await approval_questions.unasked(server, services, call, tool, approvals) or ""
+                reason = (
+                    await approval_questions.decide_without_question(server, services, call, tool, approvals)
+                    or ""
+                )
             else:
                 reason = await approval_questions.unapproved(
                     server, services, call, tool, arguments, approvals
@@ -274,7 +277,7 @@ class ToolCalls:
         try:
             if server.create_context is None and server.lifespan is None and server.around_call is None:
                 context = Context(server, self._services, call, tool.name)
-                if server.hosted is None or server.hosted.own_loops is None:
+                if server.hosted is None or server.hosted.folder_loops is None:
                     work = tool.handler(arguments, context)
                 else:
                     work = self._invoke(tool, arguments, context)
@@ -322,7 +325,7 @@ class ToolCalls:
 
     def _invoke(self, tool: Tool, arguments: JSONObject, context: Context) -> Awaitable[Any]:
         hosted = self._server.hosted
-        if hosted is None or hosted.own_loops is None:
+        if hosted is None or hosted.folder_loops is None:
             return tool.handler(arguments, context)
         from mcpdesk.server.calls.threads.loop_context import invoke  # imported late
 

@@ -24,7 +24,7 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.skill_entry import SkillEntry
 from mcpdesk.server.offer.tool import Tool
 
-MOST_PAGES = 256
+MAX_PAGES = 256
 """Maximum number of encoded pages that are cached. If another page is needed, all cached pages are
 dropped.
 """
@@ -148,7 +148,7 @@ class OfferListing:
         if cached is not None and cached[0] == registry.version:
             return cached[1]
         encoded = codec.encode(self._build_page(method, registry, revision, cursor, caller))
-        if len(self._pages) >= MOST_PAGES:
+        if len(self._pages) >= MAX_PAGES:
             self._pages.clear()
         self._pages[key] = (registry.version, encoded)
         return encoded

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from mcpdesk.server.offer.registry import Item
 
 if TYPE_CHECKING:
-    from mcpdesk.protocol.headers import Mirrored
+    from mcpdesk.protocol.headers import MirroredArgument
 
 T = TypeVar("T")
 CLAIMS = "__jwt"
@@ -64,5 +64,5 @@ class Tool(Item, frozen=True):
     """
     resume: bool = False
     """True if a job or task may run again in another process after its process has ended."""
-    mirrored: tuple[Mirrored, ...] = ()
+    mirrored: tuple[MirroredArgument, ...] = ()
     """Arguments that HTTP headers repeat in stateless revisions."""

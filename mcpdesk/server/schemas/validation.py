@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.patterns import Pattern
 
 Phrase = Callable[[dict[str, Any], Any], str]
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 """Maximum number of errors that are listed for one schema."""
 TYPES = "string, number, integer, boolean, object, array and null"
 MAX_SHOWN = 12
@@ -45,17 +45,16 @@ MAX_SHOWN = 12
 LONGEST_NAME = 100
 """Maximum length in characters of a name in a search for similar names."""
 LOOKED_AT = (100, 2_000)
-"""Pair: the maximum number of parts of a value that are searched for errors, in the first and in a second
-pass.
+"""Maximum number of parts of a value that are searched for errors, in a first and in a second pass.
 
-The second pass is made if the first finds no errors. The validator creates all errors before it returns the
-first, each with a copy of the invalid part. Without a limit, a few megabytes of invalid data would need
-gigabytes and minutes.
+The second pass is made if the first pass finds no errors. The validator creates all errors before it returns
+the first one, each with a copy of the invalid part. Without a limit, a few megabytes of invalid data would
+need gigabytes of memory and minutes of time.
 """
 HOLDS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}
 )
-"""Errors of these kinds count even if only the beginning of an object or list was checked, because further
+"""Kinds of errors that are final even if only the beginning of an object or list was checked, because further
 parts cannot correct them.
 """
 
@@ -70,7 +69,7 @@ class SchemaFailure(Struct, frozen=True):
 
 
 class Validator:
-    """Compiled schema. `accepts(value)` is fast; `failures(value)` lists the errors."""
+    """Compiled schema. `accepts(value)` is fast, and `failures(value)` lists the errors."""
 
     __slots__ = ("_compiled", "_names", "_schema", "accepts")
 
@@ -104,7 +103,7 @@ class Validator:
         return not check_names(value, self._names or []) and self._checked(value)[0]
 
     def _checked(self, value: Any) -> tuple[bool, str]:
-        """Return whether the value is valid, and the reason if a costly pattern exceeded its limit."""
+        """Return True if the value is valid, and the reason if a costly pattern exceeded its limit."""
         with pattern_budget() as budget:
             is_valid = self._compiled.is_valid(value)
             return is_valid and not budget.problem, budget.problem
@@ -187,7 +186,7 @@ def _why(error: ValueError) -> str:
 
 
 def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
-    """Return up to `MOST_FAULTS` errors of a schema, and a copy without its invalid parts.
+    """Return up to `MAX_FAULTS` errors of a schema, and a copy without its invalid parts.
 
     The library stops at the first error. Each invalid part is therefore removed before the schema is checked
     again.
@@ -202,7 +201,7 @@ def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
         return [str(error)], {}
     usable: dict[str, Any] = deepcopy(schema)
     faults = list[str]()
-    while len(faults) < MOST_FAULTS:
+    while len(faults) < MAX_FAULTS:
         try:
             jsonschema_rs.meta.validate(usable)
         except ValueError as error:
@@ -258,9 +257,9 @@ def words(error: ValidationError) -> str:
 def _alternatives(
     path: tuple[str | int, ...], branches: list[list[ValidationError]], schema: dict[str, Any]
 ) -> Iterator[SchemaFailure]:
-    """Yield failures of the branch whose type matches.
+    """Yield the failures of the only branch whose type matches.
 
-    If not exactly one branch matches, yield one failure that describes all of them.
+    If no branch or several branches match, yield one failure that describes all branches.
     """
     branches = [branch for branch in branches if branch]
     meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import StateData
 
 
-class CoreMark(Struct, frozen=True):
+class CoreIdentity(Struct, frozen=True):
     """Identity of this process among those that use the same state, and a check whether another process
     runs.
     """
@@ -44,7 +44,7 @@ LogToSetter = Callable[[str, Any], bool]
 
 It returns False if that client has disconnected.
 """
-MOST_ID = 1_000_000
+MAX_ID = 1_000_000
 """Largest id that a caller may choose."""
 MOST = 1_000
 """Maximum number of callbacks that have not fired."""
@@ -55,7 +55,7 @@ class CallbackTimers:
     """Callbacks of one server. `snapshot` and `version` may be read on any thread."""
 
     def __init__(
-        self, data: StateData, clock: Callable[[], float] = time.time, core: CoreMark | None = None
+        self, data: StateData, clock: Callable[[], float] = time.time, core: CoreIdentity | None = None
     ) -> None:
         """`core` identifies this process among those that use the state. The default is the process id."""
         self.version = 0
@@ -64,7 +64,7 @@ class CallbackTimers:
         """All known callbacks, oldest first."""
         self._data = data
         self._clock = clock
-        self._core = core or CoreMark()
+        self._core = core or CoreIdentity()
         self._schedule = Schedule(self._fire_due, clock)
         self._setters: dict[int, LogToSetter] = {}
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
@@ -100,8 +100,8 @@ class CallbackTimers:
         Raises: HandlerError if `MOST` callbacks are pending, or if the id is not available.
         """
         now, core = self._clock(), self._core.mark
-        if wanted is not None and not 1 <= wanted <= MOST_ID:
-            raise HandlerError(f"callback_id: {wanted} is not allowed; use 1 to {MOST_ID}, or omit it")
+        if wanted is not None and not 1 <= wanted <= MAX_ID:
+            raise HandlerError(f"callback_id: {wanted} is not allowed; use 1 to {MAX_ID}, or omit it")
 
         def work(connection: Any) -> Callback:
             if kept.count(connection) >= MOST:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from sqlite3 import Connection
 
-    from mcpdesk.jobs.call_files import CallFolders, MadeFiles
+    from mcpdesk.jobs.call_files import CallFolders, CreatedFiles
     from mcpdesk.jobs.output_budget import OutputBudget
     from mcpdesk.jobs.programs import Program, Programs
-    from mcpdesk.server.calls.threads.own_loops import OwnLoops
+    from mcpdesk.server.calls.threads.folder_loops import FolderLoops
     from mcpdesk.server.offer.tool import Tool
-    from mcpdesk.server.state.callback_timers import CallbackTimers, CoreMark, Listener
+    from mcpdesk.server.state.callback_timers import CallbackTimers, CoreIdentity, Listener
     from mcpdesk.storage.database import StateData
     from mcpdesk.storage.tasks import Task
 
@@ -40,14 +40,14 @@ BROWSERS = 4
 NEWEST_TASKS = 100
 """Maximum number of tasks in a snapshot of the task lists."""
 PLAN_KEY = "plan:"
-"""Prefix of the keys of plans in the state file. The rest of a key is the session."""
-MOST_PLANS = 500
+"""Prefix of the keys of plans in the state file. The session follows the prefix."""
+MAX_PLANS = 500
 """Maximum number of stored plans for each server. The newest are kept."""
 PROGRAMS_KEY = "programs:"
-"""Prefix of the keys of programs in shared state. The rest of a key is the id of the process that runs
-them.
+"""Prefix of the keys of programs in shared state. The id of the process that runs the programs follows the
+prefix.
 """
-MOST_PROGRAMS = 100
+MAX_PROGRAMS = 100
 """Maximum number of programs that other processes can see. The newest are kept."""
 COMMAND_CHARS = 500
 """Maximum length in characters of a program's command."""
@@ -100,10 +100,10 @@ class ProgramRecord(Struct, frozen=True):
 class SharedState(NamedTuple):
     """State of a server that several processes share."""
 
-    core: CoreMark
-    """Identity of this process among them."""
+    core: CoreIdentity
+    """Identity of this process among the processes."""
     clock: Callable[[], float]
-    """Returns the Unix time in seconds that all of them use."""
+    """Returns the Unix time in seconds that all these processes use."""
     open: Callable[[], StateData]
     """Opens the stored state."""
 
@@ -163,7 +163,9 @@ class ServerState:
         self.on_write: Callable[[], object] = lambda: None
         """Function that is called on a worker thread after this process has changed the state file."""
         self.is_brief = False
-        """True if this process ends after one call. It fires no callbacks and starts no programs."""
+        """True if this process ends after one call. It fires no callbacks and starts no background
+        programs.
+        """
         self.rules = 0
         """Number that increases when a plan or a policy changes which tools may run."""
         self._is_stopping = False
@@ -176,16 +178,16 @@ class ServerState:
         self._sessions: dict[str, int] = {}
         """Number of conversations in this process, for each session that may have a plan."""
         self._unread: set[str] = set()
-        """Sessions whose plan was not read yet. Another process may have stored one."""
+        """Sessions whose stored plan this process has not read yet."""
         self.broken_skills: Mapping[str, str] = {}
-        """Skills that cannot be used, with reasons."""
+        """Reasons why skills cannot be used, by name of the skill."""
         self.skills = tuple(skills)
         """Folders with skills. If several have a skill of the same name, the first one is used."""
         self.folder = folder
         """Server folder. Programs run in it."""
         self.state = state
         """Folder for the data of this server. The folder is created before the first write."""
-        self.own_loops: OwnLoops | None = None
+        self.folder_loops: FolderLoops | None = None
         """Separate event loops for the folder's code, if the code has blocked the core's loop."""
         self._has_state = False
         self._publish_task: asyncio.Task[None] | None = None
@@ -201,9 +203,9 @@ class ServerState:
         self.plans, self.plan = plans, last
 
     def join(self, session: str, *, is_read: bool = True) -> None:
-        """Record a conversation of a session that other processes may have served before.
+        """Record a conversation of a session. Other processes may have served the session before.
 
-        `is_read` is True if the plan of the session was already read.
+        `is_read` is False if the stored plan of the session must still be read.
         """
         if not is_read:
             self._unread.add(session)
@@ -224,7 +226,7 @@ class ServerState:
         """Read the plans of sessions that continue in this process. Raises: StorageError."""
         joined = set(self._unread)
         if await self.look_for_state():
-            await recall(self)
+            await load_plans(self)
         self._unread -= joined
         self.rules += 1
 
@@ -261,11 +263,11 @@ class ServerState:
         """
         if self._is_stopping:
             return f"{tool.name} was not called: the server is stopping. Call again once it is back."
-        reason = refused(tool, self.plans.get(session), arguments)
+        reason = plan_refusal(tool, self.plans.get(session), arguments)
         return reason or self.approvals.refusal(tool.name)
 
-    def is_free(self, tool: Tool) -> bool:
-        """Return True if a tool may run now, whatever the caller and the arguments."""
+    def may_run_now(self, tool: Tool) -> bool:
+        """Return True if a tool may run now for any caller and with any arguments."""
         sessions, plans = self._sessions, self.plans
         is_planned = bool(self._unread) or any(
             plan.is_active for key, plan in plans.items() if key in sessions
@@ -273,7 +275,7 @@ class ServerState:
         return (not is_planned or is_exempt(tool)) and not self.refusal(tool)
 
     def stop(self) -> None:
-        """Start no more tool calls. Running calls continue."""
+        """Refuse new tool calls from now on. Running calls continue."""
         self._is_stopping = True
         self.rules += 1
 
@@ -301,11 +303,11 @@ class ServerState:
         return CallFolders(self.state / "produced")
 
     @cached_property
-    def made_files(self) -> MadeFiles:
+    def made_files(self) -> CreatedFiles:
         """Files that programs made at paths chosen by clients."""
-        from mcpdesk.jobs.call_files import MadeFiles
+        from mcpdesk.jobs.call_files import CreatedFiles
 
-        return MadeFiles()
+        return CreatedFiles()
 
     @cached_property
     def data(self) -> StateData:
@@ -337,7 +339,9 @@ class ServerState:
 
     @cached_property
     def programs(self) -> Programs:
-        """Background programs. If the state is shared, their numbers identify the process."""
+        """Background programs. If the state is shared, the numbers of the programs also identify the
+        process.
+        """
         from mcpdesk.jobs.programs import Programs
 
         first = 1 if self._shared is None else first_number(self._shared.core.mark)
@@ -353,18 +357,18 @@ class ServerState:
         if self._shared is not None and not is_telling and not self._is_stopping:
             self._publish_task = asyncio.create_task(self._publish_programs(self._shared.core))
 
-    async def _publish_programs(self, core: CoreMark) -> None:
+    async def _publish_programs(self, core: CoreIdentity) -> None:
         published = -1
         while published != self.programs.version:
             published = self.programs.version
             try:
-                await remember_programs(self, core)
+                await store_programs(self, core)
             except StorageError:
                 return  # the next report includes all programs
 
     async def remote_programs(self) -> list[ProgramRecord]:
         """Return the programs of other processes. Raises: StorageError."""
-        return [] if self._shared is None else await recall_programs(self, self._shared.core)
+        return [] if self._shared is None else await load_remote_programs(self, self._shared.core)
 
     @cached_property
     def browsers(self) -> asyncio.Semaphore:
@@ -382,7 +386,9 @@ class ServerState:
         return self._has_state or self._shared is not None
 
     def find_state(self) -> bool:
-        """Check whether the state file exists. Another process may have created it. For any thread."""
+        """Check whether the state file exists, because another process may have created it. May be called on
+        any thread.
+        """
         self._has_state = self.has_state or self._file.exists()
         return self._has_state
 
@@ -403,7 +409,7 @@ class ServerState:
         if await self.look_for_state():
             await self.approvals.recall()
             await self.callbacks.wake()
-            await recall(self)  # last, so that an invalid plan does not prevent the other loads
+            await load_plans(self)  # last, so that an invalid plan does not prevent the other loads
 
     async def reload(self) -> None:
         """Load the changes of another process. Raises: StorageError."""
@@ -413,20 +419,20 @@ class ServerState:
         await self.callbacks.reload()
         if "todo" in self.__dict__:
             self.todo.changed()
-        await recall(self)
+        await load_plans(self)
 
     def isolate(self) -> None:
         """Run the folder's code on separate loops from now on, because the code blocks the core's loop."""
-        from mcpdesk.server.calls.threads.own_loops import OwnLoops
+        from mcpdesk.server.calls.threads.folder_loops import FolderLoops
 
-        if self.own_loops is None:
-            self.own_loops = OwnLoops(self.folder.name)
-        self.own_loops.is_on = True
+        if self.folder_loops is None:
+            self.folder_loops = FolderLoops(self.folder.name)
+        self.folder_loops.is_on = True
 
     async def close(self) -> None:
         """End loops, callbacks and programs, and close the state."""
-        if self.own_loops is not None:
-            await self.own_loops.close()
+        if self.folder_loops is not None:
+            await self.folder_loops.close()
         if "callbacks" in self.__dict__:
             await self.callbacks.close()
         if self._publish_task is not None:
@@ -435,18 +441,19 @@ class ServerState:
             await self.programs.close()
             if self._shared is not None:
                 with suppress(StorageError):
-                    await remember_programs(self, self._shared.core)
+                    await store_programs(self, self._shared.core)
         if "data" in self.__dict__:
-            # Another process may lock the file for seconds. Meanwhile other servers of this core stop.
+            # Another process may lock the file for seconds. The thread lets other servers of this core stop
+            # in the meantime.
             await asyncio.to_thread(self.data.close)
 
 
 def is_exempt(tool: Tool) -> bool:
-    """Return True if plan mode allows a tool, whatever its arguments."""
+    """Return True if plan mode allows a tool with any arguments."""
     return tool.while_planning is True or bool(tool.annotations.get("readOnlyHint"))
 
 
-def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None = None) -> str:
+def plan_refusal(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None = None) -> str:
     """Return the reason why plan mode forbids a tool, or "" if it allows the tool."""
     if plan is None or not plan.is_active or is_exempt(tool):
         return ""
@@ -461,7 +468,7 @@ def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None =
     )
 
 
-def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
+def read_plan(plan: Plan, limit: int) -> tuple[bytes, int] | None:
     """Return the first bytes of a plan's file, and its size, or None if the file cannot be read."""
     try:
         status = os.stat(plan.file)
@@ -473,7 +480,7 @@ def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
         return None
 
 
-async def recall(state: ServerState) -> None:
+async def load_plans(state: ServerState) -> None:
     """Load the plans of a previous run or of another process. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
@@ -496,13 +503,13 @@ async def recall(state: ServerState) -> None:
 
 
 async def end_plan(state: ServerState, session: str) -> None:
-    """End the plan mode of a session, as a person decided. The plan is kept. Raises: StorageError."""
+    """End the plan mode of a session because a person decided so. The plan is kept. Raises: StorageError."""
     plan = state.plans.get(session)
     if plan is not None and plan.is_active and state.serves(session):
-        await remember(state, replace(plan, is_active=False), session)
+        await store_plan(state, replace(plan, is_active=False), session)
 
 
-async def remember_programs(state: ServerState, core: CoreMark) -> None:
+async def store_programs(state: ServerState, core: CoreIdentity) -> None:
     """Store the programs of this process for the others. Raises: StorageError."""
     from mcpdesk.storage import facts
 
@@ -517,7 +524,7 @@ async def remember_programs(state: ServerState, core: CoreMark) -> None:
             each.output.size,
             str(each.output.file or ""),
         )
-        for each in state.programs.all()[-MOST_PROGRAMS:]
+        for each in state.programs.all()[-MAX_PROGRAMS:]
     ]
     text = msgspec.json.encode(records).decode() if records else None
 
@@ -530,7 +537,7 @@ async def remember_programs(state: ServerState, core: CoreMark) -> None:
     await state.data.run(work)
 
 
-async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRecord]:
+async def load_remote_programs(state: ServerState, core: CoreIdentity) -> list[ProgramRecord]:
     """Return the programs of the other running processes. Raises: StorageError."""
     from mcpdesk.storage import facts
 
@@ -543,7 +550,7 @@ async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRec
     return records
 
 
-async def forget_unreadable(state: ServerState) -> None:
+async def delete_unreadable_plans(state: ServerState) -> None:
     """Delete stored plans that are invalid. Raises: StorageError."""
     from mcpdesk.storage import facts
 
@@ -557,8 +564,10 @@ async def forget_unreadable(state: ServerState) -> None:
     await state.data.run(work)
 
 
-async def remember(state: ServerState, plan: Plan | None, session: str) -> None:
-    """Store the plan of a session. None deletes it. Raises: StorageError; nothing has changed then."""
+async def store_plan(state: ServerState, plan: Plan | None, session: str) -> None:
+    """Store the plan of a session, or delete it if `plan` is None. Raises: StorageError, in which case
+    nothing has changed.
+    """
     from mcpdesk.storage import facts
 
     text = None if plan is None else msgspec.json.encode(plan).decode()
@@ -566,7 +575,7 @@ async def remember(state: ServerState, plan: Plan | None, session: str) -> None:
     def work(connection: Connection) -> None:
         facts.set_fact(connection, f"{PLAN_KEY}{session}", text)
         if plan is not None:
-            facts.keep_newest(connection, PLAN_KEY, "since", MOST_PLANS)
+            facts.keep_newest(connection, PLAN_KEY, "since", MAX_PLANS)
 
     await state.data.run(work)
     if not state.serves(session):

@@ -218,7 +218,7 @@ class PostOutlet:
         return self._may_stream
 
     @property
-    def primes(self) -> bool:
+    def sends_priming_event(self) -> bool:
         """True if the client can resume the stream when it receives an event id."""
         return False
 
@@ -345,7 +345,9 @@ class StreamKeepAlive:
         now = loop.time()
         for outlet, due in list(self._due.items()):
             if due == NOT_SEEN:
-                self._due[outlet] = now + (PROMPT_S if outlet.is_prompt or outlet.primes else KEEP_ALIVE_S)
+                self._due[outlet] = now + (
+                    PROMPT_S if outlet.is_prompt or outlet.sends_priming_event else KEEP_ALIVE_S
+                )
             elif due <= now:
                 outlet.keep_alive()
                 self._due[outlet] = now + KEEP_ALIVE_S

@@ -60,7 +60,7 @@ from mcpdesk.transports.pipe import start_accepting, stop_accepting
 from mcpdesk.transports.unread_answers import UNREAD
 
 if TYPE_CHECKING:
-    from mcpdesk.transports.http.elsewhere import Elsewhere
+    from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.site import Site
 
 SHUTDOWN_S = 2.0
@@ -86,12 +86,12 @@ class HttpService:
     def __init__(self, site: Site) -> None:
         self._site = site
         UNREAD.most = site.rules.unread_answers_max_bytes
-        self._mcp = McpRoutes(site, partial(_elsewhere, site))
+        self._mcp = McpRoutes(site, partial(_other_processes, site))
         self._sockets = SocketRoutes(site)
-        self._sse = SseRoutes(site, self._mcp.elsewhere)
+        self._sse = SseRoutes(site, self._mcp.other_processes)
         self._passing = PassThroughRoutes(site)
         self._extra = [each for feature in offering("http_routes") for each in feature.http_routes(site)]
-        self._jobs = JobRoutes(site, self._mcp.elsewhere)
+        self._jobs = JobRoutes(site, self._mcp.other_processes)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
             "ws": {"GET": self._sockets.get},
@@ -450,10 +450,10 @@ def require_free_socket(path: Path) -> None:
         raise TransportError(f"{path} is served by another process")
 
 
-def _elsewhere(site: Site, sessions: HttpSessions) -> Elsewhere | None:
+def _other_processes(site: Site, sessions: HttpSessions) -> OtherProcesses | None:
     if site.shared is None:
         return None
-    return next((feature.elsewhere(site, sessions) for feature in offering("elsewhere")), None)
+    return next((feature.other_processes(site, sessions) for feature in offering("other_processes")), None)
 
 
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:

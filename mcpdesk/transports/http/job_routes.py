@@ -19,7 +19,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError, ClientConnectionResetError
 
 from mcpdesk.auth.principal import Principal, until_expired
-from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileGone, StorageError, TransportError
+from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileUnavailable, StorageError, TransportError
 from mcpdesk.portable_files import read_at
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
@@ -42,10 +42,10 @@ from mcpdesk.transports.http.websocket import EXPIRED
 if TYPE_CHECKING:
     from mcpdesk.hosting.hosted_jobs import HostedJob, RecordedJob
     from mcpdesk.jobs.downloads import Download
-    from mcpdesk.transports.http.elsewhere import Elsewhere
+    from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.site import Site
 
-INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
+INTERVAL_MS, LEAST_MS, MAX_MS = 200, 10, 60_000
 """Milliseconds between two events: the default, the minimum and the maximum."""
 LONGEST_MS = 24 * 3600 * 1000
 PAUSE_S = 0.05
@@ -81,8 +81,8 @@ class JobPath(NamedTuple):
 class JobRoutes:
     """Routes for the jobs of a site."""
 
-    def __init__(self, site: Site, elsewhere: Elsewhere | None = None) -> None:
-        self._site, self._elsewhere = site, elsewhere
+    def __init__(self, site: Site, other_processes: OtherProcesses | None = None) -> None:
+        self._site, self._other_processes = site, other_processes
 
     def parse_path(self, path: str) -> JobPath | None:
         """Parse a path. None if the path does not concern jobs."""
@@ -122,9 +122,9 @@ class JobRoutes:
         The process that has the job answers if this process is alive. Otherwise the job's record is used.
         Raises: StorageError.
         """
-        if self._elsewhere is None or self._site.jobs.has(job_path.job):
+        if self._other_processes is None or self._site.jobs.has(job_path.job):
             return None
-        answer = await self._elsewhere.job(request, job_path.job, callers, is_socket=job_path.is_socket)
+        answer = await self._other_processes.job(request, job_path.job, callers, is_socket=job_path.is_socket)
         if answer is not None:
             return answer
         for caller in callers:
@@ -184,7 +184,7 @@ async def download(
         return plain_error(409, f"The job is {job.state}: it has no files to download yet", state=job.state)
     try:
         prepared = await job.download(request.query.get("file", ""))
-    except FileGone as error:
+    except FileUnavailable as error:
         return plain_error(410, str(error))
     except ArchiveTooLarge as error:
         return plain_error(413, str(error))
@@ -194,7 +194,7 @@ async def download(
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     """Send an event at once and after every interval, until the job, the time limit or the token ends."""
     try:
-        interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
+        interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MAX_MS) or INTERVAL_MS / 1000
         most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
     except ValueError as error:
         return plain_error(400, str(error))

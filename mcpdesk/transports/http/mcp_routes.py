@@ -48,7 +48,7 @@ from mcpdesk.transports.http.sessions.session_records import FOLDER, SessionReco
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import HostedDialogue
-    from mcpdesk.transports.http.elsewhere import Elsewhere
+    from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.site import Endpoint, Site
 
 Verb: TypeAlias = "Callable[[web.BaseRequest, Endpoint, Principal | None], Awaitable[web.StreamResponse]]"
@@ -66,8 +66,12 @@ written.
 class McpRoutes:
     """Protocol endpoints of all servers of a core."""
 
-    def __init__(self, site: Site, find_elsewhere: Callable[[HttpSessions], Elsewhere | None]) -> None:
-        """`find_elsewhere` returns the access to other processes that serve the same clients, or None."""
+    def __init__(
+        self, site: Site, find_other_processes: Callable[[HttpSessions], OtherProcesses | None]
+    ) -> None:
+        """`find_other_processes` returns the access to other processes that serve the same clients, or
+        None.
+        """
         self._site = site
         self._pulse = StreamKeepAlive()
         rules = site.rules
@@ -76,8 +80,8 @@ class McpRoutes:
         records = SessionRecords(folder / FOLDER, ttl_s) if is_kept and folder is not None else None
         key = lambda: site.rules.api_key  # noqa: E731
         self.sessions = HttpSessions(ttl_s, rules.max_sessions, rules.resume_bytes, records, key)
-        self.elsewhere = find_elsewhere(self.sessions)
-        self.sessions.sharing = self.elsewhere
+        self.other_processes = find_other_processes(self.sessions)
+        self.sessions.sharing = self.other_processes
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -99,8 +103,8 @@ class McpRoutes:
             if caller is None:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
             dialogue, session = await self._dialogue(request, head, endpoint, message, caller)
-            if self.elsewhere is not None and isinstance(message, dict):
-                forwarded = await self.elsewhere.answer(request, session, message, body)
+            if self.other_processes is not None and isinstance(message, dict):
+                forwarded = await self.other_processes.answer(request, session, message, body)
                 if forwarded is not None:
                     return forwarded
         except RequestRefused as refused:
@@ -137,8 +141,8 @@ class McpRoutes:
             if session is None:
                 return plain_error(404, "No such session: initialize again")
             last = request.headers.get(LAST_EVENT_HEADER)
-            if self.elsewhere is not None:
-                return await self.elsewhere.stream(request, session, caller or OPEN, last)
+            if self.other_processes is not None:
+                return await self.other_processes.stream(request, session, caller or OPEN, last)
         except StorageError as error:
             return try_again(error)
         # Events of earlier processes are lost. A client that asks for them gets a new stream.
@@ -162,8 +166,8 @@ class McpRoutes:
             session = await self._session(request, head_of(request).session or "", endpoint, caller or OPEN)
             if session is None:
                 return plain_error(404, "No such session")
-            if self.elsewhere is not None:
-                await self.elsewhere.end(session)
+            if self.other_processes is not None:
+                await self.other_processes.end(session)
         except StorageError as error:
             return try_again(error)
         self.sessions.end(session, "the client ended the session")
@@ -207,8 +211,8 @@ class McpRoutes:
         session = self.sessions.get(identifier, endpoint.key, caller)
         if session is not None:
             return session
-        if self.elsewhere is not None:
-            return await self.elsewhere.join(identifier, endpoint, peer_of(request), caller)
+        if self.other_processes is not None:
+            return await self.other_processes.join(identifier, endpoint, peer_of(request), caller)
         return await self.sessions.resume(identifier, endpoint, peer_of(request), caller)
 
     def _sessionless(
@@ -242,14 +246,14 @@ class McpRoutes:
             outlet: PostOutlet = SessionOutlet(
                 request,
                 may_stream,
-                recorder.together,
+                recorder.frame_batch,
                 connection,
                 session.events,
                 session.connection_lost,
                 mark,
             )
         else:
-            outlet = PostOutlet(request, may_stream, recorder.together, connection)
+            outlet = PostOutlet(request, may_stream, recorder.frame_batch, connection)
         outlet.is_prompt = may_stream and (head.names_stream or head.wants_stream)
         answer = dialogue.accept_message(message, outlet, head.headers, caller)
         if isinstance(answer, tuple):
@@ -275,7 +279,7 @@ class McpRoutes:
                 await self._settle(session, outlet, message)
             except StorageError as error:
                 return try_again(error, readable_id(message))
-        if self.elsewhere is not None and self.elsewhere.is_cut_off(body):
+        if self.other_processes is not None and self.other_processes.is_cut_off(body):
             outlet.headers |= RETRY_AFTER
         if body is None:
             return web.Response(status=status) if outlet.stream is None else await outlet.conclude(None)
@@ -305,14 +309,14 @@ class McpRoutes:
 
     async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
         """Keep a session that has begun, or write what the client changed. Raises: StorageError."""
-        elsewhere = self.elsewhere
+        other_processes = self.other_processes
         if session.is_kept:
-            if elsewhere is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
-                await elsewhere.write(session)
+            if other_processes is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
+                await other_processes.write(session)
         elif session.dialogue.is_open:
-            if elsewhere is not None:
+            if other_processes is not None:
                 try:
-                    await elsewhere.publish(session)
+                    await other_processes.publish(session)
                 except StorageError:
                     session.close("it could not be shared")
                     raise

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.record import CaptureHealth, Recorder
     from mcpdesk.server.calls.dialect import Dialect
     from mcpdesk.transports.base import PassThrough, Rules
-    from mcpdesk.transports.figure import Figure
+    from mcpdesk.transports.metric import Figure
 
 
 class Endpoint(Protocol):

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from mcpdesk.auth.access import WELL_KNOWN
 from mcpdesk.protocol import codec
 from mcpdesk.transports.base import leading
-from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import split_path
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
+from mcpdesk.transports.metric import Figure, Sample
 from mcpdesk.transports.unread_answers import UNREAD
 from mcpdesk.version import __version__
 

@@ -42,7 +42,7 @@ from mcpdesk.transports.http.responses import (
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.channel import FrameChannel
-    from mcpdesk.transports.http.elsewhere import Elsewhere
+    from mcpdesk.transports.http.other_processes import OtherProcesses
     from mcpdesk.transports.http.site import Endpoint, Site
 
 ID_BYTES = 24
@@ -51,8 +51,8 @@ ID_BYTES = 24
 class SseRoutes:
     """Connections over the 2024-11-05 transport, by secret id."""
 
-    def __init__(self, site: Site, elsewhere: Elsewhere | None = None) -> None:
-        self._site, self._elsewhere = site, elsewhere
+    def __init__(self, site: Site, other_processes: OtherProcesses | None = None) -> None:
+        self._site, self._other_processes = site, other_processes
         self._open: dict[str, _Listening] = {}
 
     async def get(
@@ -64,7 +64,7 @@ class SseRoutes:
         """
         if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")
-        mark = "" if self._elsewhere is None else self._elsewhere.mark
+        mark = "" if self._other_processes is None else self._other_processes.mark
         identifier = marked(secrets.token_urlsafe(ID_BYTES), mark)
         listening = _Listening(request, endpoint, caller or OPEN)
         endpoint_path = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
@@ -86,9 +86,9 @@ class SseRoutes:
         """Accept one message. Its answer is sent on the stream."""
         identifier = request.query.get("connection", "")
         listening = self._open.get(identifier)
-        if listening is None and self._elsewhere is not None:
+        if listening is None and self._other_processes is not None:
             most_bytes = self._site.rules.max_body_bytes
-            forwarded = await self._elsewhere.post(request, mark_of(identifier), most_bytes)
+            forwarded = await self._other_processes.post(request, mark_of(identifier), most_bytes)
             if forwarded is not None:
                 return forwarded
         if listening is None or listening.endpoint is not endpoint:
@@ -115,7 +115,7 @@ class SseRoutes:
             return plain_error(404, "No such connection: open its stream again")
         line = f"{head.line.partition('?')[0]}?connection=*** HTTP/1.1"
         listening.channel.receive(body, caller, HttpNote(line, head.masked_headers))
-        await listening.relieve()
+        await listening.wait_until_read()
         return json_answer(202, None)
 
     def disconnect(self, connection: int) -> bool:
@@ -157,7 +157,7 @@ class _Listening:
         finally:
             connection.on_lost(None)
 
-    async def relieve(self) -> None:
+    async def wait_until_read(self) -> None:
         """Wait until the client has read enough, so that its next message can be accepted."""
         if self._relief_task is not None:
             await asyncio.wait({self._relief_task})

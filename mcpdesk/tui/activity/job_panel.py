@@ -175,7 +175,7 @@ class JobPanel(Section[JobView]):
             source = partial(self.link.output, self._job, self._read_to)
             self.read("output", READ_S, source, partial(self._add_output, self._job))
 
-    def lasts(self, row: JobView) -> float | None:
+    def seconds_until_change(self, row: JobView) -> float | None:
         return None if row.state.is_final else TICK_S
 
     def tick_s(self) -> float | None:

@@ -18,7 +18,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallbackView, CoreView, PlanView, StepView, TodoView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.render.amounts import clock, countdown, since, since_lasts
+from mcpdesk.tui.render.amounts import clock, countdown, seconds_until_since_changes, since
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, is_confirmed
@@ -114,8 +114,12 @@ class CallbackPanel(Section[CallbackView]):
         facts = _facts(row)
         return [Choice("message", row.message, row.message, "m"), Choice("facts", facts, facts, "a")]
 
-    def lasts(self, row: CallbackView) -> float:
-        return TICK_S if row.due is not None else since_lasts(self.now - (row.last_fired or row.created))
+    def seconds_until_change(self, row: CallbackView) -> float:
+        return (
+            TICK_S
+            if row.due is not None
+            else seconds_until_since_changes(self.now - (row.last_fired or row.created))
+        )
 
     def update_ages(self) -> None:
         super().update_ages()

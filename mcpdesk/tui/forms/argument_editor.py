@@ -31,7 +31,7 @@ MAX_HIGHLIGHTED = 32_000
 """Maximum number of characters that are highlighted. Highlighting a longer text would slow down typing."""
 AROUND_FORM = 3
 """Number of rows around a form of fitted height: the title, the tabs and the hint."""
-MOST_SUGGESTED = 8
+MAX_SUGGESTED = 8
 """Maximum number of suggestions in the line of hints."""
 
 
@@ -282,8 +282,8 @@ class Arguments(Vertical):
         matches.
         """
         event.stop()
-        shown = " · ".join(one_line(value, 30) for value in event.values[:MOST_SUGGESTED])
-        others = len(event.values) - MOST_SUGGESTED
+        shown = " · ".join(one_line(value, 30) for value in event.values[:MAX_SUGGESTED])
+        others = len(event.values) - MAX_SUGGESTED
         more = f" · {others} more" if others > 0 else ""
         self._show_hint(f"→ takes, F4 lists: {shown}{more}" if shown else "")
 

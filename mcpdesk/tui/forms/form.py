@@ -82,7 +82,7 @@ class ObjectPart(NestedPart):
         if self.node.present and not self.node.is_null:
             labels = self.node.labels
             yield from self.nested((labels.get(key, key), node) for key, node in self.node.members.items())
-            if self.node.field.takes_others or self.node.others.entries:
+            if self.node.field.allows_other_members or self.node.others.entries:
                 yield part_for(self.node.others, "other members")
 
     @on(Chip.Pressed, ".present")
@@ -316,7 +316,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         """True if there is anything to enter."""
         node = self.node
         if isinstance(node, ObjectNode):
-            return node.field.takes_others or bool(node.children())
+            return node.field.allows_other_members or bool(node.children())
         return node is not None
 
     def compose(self) -> Iterable[FormPart | Label]:

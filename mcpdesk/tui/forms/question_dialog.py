@@ -21,7 +21,7 @@ from mcpdesk.tui.following import follow_core
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.question_form import QuestionForm
 from mcpdesk.tui.forms.question_page import AnswerDraft, QuestionPage
-from mcpdesk.tui.forms.question_text import absence, asker, open_link
+from mcpdesk.tui.forms.question_text import absence_reason, asker, open_link
 from mcpdesk.tui.render.amounts import counted, since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.terminal import HandsOff, is_typed
@@ -397,7 +397,7 @@ class QuestionScreen(Dialog[None]):
         box = self.query_one(Vertical)
         now = time.time()
         left = self.question.deadline - now
-        away = absence(self.question, self.link.view().clients, now)
+        away = absence_reason(self.question, self.link.view().clients, now)
         gone = f" ({away})" if away else ""
         text = f"{asker(self.question)}{gone} asks · waiting {since(now - self.question.asked)}"
         if left < SOON_S:

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.inbox.answers import problem
-from mcpdesk.inbox.question import Answer, Page, oddities
+from mcpdesk.inbox.question import Answer, Page, link_warnings
 from mcpdesk.tui.forms.question_text import link_text, mark
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -183,7 +183,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
                 yield Static(clean(page.detail), markup=False)
         if page.link:
             yield Static(link_text(page.link), classes="link")
-            if odd := [f"! {remark}" for remark in oddities(page.link)]:
+            if odd := [f"! {remark}" for remark in link_warnings(page.link)]:
                 yield Static("\n".join(odd), classes="odd", markup=False)
         described = any(option.description for option in page.options)
         widest = max((cell_len(clean(option.label)) for option in page.options), default=0)

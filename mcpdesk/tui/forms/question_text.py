@@ -23,7 +23,7 @@ _PLAIN_ASK = "AskUserQuestion"
 """Built-in tool that only asks."""
 
 
-def in_full(question: Question) -> Content:
+def question_content(question: Question) -> Content:
     """Return all pages with their options, selections marked, and the outcome of the question.
 
     The pages of a form share one question, which is shown once, above the fields.
@@ -39,7 +39,7 @@ def in_full(question: Question) -> Content:
     return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
 
 
-def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
+def absence_reason(question: Question, clients: Iterable[ClientView], now: float) -> str:
     """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`, or "" if the client
     is present, or if no client of the question's core is visible here. A client without a lasting connection
     is identified by its name. `now` is Unix time.
@@ -82,7 +82,7 @@ def asker(question: Question, longest: int = 40) -> str:
 
 def plain(question: Question) -> str:
     """Return the full question without styles, for the clipboard. Secrets of an approval are masked."""
-    text = in_full(question).plain
+    text = question_content(question).plain
     return mask_text(text) if question.kind is QuestionKind.APPROVAL else text
 
 

@@ -180,7 +180,7 @@ class FormField:
         return self._inside(self.shape.get("items"), "", True)
 
     @property
-    def takes_others(self) -> bool:
+    def allows_other_members(self) -> bool:
         """True if an object may have members that its schema does not name."""
         return self.shape.get("additionalProperties") not in (None, False)
 

@@ -190,7 +190,7 @@ async def choose_revision(main: MainScreen) -> None:
     title = f"Use another revision with {one_line(server.name, 40)}"
     chosen = await main.app.push_screen_wait(Menu(title, choices, cursor=cursor))
     if chosen is not None:
-        main.link.speak(server.name, chosen)
+        main.link.reconnect_with_revision(server.name, chosen)
         main.notify(f"Reconnecting to {server.name} with {chosen or 'the newest revision'}.", markup=False)
 
 

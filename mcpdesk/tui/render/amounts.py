@@ -42,7 +42,7 @@ def since(seconds: float) -> str:
     return f"{total_s // 86_400} d {total_s % 86_400 // 3600} h"
 
 
-def since_lasts(seconds: float) -> float:
+def seconds_until_since_changes(seconds: float) -> float:
     """Return the seconds until `since` returns another text."""
     total_s = max(0.0, seconds)
     step = 1 if total_s < 60 else 60 if total_s < 86_400 else 3600

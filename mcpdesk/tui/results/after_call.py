@@ -19,11 +19,11 @@ from mcpdesk.link.values import CallOutcome, LogLine
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.render.safe_text import clean
 
-MOST_LOGGED = 50
+MAX_LOGGED = 50
 """Maximum number of log lines that are shown. These are the newest lines."""
-MOST_COMPARED = 1 << 20
+MAX_COMPARED = 1 << 20
 """An answer with more bytes than this is not compared."""
-MOST_DIFFERENT = 200
+MAX_DIFFERENT = 200
 """Maximum number of lines of a difference."""
 _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 _BAD = frozenset({"error", "critical", "alert", "emergency"})
@@ -68,7 +68,7 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
 
     Equal tracebacks share one widget at the position of the last traceback. It shows how many there are.
     """
-    shown = logged[-MOST_LOGGED:]
+    shown = logged[-MAX_LOGGED:]
     counts = Counter((line.level, line.text) for line in shown if "\n" in line.text)
     last = {(line.level, line.text): at for at, line in enumerate(shown)}
     for at, line in enumerate(shown):
@@ -101,7 +101,7 @@ def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget
     """Yield the line differences between two outcomes. If only one of them failed, compare only their
     texts.
     """
-    if before is None or max(len(before.raw), len(now.raw)) > MOST_COMPARED:
+    if before is None or max(len(before.raw), len(now.raw)) > MAX_COMPARED:
         return
     if before.cancelled or now.cancelled:
         return
@@ -113,7 +113,7 @@ def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget
         return
     old, new = (("\n".join(texts)).split("\n") for texts in (old_texts, new_texts))
     yield Static(Content("changed since the call before"), classes="role")
-    changes = list(islice(unified_diff(old, new, n=1, lineterm=""), 2, MOST_DIFFERENT + 2))
+    changes = list(islice(unified_diff(old, new, n=1, lineterm=""), 2, MAX_DIFFERENT + 2))
     yield Static(
         Content("\n").join(Content.styled(clean(line), _STYLES.get(line[:1], "")) for line in changes)
     )

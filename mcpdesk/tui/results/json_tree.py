@@ -476,7 +476,7 @@ class JsonTree(TypedQuery, LineList):
         self.post_message(self.CopyRequested(path_text(self.selected), "path"))
 
     @property
-    def foot(self) -> int:
+    def footer_height(self) -> int:
         """One line for the search while it is active, otherwise 0."""
         return int(self.has_query)
 

@@ -66,7 +66,7 @@ async def speak_older(link: Link, server: str) -> bool:
         return False
     if known.revision != LATEST.name:
         return True
-    link.speak(server, OLDER)
+    link.reconnect_with_revision(server, OLDER)
     try:
         async with asyncio.timeout(TIMEOUT_S):
             while (known := _upstream(link, server)) is not None and known.state != "failed":

@@ -84,7 +84,7 @@ class RecordTable(TypedQuery, LineList):
         return len(self._order)
 
     @property
-    def foot(self) -> int:
+    def footer_height(self) -> int:
         """Number of lines for the headers and, while it is active, the filter."""
         return 1 + self.has_query
 

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.inbox.question import host_of, oddities
+from mcpdesk.inbox.question import host_of, link_warnings
 from mcpdesk.tui.forms.question_text import link_text, open_link
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.widgets.choice_box import Chip
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 URL_REQUIRED = -32042
 """Code of the error with links."""
-MOST_LINKS = 10
+MAX_LINKS = 10
 """Maximum number of links that have buttons. The data of the error contains all links."""
 
 
@@ -54,10 +54,10 @@ def link_widgets(error: dict[str, Any]) -> Iterator[Widget]:
     if not links:
         return
     yield Static(Content("Open in a browser, finish there, and call again (ctrl+r)."), classes="note")
-    for link in links[:MOST_LINKS]:
+    for link in links[:MAX_LINKS]:
         yield LinkActions(link)
-    if len(links) > MOST_LINKS:
-        yield Static(Content(f"… {len(links) - MOST_LINKS:,} more links in the data"), classes="note")
+    if len(links) > MAX_LINKS:
+        yield Static(Content(f"… {len(links) - MAX_LINKS:,} more links in the data"), classes="note")
 
 
 class LinkActions(Vertical):
@@ -77,7 +77,7 @@ class LinkActions(Vertical):
         if self.link.message:
             yield Static(Content(clean(self.link.message)))
         yield Static(link_text(self.link.url))
-        if odd := [f"! {remark}" for remark in oddities(self.link.url)]:
+        if odd := [f"! {remark}" for remark in link_warnings(self.link.url)]:
             yield Static(Content("\n".join(odd)), classes="fault")
         with Horizontal():
             if host_of(self.link.url):

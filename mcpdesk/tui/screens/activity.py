@@ -25,8 +25,8 @@ from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, on_core
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
-from mcpdesk.tui.render.amounts import since, since_lasts
+from mcpdesk.tui.forms.question_text import absence_reason, ended_line, plain, question_content
+from mcpdesk.tui.render.amounts import seconds_until_since_changes, since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.widgets.choice_box import TabStrip
@@ -100,7 +100,7 @@ class InboxPanel(Section[Question]):
 
     def detail_of(self, row: Question) -> tuple[str, Content]:
         peer, tool, server = (one_line(text, 30) for text in (row.peer, row.tool, row.server))
-        return f"{peer} through {tool} of {server}{on_core(row.core)}", in_full(row)
+        return f"{peer} through {tool} of {server}{on_core(row.core)}", question_content(row)
 
     def copies_of(self, row: Question) -> list[Choice]:
         text, end = plain(row), ended_line(row)
@@ -108,16 +108,16 @@ class InboxPanel(Section[Question]):
 
     def update_clock(self, view: CoreView, now: float) -> None:
         super().update_clock(view, now)
-        absent = {one.id: absence(one, view.clients, now) for one in self.rows}
+        absent = {one.id: absence_reason(one, view.clients, now) for one in self.rows}
         absences = {number: why for number, why in absent.items() if why}
         if absences != self._absences:
             self._absences = absences
             self.update_ages()
 
-    def lasts(self, row: Question) -> float:
+    def seconds_until_change(self, row: Question) -> float:
         if row.state is QuestionState.WAITING:
             return TICK_S
-        return since_lasts(self.now - (row.ended or row.asked))
+        return seconds_until_since_changes(self.now - (row.ended or row.asked))
 
     async def action_open(self) -> None:
         """Answer the selected question, or show its outcome."""

@@ -32,7 +32,7 @@ from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.render.amounts import counted, duration, since, since_lasts
+from mcpdesk.tui.render.amounts import counted, duration, seconds_until_since_changes, since
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.screens.latest_calls import latest_lines
@@ -51,7 +51,7 @@ _PLACES = {presence: place for place, presence in enumerate(PRESENCES)}
 RUNNING = "▸"
 """Glyph of a client with a running request."""
 LABEL_CELLS = 15
-_MOST_LINES = 12
+_MAX_LINES = 12
 """Maximum number of lines of one kind in the text about a client. Further lines are only counted."""
 
 
@@ -205,9 +205,9 @@ def _running(call: RunningCall) -> str:
 
 
 def _cut(lines: list[str]) -> list[str]:
-    if len(lines) <= _MOST_LINES:
+    if len(lines) <= _MAX_LINES:
         return lines
-    return [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
+    return [*lines[:_MAX_LINES], f"and {len(lines) - _MAX_LINES} more"]
 
 
 COLUMNS: tuple[Column[ClientView], ...] = (
@@ -365,13 +365,16 @@ class ClientsPane(ColumnSection[ClientView], Pane):
             Choice("details", details, "everything below", "d"),
         ]
 
-    def lasts(self, row: ClientView) -> float:
+    def seconds_until_change(self, row: ClientView) -> float:
         if row.left is not None:
-            return since_lasts(self.now - row.left)
+            return seconds_until_since_changes(self.now - row.left)
         if row.running or row.transport == "http":
             return TICK_S  # duration of its calls, and last use of its session
         last_seen = self.now if row.seen is None else row.seen
-        return min(since_lasts(self.now - row.opened), since_lasts(self.now - last_seen))
+        return min(
+            seconds_until_since_changes(self.now - row.opened),
+            seconds_until_since_changes(self.now - last_seen),
+        )
 
     def update_ages(self) -> None:
         super().update_ages()

@@ -159,7 +159,7 @@ def _changed_lines(difference: Difference) -> Iterator[_Line] | None:
     if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
         return None
     old, new = before.split("\n"), after.split("\n")
-    return None if max(len(old), len(new)) > _MOST_LINES else islice(_pairs(old, new), _MOST_LINES)
+    return None if max(len(old), len(new)) > _MAX_LINES else islice(_pairs(old, new), _MAX_LINES)
 
 
 def _pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
@@ -259,7 +259,7 @@ def _filled(row: Sequence[Span], width: int) -> list[Span]:
     return [*row, (" " * (width - sum(cell_len(text) for text, _ in row)), "")]
 
 
-_MOST_LINES: Final = 5_000
+_MAX_LINES: Final = 5_000
 """Maximum number of lines of a text in which changed lines are searched."""
 MOST: Final = 1_000
 """Maximum number of differences."""

@@ -55,7 +55,7 @@ TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the 
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
 """Protections with which clients can call a server. Only for these, a required token is shown."""
 SPARK_SECONDS = 8
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 """Maximum number of servers that the tooltip about servers that are down names."""
 
 
@@ -123,8 +123,8 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
 def _down(names: Sequence[str], current: str) -> Iterator[LinePart]:
     """Yield the number of servers that are down. The state of the current one is shown anyway."""
     if any(name != current for name in names):
-        shown = [one_line(name, 60) for name in names[:_MOST_NAMED]]
-        more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+        shown = [one_line(name, 60) for name in names[:_MAX_NAMED]]
+        more = [f"and {len(names) - _MAX_NAMED} more"] if len(names) > _MAX_NAMED else []
         text = f"✕ {len(names)} down"
         tip = "\n".join([*shown, *more])
         yield _part(text, "bold $text-error", "screen.servers('down')", tip, text, 88)
@@ -330,7 +330,7 @@ class NewsRow(PartLine):
 NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
 """Severity -> sign before such news, and its style."""
 ANSWER = "main.open_question"
-MOST_KEYS = 7
+MAX_KEYS = 7
 """Maximum number of keys in the footer. The help and the action menu show all keys."""
 LIKELY = 50
 """Weight of the likely actions of the focused pane, which are first."""
@@ -368,7 +368,7 @@ class DeskFooter(PartLine):
     def _follow(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
             parts = list(_parts(screen, {ANSWER} if self._is_asked else ()))
-            least = sorted((part.rank for part in parts), reverse=True)[:MOST_KEYS][-1:]
+            least = sorted((part.rank for part in parts), reverse=True)[:MAX_KEYS][-1:]
             self.show([part for part in parts if part.rank >= least[0]] if least else [])
 
 

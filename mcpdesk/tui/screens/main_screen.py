@@ -24,7 +24,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.local.server_states import down_servers
 from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
 from mcpdesk.tui.actions import FEATURE_ACTIONS, SCREENS, bindings_for, with_feature_actions
-from mcpdesk.tui.crash import ScreenPlace
+from mcpdesk.tui.crash import ScreenPosition
 from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import PERIOD_S, TICK_S
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
@@ -109,15 +109,17 @@ class MainScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (BESIDE_FROM, "-wide")]
 
     def __init__(
-        self, link: Link, desk: DeskFunctions, panes: Panes = PANES, position: ScreenPlace | None = None
+        self, link: Link, desk: DeskFunctions, panes: Panes = PANES, position: ScreenPosition | None = None
     ) -> None:
         super().__init__()
         self.link = link
         self.desk = desk
-        self._position = position or ScreenPlace()
+        self._position = position or ScreenPosition()
         self.server = self._position.server
         self.questions = WaitingQuestions(link, self._position.opened)
-        self.refresher = ScreenRefresher(self, link, self.refresh_view, lambda: self.is_calm, self._tick_s)
+        self.refresher = ScreenRefresher(
+            self, link, self.refresh_view, lambda: self.is_keyboard_idle, self._tick_s
+        )
         self.last_key = -math.inf
         self.last_call = -math.inf
         """Monotonic time when a key or click last made a call of the desk itself."""
@@ -242,7 +244,7 @@ class MainScreen(Screen[None]):
         return next((one for one in self.link.view().servers if one.name == target), None)
 
     @property
-    def is_calm(self) -> bool:
+    def is_keyboard_idle(self) -> bool:
         """True if no key was pressed in the last `CALM_S` seconds."""
         return time.monotonic() - self.last_key > CALM_S
 
@@ -275,7 +277,7 @@ class MainScreen(Screen[None]):
         person has typed after the call.
         """
         is_own = question.peer == DESK
-        is_hands_off = self.is_calm or (is_own and self.last_key <= self.last_call)
+        is_hands_off = self.is_keyboard_idle or (is_own and self.last_key <= self.last_call)
         is_in_field = self.focused is not None and _takes_letters(self.focused)
         return self.app.screen is self and is_hands_off and (is_own or not is_in_field)
 
@@ -379,7 +381,7 @@ class MainScreen(Screen[None]):
             self._has_server = True
             self.set_timer(PERIOD_S, self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
-        may_fall_quiet = any(client.falls_quiet(time.time()) for client in view.clients)
+        may_fall_quiet = any(client.will_be_quiet(time.time()) for client in view.clients)
         next_callback = view.work.next_callback
         ages = (waiting, view.stuck, view.silent_s, next_callback is not None, may_fall_quiet, any(rates))
         self.has_clock = any(ages)
@@ -410,7 +412,7 @@ class MainScreen(Screen[None]):
             self._lead = ("", 0.0)
             self.pane.show_section(part)
 
-    def position(self) -> ScreenPlace:
+    def position(self) -> ScreenPosition:
         """Return the position of the person on the screen.
 
         Never raises, because it is called after an exception ended the screen.
@@ -423,7 +425,7 @@ class MainScreen(Screen[None]):
                         panes[pane.id] = position
                 except Exception:
                     _log.exception("where the %s pane was is not known", pane.id)
-        return ScreenPlace(self.server, self.shown, panes, frozenset(self.questions.opened))
+        return ScreenPosition(self.server, self.shown, panes, frozenset(self.questions.opened))
 
     def lead_to(self, part: str) -> None:
         """Show a section of the activity screen if the person visits that screen soon. Ignore an empty

@@ -27,7 +27,7 @@ STEP_S = 0.004
 """Seconds for adding entries at a time after the palette has opened, and between these times."""
 SETTINGS_S = 5.0
 """Seconds to wait for the settings of a core in another process."""
-MOST_KEY_CELLS = 24
+MAX_KEY_CELLS = 24
 """Maximum width in cells of a key, or of the name of a server, at the end of a line."""
 _SEARCH = "palette search"
 """Group of the worker that completes a search."""
@@ -66,7 +66,7 @@ class PaletteList(ChoiceList):
             is_note = choice.label.startswith("…")
             yield f"{'   ' if is_note else ' '}{choice.label}", "lines--muted" if is_note else "lines--head"
             return
-        key = f" {shortened(choice.key, MOST_KEY_CELLS)} " if choice.key else " "
+        key = f" {shortened(choice.key, MAX_KEY_CELLS)} " if choice.key else " "
         room = max(4, width - cell_len(key) - 1)
         start = min(self.hints_at + 2, room)
         label = shortened(choice.label, start - 2 if choice.hint else room - 2)

@@ -14,11 +14,11 @@ from mcpdesk.tui.widgets.menu import Choice
 
 LAST_GROUPS = ("Tools", "Resources", "Prompts", "Skills", "Servers", "Settings", "Themes")
 """Groups after those of the actions, in this order."""
-MOST_UNSEARCHED = 6
+MAX_UNSEARCHED = 6
 """Maximum number of entries of each of `LAST_GROUPS` that are shown before something is typed."""
-MOST_FOUND = 100
+MAX_FOUND = 100
 """Maximum number of entries of a group that are shown for a search."""
-MOST_DESCRIBED = 300
+MAX_DESCRIBED = 300
 """Number of characters of a description that are searched."""
 FEWEST_INSIDE = 3
 """Minimum length of a typed word that is also found inside of words."""
@@ -89,7 +89,7 @@ def _text_of(entry: PaletteEntry) -> _Text:
         names,
         "".join(_spaced_name(each) for each in (entry.label, entry.also, entry.key) if each),
         _spaced(entry.words),
-        _spaced(f"{entry.hint} {entry.help}"[:MOST_DESCRIBED]),
+        _spaced(f"{entry.hint} {entry.help}"[:MAX_DESCRIBED]),
     )
 
 
@@ -166,9 +166,9 @@ class PaletteSearch:
                 groups[name] = good
         lines: list[Choice] = []
         for name in sorted(groups, key=lambda name: (-groups[name][0][0], self._order[name])):
-            most = MOST_FOUND
+            most = MAX_FOUND
             if self._is_all:
-                most = MOST_UNSEARCHED if name in LAST_GROUPS else len(groups[name])
+                most = MAX_UNSEARCHED if name in LAST_GROUPS else len(groups[name])
             lines += _section(name, [entry for _, entry in groups[name]], most)
         return lines
 

@@ -96,18 +96,18 @@ class ScreenRefresher:
         screen: Screen[Any],
         link: Link,
         refresh: Callable[[], None],
-        is_calm: Callable[[], bool],
+        is_keyboard_idle: Callable[[], bool],
         tick_s: Callable[[], float | None],
     ) -> None:
         """`refresh` updates everything that is visible.
 
-        `is_calm` returns True if no key was pressed in the last seconds. `tick_s` returns the seconds until a
-        clock on the screen must be refreshed, or None.
+        `is_keyboard_idle` returns True if no key was pressed in the last seconds. `tick_s` returns the
+        seconds until a clock on the screen must be refreshed, or None.
         """
         self._screen = screen
         self._link = link
         self.refresh = refresh
-        self._is_calm = is_calm
+        self._is_calm = is_keyboard_idle
         self._tick_s = tick_s
         self._frames = -1
         self._quiet_beats = 0
@@ -231,10 +231,10 @@ class ScreenRefresher:
         traffic = self._link.traffic
         came = traffic.frame_count - self._frames
         self._frames += came
-        is_calm, is_behind = self._is_calm(), traffic.paired < self._frames
-        share = BUSY_SHARE if is_calm and not self._link.is_elsewhere else TYPING_SHARE
-        is_busy = came >= (BUSY_FRAMES if is_calm else TYPING_FRAMES)
-        self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
+        is_keyboard_idle, is_behind = self._is_calm(), traffic.paired < self._frames
+        share = BUSY_SHARE if is_keyboard_idle and not self._link.is_elsewhere else TYPING_SHARE
+        is_busy = came >= (BUSY_FRAMES if is_keyboard_idle else TYPING_FRAMES)
+        self._quiet_beats = 0 if came or is_behind or not is_keyboard_idle else self._quiet_beats + 1
         if came < BUSY_FRAMES and is_behind and not self._is_catching_up:
             self._catch_up()
         self._trailing = TRAILING_TICKS if came or has_news else max(0, self._trailing - 1)

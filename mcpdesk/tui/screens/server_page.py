@@ -104,15 +104,17 @@ class ServerScreen(PageDialog):
         Binding("V", "speak_revision", "Revision", show=False),
     ]
 
-    def __init__(self, server: ServerView, speak: Callable[[], object] = lambda: None) -> None:
-        """Create the dialog. `speak` lets the person choose another revision."""
+    def __init__(
+        self, server: ServerView, reconnect_with_revision: Callable[[], object] = lambda: None
+    ) -> None:
+        """Create the dialog. `reconnect_with_revision` lets the person choose another revision."""
         super().__init__(clean(server.name))
-        self._server, self._speak = server, speak
+        self._server, self._reconnect = server, reconnect_with_revision
 
     async def action_speak_revision(self) -> None:
         """Close the dialog, and choose the revision."""
         await self.dismiss()
-        self._speak()
+        self._reconnect()
 
     def page(self) -> Content:
         return server_text(self._server)

@@ -43,8 +43,8 @@ SUBJECTS = tuple(Subject)
 TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Methods"}
 _FILTERS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
 _USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools used", Subject.TOOL)}
-_MOST_USERS = 12
-_LEAST_LINES, _MOST_LINES = 2, 16
+_MAX_USERS = 12
+_LEAST_LINES, _MAX_LINES = 2, 16
 """Minimum and maximum height of a chart in lines, without its heading and axis."""
 _LEAST_S = 60
 """Minimum time span of a chart in seconds."""
@@ -303,8 +303,8 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
                 if self.subject is Subject.TOOL
                 else self._statistics.tools_of(row.server, row.name)
             )
-            named = [f"{one_line(name, 40)} {each.calls:,}" for name, each in used[:_MOST_USERS]]
-            more = [f"and {len(used) - _MOST_USERS} more"] if len(used) > _MOST_USERS else []
+            named = [f"{one_line(name, 40)} {each.calls:,}" for name, each in used[:_MAX_USERS]]
+            more = [f"and {len(used) - _MAX_USERS} more"] if len(used) > _MAX_USERS else []
             lines.append(f"{word}: {' · '.join([*named, *more]) or 'none'}")
         return [*lines, ""]
 
@@ -320,7 +320,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         length_s = times.length_s
         slots = max(len(self._statistics.total().rates), _LEAST_S // length_s)
         is_wide = width >= _SIDE_BY_SIDE
-        high = max(_LEAST_LINES, min(_MOST_LINES, (height if is_wide else height // 2) - 2))
+        high = max(_LEAST_LINES, min(_MAX_LINES, (height if is_wide else height // 2) - 2))
         cells = (width - 3) // 2 if is_wide else width
         rates = [count / length_s for count in tally.rates]
         slowest = list(tally.longest)

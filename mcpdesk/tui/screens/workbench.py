@@ -371,7 +371,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         if self._saves.update_page is None:
             is_broken = save.is_broken
             title = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_broken}"
-            severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
+            severity: SeverityLevel = "warning" if replay.has_differences or is_broken else "information"
             self.app.main.refresher.refresh()  # show the news of the save itself first
             self.app.notify(one_line(f"{title} · v d shows it"), severity=severity, markup=False)
 
@@ -592,7 +592,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         if self._item_pane is not None:
             self._item_pane.draft = None
             if not self.server:
-                self._item_pane.teach(None)
+                self._item_pane.show_lesson(None)
 
     def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
         """Return the item with this name, and select it in the catalogue if it is listed."""
@@ -611,7 +611,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         if has_changed and not self._saves.latest(self.server).not_loaded:
             self._replay()
         if not catalogue.items:
-            self.item_pane.teach(server)
+            self.item_pane.show_lesson(server)
         target = self._opening.item if self._opening is not None else self.item
         for fresh in catalogue.items:
             if target is not None and is_same_item(fresh, target) and fresh != target:

@@ -27,9 +27,9 @@ THEME_COLOURS = {
     "muted": "traffic--muted",
 }
 """Colour that each theme defines -> the component class that uses it."""
-_MOST_BYTES = 64_000
-_MOST_RULES = 200
-_MOST_KEPT = 2_000
+_MAX_BYTES = 64_000
+_MAX_RULES = 200
+_MAX_KEPT = 2_000
 """Maximum number of exchanges whose rule is cached. This is enough for several screens of lines."""
 PERIOD_S = 5.0
 """Seconds between two checks of the file."""
@@ -72,7 +72,7 @@ class ColourRules:
             if read == self._read:
                 return False
             with self._path.open("rb") as file:
-                lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+                lines = file.read(_MAX_BYTES).decode("utf-8", "replace").splitlines()
         except OSError:
             read, lines = None, []
         if read is None and self._read is None:
@@ -87,7 +87,7 @@ class ColourRules:
             return None
         key = (exchange.number, exchange.ended, exchange.status, len(exchange.notifications))
         if key not in self._rule_of:
-            if len(self._rule_of) >= _MOST_KEPT:
+            if len(self._rule_of) >= _MAX_KEPT:
                 self._rule_of.clear()
             self._rule_of[key] = next((rule for rule in self._rules if self._passes(rule, exchange)), None)
         return self._rule_of[key]
@@ -103,7 +103,7 @@ class ColourRules:
                 self._rules.append(self._rule(number, colour, text.strip()))
             except ValueError as error:
                 self.problems.append(f"{self._path.name}, line {number}: {error}")
-            if len(self._rules) >= _MOST_RULES:
+            if len(self._rules) >= _MAX_RULES:
                 break
 
     def _rule(self, number: int, colour: str, text: str) -> ColourRule:

@@ -35,7 +35,7 @@ ENVELOPE = "envelope"
 FOLDED = ("_meta", ENVELOPE)
 
 
-def telling_first(value: Any) -> Any:
+def with_important_first(value: Any) -> Any:
     """Return a message with parameters, result or error first.
 
     The members `jsonrpc`, `id` and `method` are last, inside an additional member `envelope`. Within

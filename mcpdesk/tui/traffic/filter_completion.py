@@ -19,7 +19,7 @@ from mcpdesk.tui.render.safe_text import one_line
 
 MOST = 30
 """Maximum number of completions that are offered."""
-_MOST_SEEN = 5_000
+_MAX_SEEN = 5_000
 """Maximum number of names and peers that are searched."""
 _FIELDS = (*TEXT_FIELDS, *FIXED_VALUES, "id", "since")
 _TYPED = re.compile(
@@ -47,7 +47,7 @@ def completions(text: str, index: Index) -> Completions:
     if typed["field"] is None:
         values = [f"{name}:" for name in _FIELDS if name.startswith(part)]
         return Completions(typed.start("part"), values)
-    candidates = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MOST_SEEN))
+    candidates = dict.fromkeys(islice(_values(typed["field"].lower(), index), _MAX_SEEN))
     fitting = [value for value in candidates if part in value.lower() and value.lower() != part]
     in_order = typed["field"].lower() in FIXED_VALUES
     fitting.sort(key=lambda value: (not value.lower().startswith(part), "" if in_order else value.lower()))

@@ -47,8 +47,8 @@ from mcpdesk.tui.traffic.exchange_details import (
     held_tree,
     http_text,
     steps,
-    telling_first,
     title_of,
+    with_important_first,
 )
 from mcpdesk.tui.traffic.line_cells import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
@@ -77,7 +77,7 @@ _EVENTS = 500
 """Maximum number of notifications of a call that are shown. These are the newest notifications."""
 
 
-MOST_FETCHED = 32 << 20
+MAX_FETCHED = 32 << 20
 """Maximum total size in bytes of the large frames that the details wait for."""
 
 
@@ -370,7 +370,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         for number in (*shown, *frames_of(self.index, exchange), *exchange.notifications[-_EVENTS:]):
             frame = self.index.frame(number)
             size += frame.size if frame is not None and len(frame.data) < frame.size else 0
-            if size > MOST_FETCHED and absent:
+            if size > MAX_FETCHED and absent:
                 break
             if not self.index.is_here(number):
                 absent.append(number)
@@ -470,7 +470,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             value, problem = changed, ""
         box.set_class(bool(problem), "-problem")
         box.query_one(".problem", Static).update(Content(one_line(problem)))
-        box.query_one(JsonTree).load(telling_first(value), folded=FOLDED, begin=1)
+        box.query_one(JsonTree).load(with_important_first(value), folded=FOLDED, begin=1)
         box.display = frame is not None or exchange.kind is ExchangeKind.REQUEST
 
     def _fill_steps(self, exchange: Exchange) -> None:

@@ -24,7 +24,7 @@ from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_fo
 from mcpdesk.tui.traffic.waterfall import Waterfall
 
 EMPTY_SUMMARY = Summary()
-_MOST_SUMMARIES = 1_000
+_MAX_SUMMARIES = 1_000
 """Maximum number of exchanges whose summaries are cached. This is enough for several screens of lines."""
 
 
@@ -257,7 +257,7 @@ class TrafficStrips:
             cells += self._waterfall.bar(exchange, self._columns[-1].width)
         strip = self._strip(cells, "traffic--cursor" if cursor else "", self._colour(rule))
         if not is_running and not self._has_bars:
-            if len(self._drawn) >= _MOST_SUMMARIES:
+            if len(self._drawn) >= _MAX_SUMMARIES:
                 self._drawn.clear()
             self._drawn[number] = (look, strip)
         return strip
@@ -282,7 +282,7 @@ class TrafficStrips:
         key = (exchange.number, exchange.ended, news, changed, self._index.reveals_secrets)
         summarised = self._summaries.get(key)
         if summarised is None:
-            if len(self._summaries) >= _MOST_SUMMARIES:
+            if len(self._summaries) >= _MAX_SUMMARIES:
                 self._summaries.clear()
             summarised = self._summaries[key] = summary(self._index, exchange)
         return summarised

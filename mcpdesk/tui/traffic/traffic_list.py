@@ -34,7 +34,7 @@ from mcpdesk.tui.traffic.line_columns import SORT_KEYS, sorted_by
 from mcpdesk.tui.traffic.shown_lines import ShownLines, UnfoldedLines
 from mcpdesk.tui.traffic.sort_menu import sort_menu
 from mcpdesk.tui.traffic.traffic_lines import STYLES, TrafficStrips
-from mcpdesk.tui.traffic.waterfall import MOST_ZOOM, Waterfall
+from mcpdesk.tui.traffic.waterfall import MAX_ZOOM, Waterfall
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
@@ -391,7 +391,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     def action_zoom_axis(self, by: int) -> None:
         """Zoom the time axis in around the selected exchange, or out."""
-        self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MOST_ZOOM))
+        self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MAX_ZOOM))
         self._place_lines()
 
     # Mouse

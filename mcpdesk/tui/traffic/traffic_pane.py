@@ -76,7 +76,7 @@ BESIDE = 110
 """Minimum width in cells for showing open details beside the list."""
 _NARROWEST = 36
 """Minimum width of a wrapped message in cells."""
-_MOST_LINES = 2
+_MAX_LINES = 2
 _OF_EXCHANGES = frozenset(
     {"cancel", "edit_source", "copy", "pager", "replay", "edit", "logs", "compare", "next_like"}
 )
@@ -608,7 +608,7 @@ def pointing_at(before: int, message: str, width: int) -> str:
     size = cell_len(message)
     if before + 2 + size > width and size < before:
         return f"{' ' * (before - size - 1)}{message} ↑"
-    lead = " " * min(before, max(0, width - 2 - max(_NARROWEST, size // _MOST_LINES)))
+    lead = " " * min(before, max(0, width - 2 - max(_NARROWEST, size // _MAX_LINES)))
     return "\n".join(wrap(message, max(1, width), initial_indent=f"{lead}↑ ", subsequent_indent=f"{lead}  "))
 
 

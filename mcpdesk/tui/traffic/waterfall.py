@@ -32,7 +32,7 @@ _COLOURS = {
 }
 ZOOM = 4
 """Zoom factor of the axis per step."""
-MOST_ZOOM = 12
+MAX_ZOOM = 12
 _BEFORE = 0.08
 """Share of a zoomed axis before the selected exchange."""
 _SHORTEST_S = 1e-5

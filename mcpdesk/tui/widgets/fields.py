@@ -30,13 +30,13 @@ def character_of(key: str) -> str | None:
     return _CHARACTERS.get(key)
 
 
-MOST_TYPED = 1_000
+MAX_TYPED = 1_000
 """Maximum number of characters of a search or a filter."""
 
 
 def too_long(left_out: int) -> str:
     """Return the message about a search text that was cut."""
-    return f"A search has at most {MOST_TYPED:,} characters: {left_out:,} were left out."
+    return f"A search has at most {MAX_TYPED:,} characters: {left_out:,} were left out."
 
 
 class LineField(Input):
@@ -80,7 +80,7 @@ class SearchField(LineField):
     """Field of limited length for a search or a filter. Cut text is reported."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
-        super().__init__(text, max_length=MOST_TYPED, **options)
+        super().__init__(text, max_length=MAX_TYPED, **options)
 
     def replace(self, text: str, start: int, end: int) -> None:
         """Insert a text, and report how much of it was cut."""

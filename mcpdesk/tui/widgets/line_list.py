@@ -119,10 +119,10 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of rows and footer lines. Textual uses it if the height is automatic."""
-        return max(1, self.row_count) + self.foot
+        return max(1, self.row_count) + self.footer_height
 
     @property
-    def foot(self) -> int:
+    def footer_height(self) -> int:
         """Number of lines at the bottom that are drawn over the rows.
 
         The list can scroll further by as many lines.
@@ -131,7 +131,7 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
 
     def rows_changed(self) -> None:
         """Update the widget after its rows were replaced. The cursor stays within them."""
-        self.virtual_size = Size(self.container_size.width, self.row_count + self.foot)
+        self.virtual_size = Size(self.container_size.width, self.row_count + self.footer_height)
         self.cursor = self.validate_cursor(self.cursor)
         self.refresh(layout=self.styles.is_auto_height)
 
@@ -191,12 +191,12 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the cursor in view when the size changes."""
-        self.virtual_size = Size(self.container_size.width, self.row_count + self.foot)
+        self.virtual_size = Size(self.container_size.width, self.row_count + self.footer_height)
         self._show_cursor()
 
     def _show_cursor(self) -> None:
         if self.row_count and self.size.height:
-            row = Region(0, self.cursor, 1, 1 + self.foot)
+            row = Region(0, self.cursor, 1, 1 + self.footer_height)
             self.scroll_to_region(row, animate=False, force=True, immediate=True)
 
     def _segments(self, index: int, width: int, base: Style) -> list[Segment]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 DIGITS = re.compile(r"\d")
-LEAST_TICK_S, MOST_TICK_S = 0.05, 60.0
+LEAST_TICK_S, MAX_TICK_S = 0.05, 60.0
 """Limits for the seconds until ages are drawn again. They limit the effect of changes of the system clock."""
 Row = TypeVar("Row")
 Found = TypeVar("Found")
@@ -291,9 +291,9 @@ class Section(FilterPane, Generic[Row]):
         """Return the seconds until a shown age changes, or None if no age is shown."""
         if self._ages_at == math.inf:
             return None
-        return min(max(self._ages_at - time.time(), LEAST_TICK_S), MOST_TICK_S)
+        return min(max(self._ages_at - time.time(), LEAST_TICK_S), MAX_TICK_S)
 
-    def lasts(self, row: Row) -> float | None:
+    def seconds_until_change(self, row: Row) -> float | None:
         """Return the seconds until the text of a row changes although its data do not, or None if it never
         does.
         """
@@ -301,8 +301,10 @@ class Section(FilterPane, Generic[Row]):
 
     def _set_now(self, now: float) -> None:
         self.now = now
-        lasts = (rest_s for row in self.rows if (rest_s := self.lasts(row)) is not None)
-        self._ages_at = now + min(lasts, default=math.inf)
+        seconds_until_change = (
+            rest_s for row in self.rows if (rest_s := self.seconds_until_change(row)) is not None
+        )
+        self._ages_at = now + min(seconds_until_change, default=math.inf)
 
     def update_ages(self) -> None:
         """Draw everything again that depends on `now`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.widget import Widget
 
-from mcpdesk.tui.widgets.fields import MOST_TYPED, character_of, too_long
+from mcpdesk.tui.widgets.fields import MAX_TYPED, character_of, too_long
 
 
 class TypedQuery:
@@ -59,7 +59,7 @@ class TypedQuery:
 
     def _add(self, text: str) -> None:
         """Append a text up to the maximum length, and report the rest."""
-        room = MOST_TYPED - len(self.query_text)
+        room = MAX_TYPED - len(self.query_text)
         self.query_text += text[:room]
         if len(text) > room and isinstance(self, Widget):
             self.notify(too_long(len(text) - room), severity="warning", markup=False)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.exchange import Exchange
     from mcpdesk.recorder.index.traffic_index import Index
 
-MOST_SEARCHED = 2_000
+MAX_SEARCHED = 2_000
 """Number of newest exchanges that are searched for calls to compare."""
-MOST_OFFERED = 200
+MAX_OFFERED = 200
 """Maximum number of calls offered for comparison."""
 
 
@@ -156,7 +156,7 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     if now is None or not others:
         app.notify("Comparing needs two answered calls of this item.", markup=False)
         return
-    choices = [Choice(_call_line(traffic, one), one.number) for one in others[:MOST_OFFERED]]
+    choices = [Choice(_call_line(traffic, one), one.number) for one in others[:MAX_OFFERED]]
     chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
     if chosen is not None:
         await fetch_exchanges(app, traffic, (chosen, now.number))
@@ -182,7 +182,7 @@ def answered_calls(draft: Draft) -> list[Exchange]:
     except ValueError:
         return []
     name, traffic = str(params.get("name") or params.get("uri") or ""), draft.link.traffic
-    numbers = range(max(0, len(traffic.exchanges) - MOST_SEARCHED), len(traffic.exchanges))
+    numbers = range(max(0, len(traffic.exchanges) - MAX_SEARCHED), len(traffic.exchanges))
     calls = (traffic.exchange(number) for number in reversed(numbers))
     return [
         one

@@ -25,7 +25,7 @@ from mcpdesk.tui.workbench.past_calls import SAVED_CALLS_FILE, History, PastCall
 if TYPE_CHECKING:
     from mcpdesk.tui.forms.field_widgets import Ask
 
-MOST_SEARCHED = 200
+MAX_SEARCHED = 200
 """Number of newest exchanges that are searched for a call that has just ended."""
 SEARCHED_FOR_S = 5.0
 """After the end of a call, its exchange is searched for at most this many seconds."""
@@ -202,7 +202,7 @@ class Draft:
         if call is None or self.outcome is None:
             return
         count = len(traffic.exchanges)
-        for number in reversed(range(max(0, count - MOST_SEARCHED), count)):
+        for number in reversed(range(max(0, count - MAX_SEARCHED), count)):
             exchange = traffic.exchange(number)
             is_same = (exchange.connection, exchange.id) == (call.connection, call.request_id)
             if not is_same or exchange.started < call.started - 1:

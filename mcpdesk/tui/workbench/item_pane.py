@@ -38,11 +38,11 @@ _STACKED_BELOW = 80
 _HIGH = 36
 _STACKED_BELOW_IF_HIGH = 110
 """Used instead of `_STACKED_BELOW` on a screen of at least `_HIGH` rows, because a wide result shows more."""
-MOST_ARGUMENTS = 60
+MAX_ARGUMENTS = 60
 """Arguments above their result take at most this percentage of the height. A short form takes less."""
 _LEAST_ARGUMENTS = 8
 """Minimum number of rows for the arguments of a long form, if there is a result."""
-_MOST_BESIDE_RESULT = 20
+_MAX_BESIDE_RESULT = 20
 """If there is a result, the arguments above it take at most this percentage of the screen's height."""
 _MAX_CHECKED = 1_000_000
 """Maximum number of bytes of a result that is validated against the output schema."""
@@ -131,10 +131,10 @@ class ItemPane(KnowsFirstSize, Vertical):
             box.styles.width = "1fr" if is_stacked else f"{part}fr"
             box.styles.height = f"{part}fr" if is_stacked else "1fr"
         if is_stacked and self._split.share(stacked=True) is None:
-            most = max(1, self.query_one("#work").size.height * MOST_ARGUMENTS // 100)
+            most = max(1, self.query_one("#work").size.height * MAX_ARGUMENTS // 100)
             # Independent of the strip, so that the hints do not come and go with its lines.
             screen_height = self.screen.size.height
-            least = min(most, max(_LEAST_ARGUMENTS, screen_height * _MOST_BESIDE_RESULT // 100))
+            least = min(most, max(_LEAST_ARGUMENTS, screen_height * _MAX_BESIDE_RESULT // 100))
             self.arguments.fit_form(least if self._has_result else most, hints_within=least)
             self.result.styles.height = "1fr"
         else:
@@ -207,7 +207,7 @@ class ItemPane(KnowsFirstSize, Vertical):
         fits = expected is None or (shown is not None and is_same_item(shown.item, expected))
         self.query_one("#work").visible = fits
 
-    def teach(self, server: ServerView | None) -> None:
+    def show_lesson(self, server: ServerView | None) -> None:
         """Show how to add the first tool, or the first server, instead of an item."""
         self.draft = self._expected = None
         self.set_class(True, "-empty")
@@ -215,7 +215,7 @@ class ItemPane(KnowsFirstSize, Vertical):
         if server is None:
             self.query_one(OfferedServers).search()
         self.describe(None)
-        self.query_one(FirstToolLesson).teach(server)
+        self.query_one(FirstToolLesson).show_lesson(server)
 
     def describe(self, item: CatalogueItem | None) -> None:
         """Show the header of an item, and whether it can be called."""
@@ -226,7 +226,7 @@ class ItemPane(KnowsFirstSize, Vertical):
     def update(self, view: CoreView, server: str) -> None:
         """Update the duration of the call, and the token the server is called with."""
         if not view.servers and not self.has_class("-none"):
-            self.teach(None)
+            self.show_lesson(None)
         shown = next((one for one in view.servers if one.name == server), None)
         self.query_one(ItemHeader).update_server(shown)
         self.show_title()
@@ -382,7 +382,7 @@ async def hello(name: str, times: int = 1) -> str:
 class FirstToolLesson(Static):
     """Information about a server without items: how to add the first one, or the state of an upstream."""
 
-    def teach(self, server: ServerView | None) -> None:
+    def show_lesson(self, server: ServerView | None) -> None:
         """Show an example with the folder of this server, or the state of an upstream."""
         if server is None:
             key = key_or_palette("main.add_server")

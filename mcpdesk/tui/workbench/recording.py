@@ -24,7 +24,7 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.render.json_text import same
 from mcpdesk.tui.workbench.item_requests import repeated
 
-MOST_SAVES = 10
+MAX_SAVES = 10
 """Maximum number of stored saves of a server, with their results."""
 MOST = 50
 """Maximum number of repeated calls. These are the newest calls, without duplicate arguments."""
@@ -103,7 +103,7 @@ class RecordingReplay:
         return ", ".join(parts) or "none yet · calls of tools with readOnlyHint are repeated here"
 
     @property
-    def is_bad(self) -> bool:
+    def has_differences(self) -> bool:
         """True if a result differs from the recorded one."""
         return any(row.verdict in _BAD for row in self.rows)
 
@@ -205,7 +205,7 @@ class Saves:
             {(item.kind.value, item.name): item.source for item in items},
             list(_not_loaded(catalogue)),
         )
-        self._of[catalogue.server] = [*self.of(catalogue.server), save][-MOST_SAVES:]
+        self._of[catalogue.server] = [*self.of(catalogue.server), save][-MAX_SAVES:]
         self.changed()
         return True
 

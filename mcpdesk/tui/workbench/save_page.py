@@ -24,9 +24,9 @@ from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Dialog
 from mcpdesk.tui.workbench.recording import ReplayRow, Save, Saves
 
-MOST_CHANGES = 100
+MAX_CHANGES = 100
 """Maximum number of changes of a contract that are shown."""
-MOST_LINES = 10
+MAX_LINES = 10
 """Maximum number of lines of an old and of a new description that are shown."""
 _NAME_CELLS = 24
 _VERDICT_STYLES = {
@@ -196,7 +196,7 @@ def _contract(save: Save) -> Content:
     """Return the items that could not be loaded, and the changes of the definitions clients receive."""
     lines = [Content.styled(f"✕ not loaded: {one_line(reason)}", "$text-error") for reason in save.not_loaded]
     changes = save.contract
-    for change in changes[:MOST_CHANGES]:
+    for change in changes[:MAX_CHANGES]:
         word = (f"{change.verdict:<11}", _VERDICT_STYLES[change.verdict])
         source = save.sources.get((change.kind, change.name), "")
         location = (f"  {one_line(source)}", "$text-muted")
@@ -206,10 +206,10 @@ def _contract(save: Save) -> Content:
             lines += [
                 Content.styled(f"{sign:>13} {line}", style)
                 for sign, text, style in sides
-                for line in clean(text).splitlines()[:MOST_LINES]
+                for line in clean(text).splitlines()[:MAX_LINES]
             ]
-    if len(changes) > MOST_CHANGES:
-        lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))
+    if len(changes) > MAX_CHANGES:
+        lines.append(Content(f"… {len(changes) - MAX_CHANGES:,} more"))
     if not lines:
         lines.append(Content.styled("No change for clients.", "$text-muted"))
     return Content("\n").join(lines)

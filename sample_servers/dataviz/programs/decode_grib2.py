@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from grids import MOST_CELLS, Extent, Grid, read_file, report, stop, write_grid
+from grids import MAX_CELLS, Extent, Grid, read_file, report, stop, write_grid
 
 PARAMETERS = {
     (0, 0, 0): ("Temperature", "K"), (0, 0, 6): ("Dew point", "K"), (0, 1, 1): ("Relative humidity", "%"),
@@ -24,7 +24,7 @@ PARAMETERS = {
     (0, 3, 5): ("Geopotential height", "gpm"), (0, 6, 1): ("Cloud cover", "%"),
     (10, 0, 3): ("Height of waves", "m"), (10, 3, 0): ("Water temperature", "K"),
 }  # fmt: skip
-MOST_FETCHED = 64 << 20
+MAX_FETCHED = 64 << 20
 """Bytes that are taken from an address."""
 SOUTHWARD_FIRST, WESTWARD, BY_COLUMN = 0x40, 0x80, 0x30
 
@@ -73,11 +73,11 @@ def load(place: str) -> bytes:
         if not all(ipaddress.ip_address(each).is_global for each in found):
             stop(f"{parts.hostname} is no public host")
         with urllib.request.build_opener(NoRedirects).open(place, timeout=20) as answer:
-            data: bytes = answer.read(MOST_FETCHED + 1)
+            data: bytes = answer.read(MAX_FETCHED + 1)
     except OSError as error:
         stop(f"{place} cannot be fetched: {error}")
-    if len(data) > MOST_FETCHED:
-        stop(f"{place} has more than {MOST_FETCHED:,} bytes")
+    if len(data) > MAX_FETCHED:
+        stop(f"{place} has more than {MAX_FETCHED:,} bytes")
     return data
 
 
@@ -122,8 +122,8 @@ def lattice_of(section: bytes) -> Lattice:
     if template != 0:
         stop(f"grid template 3.{template}; only 3.0, regular latitudes and longitudes, is understood")
     width, height, _, _, first, west, _, last, east = struct.unpack_from(">IIIIIIBII", section, 30)
-    if not 0 < width * height <= MOST_CELLS:
-        stop(f"{width} x {height} values; at most {MOST_CELLS:,} are understood")
+    if not 0 < width * height <= MAX_CELLS:
+        stop(f"{width} x {height} values; at most {MAX_CELLS:,} are understood")
     north, south = (signed(each, 32) / 1e6 for each in (first, last))
     scanning = section[71]
     if scanning & BY_COLUMN:

@@ -17,8 +17,8 @@ from typing import NoReturn
 MAGIC = b"\x93NUMPY"
 CODES = {"f4": "f", "f8": "d", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q"}
 """Element types as NumPy and as Python's array call them."""
-MOST_CELLS = 16_000_000
-MOST_BYTES = 512 << 20
+MAX_CELLS = 16_000_000
+MAX_BYTES = 512 << 20
 """Of a file that is read."""
 
 
@@ -78,11 +78,11 @@ def read_file(path: Path) -> bytes:
             facts = os.fstat(descriptor)
             if not stat.S_ISREG(facts.st_mode):
                 stop(f"{path} is no regular file")
-            data = file.read(MOST_BYTES + 1) if facts.st_size <= MOST_BYTES else b""
+            data = file.read(MAX_BYTES + 1) if facts.st_size <= MAX_BYTES else b""
     except OSError as error:
         stop(f"{path} cannot be read: {error.strerror}")
-    if max(facts.st_size, len(data)) > MOST_BYTES:
-        stop(f"{path} has more than {MOST_BYTES:,} bytes")
+    if max(facts.st_size, len(data)) > MAX_BYTES:
+        stop(f"{path} has more than {MAX_BYTES:,} bytes")
     return data
 
 
@@ -99,8 +99,8 @@ def read_grid(path: Path) -> Grid:
         shape, is_fortran = tuple(header["shape"]), header["fortran_order"]
     except (ValueError, SyntaxError, KeyError, TypeError) as error:
         stop(f"{path} holds no plain numbers: {error}")
-    if len(shape) != 2 or is_fortran or not 0 < math.prod(shape) <= MOST_CELLS:
-        stop(f"{path} has the shape {shape}; rows and columns are needed, at most {MOST_CELLS:,} cells")
+    if len(shape) != 2 or is_fortran or not 0 < math.prod(shape) <= MAX_CELLS:
+        stop(f"{path} has the shape {shape}; rows and columns are needed, at most {MAX_CELLS:,} cells")
     cells = array(code)
     body = data[start + size :]
     if len(body) < math.prod(shape) * cells.itemsize:

@@ -354,7 +354,7 @@ async def admitted(owner: aiohttp.ClientSession) -> aiohttp.ClientWebSocketRespo
 
 @pytest.mark.process
 async def test_no_more_screens_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_pages, "MOST_TABS", 2)
+    monkeypatch.setattr(desk_pages, "MAX_TABS", 2)
     with pages() as url:
         async with visitor(url) as owner:
             first, second = await owner.ws_connect("/ws/"), await owner.ws_connect("/ws/")

@@ -13,8 +13,8 @@ from mcpdesk.features.contract.known_clients import (
     CHECKS,
     OfferedItem,
     Offering,
-    asked_of_clients,
     claims,
+    client_features,
     client_findings,
 )
 from tests.support.folders import write
@@ -137,7 +137,7 @@ def test_what_a_folder_asks_of_clients_is_found_in_its_files(tmp_path: Path) -> 
             ".venv/lib.py": "def f(ctx):\n    ctx.sample('x')\n",
         },
     )
-    assert asked_of_clients(folder) == {"elicitation": "tools/a.py:5", "roots": "tools/a.py:9"}
+    assert client_features(folder) == {"elicitation": "tools/a.py:5", "roots": "tools/a.py:9"}
 
 
 def test_a_claim_is_stale_after_ninety_days() -> None:

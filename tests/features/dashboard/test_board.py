@@ -20,11 +20,11 @@ from mcpdesk.features.dashboard.link_board import (
     FILES,
     ITEMS,
     LOGGED,
-    MOST_TEXT,
+    MAX_TEXT,
     SHOWN,
-    Acts,
+    DashboardActions,
+    LatestExchanges,
     LinkBoard,
-    NewestLines,
     callbacks_json,
     core_json,
     exchange_json,
@@ -36,6 +36,7 @@ from mcpdesk.features.dashboard.link_board import (
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.link.values import (
     CallbackView,
+    CallFile,
     Catalogue,
     CatalogueItem,
     ItemKind,
@@ -43,7 +44,6 @@ from mcpdesk.link.values import (
     JobState,
     JobView,
     LogLine,
-    MadeFile,
 )
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.traffic_index import parts_in_words
@@ -126,7 +126,7 @@ async def test_what_is_pasted_has_a_word_in_place_of_the_key(desk: RunningDesk) 
 
 def test_lines_give_everything_once_and_then_what_changed() -> None:
     recording = recorded(call(1, text="one"), reply(1), call(2, text="two"))
-    lines = NewestLines(recording.index, "")
+    lines = LatestExchanges(recording.index, "")
     first = lines.look()
     assert first is not None and [row["n"] for row in first["rows"]] == first["lines"] == [1, 0]
     assert (first["shown"], first["total"], first["done"], first["behind"]) == (2, 2, 1.0, 0)
@@ -140,7 +140,7 @@ def test_lines_give_everything_once_and_then_what_changed() -> None:
 
 def test_lines_are_bounded_and_older_ones_are_given_when_asked() -> None:
     recording = recorded(*[call(number) for number in range(SHOWN + 30)])
-    lines = NewestLines(recording.index, "")
+    lines = LatestExchanges(recording.index, "")
     told = lines.look()
     assert told is not None and len(told["lines"]) == SHOWN and told["shown"] == SHOWN + 30
     assert told["lines"][0] == SHOWN + 29
@@ -151,11 +151,11 @@ def test_lines_are_bounded_and_older_ones_are_given_when_asked() -> None:
 
 def test_lines_pass_a_filter_or_it_is_refused() -> None:
     recording = recorded(call(1, "echo"), reply(1), call(2, "other"))
-    lines = NewestLines(recording.index, "tool:other")
+    lines = LatestExchanges(recording.index, "tool:other")
     told = lines.look()
     assert told is not None and told["lines"] == [1] and told["total"] == 2
     with pytest.raises(DeskError, match="'what' is not allowed; use pending"):
-        NewestLines(recording.index, "status:what")
+        LatestExchanges(recording.index, "status:what")
 
 
 def test_a_line_names_what_a_person_wants_to_know_and_no_key_in_an_address() -> None:
@@ -181,10 +181,10 @@ def test_an_exchange_is_masked_by_name_and_by_schema() -> None:
 
 
 def test_a_long_message_is_cut_and_says_so() -> None:
-    index = recorded(call(1, text="x" * (MOST_TEXT + 500)), reply(1)).index
+    index = recorded(call(1, text="x" * (MAX_TEXT + 500)), reply(1)).index
     index.catch_up()
     side = exchange_json(index, 0)["request"]
-    assert len(side["text"]) == MOST_TEXT and "more characters are not shown" in side["problem"]
+    assert len(side["text"]) == MAX_TEXT and "more characters are not shown" in side["problem"]
 
 
 def test_an_exchange_without_an_answer_says_why_and_what_came_along_is_there() -> None:
@@ -212,7 +212,7 @@ def test_questions_are_told_with_what_it_takes_to_answer_them() -> None:
     first, second = told["waiting"]
     assert first["asker"] == "claude 2" and first["pages"][0]["options"][0]["description"] == "the first"
     assert second["asker"] == "AskUserQuestion of shop" and second["kind"] == "approval"
-    assert len(second["pages"][0]["oddities"]) == 3
+    assert len(second["pages"][0]["link_warnings"]) == 3
     assert told["ended"] == []
 
 
@@ -249,7 +249,7 @@ def test_lines_of_the_log_come_newest_first_masked_and_cut() -> None:
 
 
 def test_files_of_a_job_are_told_with_their_sizes_and_too_many_are_counted() -> None:
-    made = tuple(MadeFile(f"{number}.txt", 10) for number in range(FILES + 3))
+    made = tuple(CallFile(f"{number}.txt", 10) for number in range(FILES + 3))
     job = JobView("x", JobKind.CALL, "shop", "draw", "claude", JobState.SUCCEEDED, "", 1.0, 2.0, made=made)
     (told,) = jobs_json((job,))["jobs"]
     assert told["made"][0] == {"name": "0.txt", "size": 10} and len(told["made"]) == FILES
@@ -278,5 +278,5 @@ def test_a_server_is_told_with_what_is_broken_and_what_is_too_much_is_counted() 
 
 
 async def test_an_act_nobody_knows_is_named() -> None:
-    status, told = await Acts(FakeLink()).act("explode", {}, "dashboard")
+    status, told = await DashboardActions(FakeLink()).act("explode", {}, "dashboard")
     assert status == 404 and "answer" in told["error"]

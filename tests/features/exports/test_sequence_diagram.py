@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mcpdesk.features.exports.sequence_diagram import MOST_EXCHANGES, mermaid
+from mcpdesk.features.exports.sequence_diagram import MAX_EXCHANGES, mermaid
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HeldMark
 from tests.support.traffic import (
@@ -79,11 +79,11 @@ def test_names_of_strangers_stay_on_their_line_and_secrets_are_masked() -> None:
 def test_a_long_capture_says_how_much_is_left_out() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
-    for number in range(MOST_EXCHANGES + 50):
+    for number in range(MAX_EXCHANGES + 50):
         recording.frame(1, IN, call(number, "greet" * 20))
         recording.frame(1, OUT, text(number, "hello"))
     lines = drawn(recording)
     assert (
         lines[-1] == "Note over client1,server2: 50 more exchanges are left out, choose others with --filter"
     )
-    assert len(lines) == 2 + 2 * MOST_EXCHANGES + 1 and len("\n".join(lines)) < 50_000
+    assert len(lines) == 2 + 2 * MAX_EXCHANGES + 1 and len("\n".join(lines)) < 50_000

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from tests.cli.conftest import Service
-from tests.support.curl import CURL, Fetched
+from tests.support.curl import CURL, FetchResult
 from tests.support.features import needs_feature
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S, until, within
@@ -240,7 +240,7 @@ async def in_shell(command: str, url: str, **variables: str) -> str:
     return out.decode()
 
 
-async def by_hand(command: str, url: str, **variables: str) -> Fetched:
+async def by_hand(command: str, url: str, **variables: str) -> FetchResult:
     """The same request by a client that reads the command's options."""
     known = {"ZYRA_API_KEY": KEY} | variables
     # A shell does not change text in single quotes.

@@ -21,7 +21,7 @@ from tests.support.folders import write
 from tests.support.patience import until, within
 from tests.support.served import Peer
 from tests.support.site import Served, events, serving
-from tests.upstream.test_pass_through import ASKED, JSON, Elsewhere, through
+from tests.upstream.test_pass_through import ASKED, JSON, OtherProcesses, through
 
 ECHO = {"name": "echo", "arguments": {"text": "hello"}}
 STEPS = {"name": "steps", "arguments": {}, "_meta": {"progressToken": 1}}
@@ -87,7 +87,7 @@ def test_a_rule_about_what_is_known_when_it_acts_is_taken(text: str) -> None:
 def test_a_run_repeats_exactly_and_another_seed_is_another_run() -> None:
     def run(seed: int) -> list[float | None]:
         rules = FaultRules(f"seed {seed}\nerror 30% for tool:x\ndelay 1s..5s 50%")
-        struck = [rules.strike(f"c{n % 3}", lambda node: True, is_answer=False) for n in range(300)]
+        struck = [rules.select_fault(f"c{n % 3}", lambda node: True, is_answer=False) for n in range(300)]
         return [None if fault is None else fault.seconds for fault in struck]
 
     first = run(1)
@@ -208,7 +208,7 @@ async def test_who_cancels_or_leaves_is_not_waited_for_and_those_that_wait_are_b
     await until(lambda: holds.waiting == 2)
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     await until(lambda: holds.waiting == 1)
-    monkeypatch.setattr(holds_module, "MOST_WAITING", 50)
+    monkeypatch.setattr(holds_module, "MAX_WAITING", 50)
     for number in range(3, 103):
         peer.modern(number, "tools/call", ECHO)
     await until(lambda: holds.waiting == 50)
@@ -233,7 +233,7 @@ async def test_a_rule_for_everything_leaves_the_handshake_a_way_once_it_is_gone(
 
 @pytest.mark.parametrize("way", ["200", "stream"])
 async def test_what_passes_to_servers_elsewhere_meets_the_same_faults(way: str) -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: RunningDesk) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: RunningDesk) -> None:
         async def post(**more: str) -> tuple[int, bytes]:
             async with session.post(url, data=ASKED, headers=JSON | more) as got:
                 return got.status, await got.read()

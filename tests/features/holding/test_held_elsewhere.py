@@ -23,7 +23,7 @@ from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.patience import until
 from tests.upstream.test_channel_pass_through import NEWEST, official_at
-from tests.upstream.test_pass_through import ASKED, JSON, Elsewhere, through
+from tests.upstream.test_pass_through import ASKED, JSON, OtherProcesses, through
 from tests.upstream.test_upstream import names, odd, upstream
 
 
@@ -38,7 +38,7 @@ async def release(desk: RunningDesk, one: HeldMessage, how: Verdict, text: str =
 
 @pytest.mark.parametrize("way", ["200", "stream"])
 async def test_requests_of_clients_and_their_answers_are_changed_on_their_way(way: str) -> None:
-    async def use(session: Any, url: str, there: Elsewhere, desk: RunningDesk) -> None:
+    async def use(session: Any, url: str, there: OtherProcesses, desk: RunningDesk) -> None:
         there.go_on.set()
         assert await asyncio.wrap_future(desk.do(SetHold("tool:x or tool:y", "both")))
 

@@ -32,7 +32,7 @@ async def _who(arguments: dict[str, Any], context: Context) -> Any:
     return f"{answer.action} {answer.content}"
 
 
-class Talk(MessageLog):
+class ForwardedRequest(MessageLog):
     """A client on one transport."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Talk(MessageLog):
 
 
 @asynccontextmanager
-async def talking(way: str) -> AsyncIterator[Talk]:
+async def talking(way: str) -> AsyncIterator[ForwardedRequest]:
     """A client that has not sent anything yet."""
     async with serving() as served, asyncio.TaskGroup() as group:
         holds = HeardHolds(Recording(None))
@@ -91,7 +91,7 @@ async def talking(way: str) -> AsyncIterator[Talk]:
 
             group.create_task(exchange())
 
-        talk = Talk(post, holds, served.hosted)
+        talk = ForwardedRequest(post, holds, served.hosted)
         told = asyncio.create_task(asyncio.sleep(0))
         if way == "pipe":
             channel = served.hosted.channel(

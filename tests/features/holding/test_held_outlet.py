@@ -12,7 +12,7 @@ from tests.support.patience import within
 
 
 async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_outlet, "MOST_QUEUED", 2)
+    monkeypatch.setattr(held_outlet, "MAX_QUEUED", 2)
     delivered: list[bytes] = []
     is_held, may_go = asyncio.Event(), asyncio.Event()
 
@@ -29,7 +29,7 @@ async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.Monkey
             line.put(b"%d" % number)
         assert delivered == [b"3", b"4"], "two wait behind the held one"
         may_go.set()
-        await line.all_gone()
+        await line.wait_until_empty()
     assert delivered == [b"3", b"4", b"0", b"1", b"2"]
 
 
@@ -47,12 +47,12 @@ async def test_a_queue_that_is_closed_before_it_moves_returns_its_messages_and_c
     line.put(b"2")
     assert line.close() == [b"held 1", b"2"]
     async with within():
-        await line.all_gone()
+        await line.wait_until_empty()
         line.put(b"held 3")
         await held.wait()
         line.put(b"4")
         assert line.close() == [b"held 3", b"4"]
-        await line.all_gone()
+        await line.wait_until_empty()
     line.put(b"5")
     assert delivered == [b"5"]
 
@@ -76,6 +76,6 @@ async def test_messages_behind_one_that_cannot_be_held_or_delivered_are_delivere
     for message in (b"held 1", b"held 2", b"held 3", b"4"):
         line.put(message)
     async with within():
-        await line.all_gone()
+        await line.wait_until_empty()
     assert delivered == [b"held 3", b"4"] and not line.has_messages
     assert [each.exc_info is not None for each in caplog.records] == [True, True]

@@ -541,7 +541,7 @@ def test_what_is_no_document_is_told(tmp_path: Path, content: Any, told: str) ->
 
 
 def test_a_document_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_document, "MOST_BYTES", 10)
+    monkeypatch.setattr(api_document, "MAX_BYTES", 10)
     with pytest.raises(DeskUserError, match="may have 10"):
         read(file(tmp_path, document()))
 

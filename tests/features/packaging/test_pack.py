@@ -274,7 +274,7 @@ def test_uv_starts_a_bundle_as_its_manifest_says(mcpdesk: Run, tea: Path, tmp_pa
 def test_the_same_folder_makes_the_same_bytes(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
     first, _ = packed(mcpdesk, tea)
     one = first.read_bytes()
-    again = tmp_path / "elsewhere" / "tea"
+    again = tmp_path / "other_processes" / "tea"
     shutil.copytree(tea, again, symlinks=True)
     for path in again.rglob("*"):
         if path.is_file() and not path.is_symlink():
@@ -333,7 +333,7 @@ def test_a_link_to_a_file_that_is_left_out_is_left_out(tea: Path) -> None:
 def test_a_folder_over_the_bounds_is_refused_with_its_largest_files(
     tea: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle, "MOST_BYTES", 3 << 20)
+    monkeypatch.setattr(bundle, "MAX_BYTES", 3 << 20)
     (tea / "film.bin").write_bytes(bytes(4 << 20))
     with pytest.raises(DeskUserError) as caught:
         bundle.folder_files(tea)

@@ -13,39 +13,39 @@ from mcpdesk.errors import BadArgument
 from mcpdesk.features.program_tools.command_argv import Template, parse_template
 from mcpdesk.features.program_tools.command_files import (
     OUTPUT_DIR,
-    OutputPlace,
+    OutputFolders,
     claim_files,
     expected_files,
     made_files,
     release_files,
     resolve_path,
 )
-from mcpdesk.jobs.call_files import MadeFiles
+from mcpdesk.jobs.call_files import CreatedFiles
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> OutputPlace:
+def place(tmp_path: Path) -> OutputFolders:
     for name in ("server", "call", "shared"):
         (tmp_path / name).mkdir()
-    return OutputPlace(tmp_path / "server", tmp_path / "call", (tmp_path / "shared",))
+    return OutputFolders(tmp_path / "server", tmp_path / "call", (tmp_path / "shared",))
 
 
 def templates(*texts: str) -> tuple[Template, ...]:
     return tuple(map(parse_template, texts))
 
 
-def fixed(place: OutputPlace) -> dict[str, str]:
+def fixed(place: OutputFolders) -> dict[str, str]:
     return {OUTPUT_DIR: str(place.output), "folder": str(place.folder)}
 
 
-def test_relative_path_leads_into_the_folder_of_the_call(place: OutputPlace) -> None:
+def test_relative_path_leads_into_the_folder_of_the_call(place: OutputFolders) -> None:
     assert resolve_path("out", "map.png", place) == str(place.output / "map.png")
     assert resolve_path("out", "a/./b/../map.png", place) == str(place.output / "a/map.png")
     assert resolve_path("out", ["a", "b"], place) == [str(place.output / "a"), str(place.output / "b")]
     assert resolve_path("out", None, place) is None
 
 
-def test_whole_path_may_lead_below_what_is_allowed(place: OutputPlace) -> None:
+def test_whole_path_may_lead_below_what_is_allowed(place: OutputFolders) -> None:
     shared = place.allowed[0]
     assert resolve_path("out", f"{shared}/x/map.png", place) == f"{shared}/x/map.png"
     assert resolve_path("out", f"{place.output}/map.png", place) == f"{place.output}/map.png"
@@ -56,7 +56,7 @@ def test_whole_path_may_lead_below_what_is_allowed(place: OutputPlace) -> None:
     ["../x", "a/../../x", "/etc/x", "~root/../../x", "{server}/tools/evil.py", "{shared}/../x", "{shared}x",
      "{shared}/link/x", "{shared}/file-link", "{shared}/link/../../x"],
 )  # fmt: skip
-def test_path_that_leads_elsewhere_is_refused(place: OutputPlace, path: str) -> None:
+def test_path_that_leads_elsewhere_is_refused(place: OutputFolders, path: str) -> None:
     shared = place.allowed[0]
     (shared / "link").symlink_to(place.folder)
     (shared / "file-link").symlink_to(place.folder / "mcp.json")
@@ -66,7 +66,7 @@ def test_path_that_leads_elsewhere_is_refused(place: OutputPlace, path: str) -> 
 
 
 @pytest.mark.parametrize("path", ["", ".", "/", "a/", "..", "a/.."])
-def test_path_without_a_name_is_refused(place: OutputPlace, path: str) -> None:
+def test_path_without_a_name_is_refused(place: OutputFolders, path: str) -> None:
     with pytest.raises(BadArgument, match="is not a file name"):
         resolve_path("out", path, place)
 
@@ -77,7 +77,7 @@ PARTS = st.sampled_from(["..", ".", "", "a", "link", "tools", "~", "%2e%2e", "..
 @pytest.mark.slow
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(PARTS, min_size=1, max_size=6), st.booleans())
-def test_no_path_leads_out(place: OutputPlace, parts: list[str], is_whole: bool) -> None:
+def test_no_path_leads_out(place: OutputFolders, parts: list[str], is_whole: bool) -> None:
     link = place.output / "link"
     if not link.is_symlink():
         link.symlink_to(place.folder)
@@ -94,12 +94,12 @@ def test_no_path_leads_out(place: OutputPlace, parts: list[str], is_whole: bool)
         assert any(each.path.resolve().is_relative_to(root.resolve()) for root in roots)
 
 
-def make(place: OutputPlace, *texts: str, **values: Any) -> list[str]:
+def make(place: OutputFolders, *texts: str, **values: Any) -> list[str]:
     made = expected_files(templates(*texts), values, fixed(place), place)
     return [str(each.path) for each in made]
 
 
-def test_authors_folders_are_made_and_values_are_parts_of_names(place: OutputPlace) -> None:
+def test_authors_folders_are_made_and_values_are_parts_of_names(place: OutputFolders) -> None:
     assert make(place, "maps/{name}.png", name="a b") == [f"{place.folder}/maps/a b.png"]
     assert (place.folder / "maps").is_dir()
     assert make(place, "{output_dir}/{name}/x.txt", name="n") == [f"{place.output}/n/x.txt"]
@@ -118,7 +118,7 @@ def test_authors_folders_are_made_and_values_are_parts_of_names(place: OutputPla
 @pytest.mark.parametrize(
     "path", ["x" * 256, "ü" * 128, "x" * 252, "x" * 256 + "/y", "/".join(["x" * 200] * 30)]
 )
-def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: OutputPlace, path: str) -> None:
+def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: OutputFolders, path: str) -> None:
     refused = pytest.raises(BadArgument, match=r"out: it makes a path that is too long: .* 255 bytes")
     with refused:
         make(place, "{out}.json", out=resolve_path("out", path, place))
@@ -130,8 +130,8 @@ def test_path_that_is_too_long_for_a_file_is_refused_by_name(place: OutputPlace,
     assert make(place, "{out}.json", out=resolve_path("out", "x" * 250, place))
 
 
-def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: OutputPlace) -> None:
-    made, shared = MadeFiles(), place.allowed[0]
+def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: OutputFolders) -> None:
+    made, shared = CreatedFiles(), place.allowed[0]
     texts = templates("{out}", "{out}.json", "{out}-*.png", "own.txt")
     asked = expected_files(texts, {"out": f"{shared}/new/o"}, fixed(place), place)
     assert not (shared / "new").exists()
@@ -153,9 +153,9 @@ def test_files_beside_the_one_asked_for_are_looked_at_as_well(place: OutputPlace
 
 
 def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_claimed(
-    place: OutputPlace,
+    place: OutputFolders,
 ) -> None:
-    made, shared = MadeFiles(), place.allowed[0]
+    made, shared = CreatedFiles(), place.allowed[0]
     (shared / "file").write_text("")
     texts = templates("{first}", "{second}")
     values = {"first": f"{shared}/new", "second": f"{shared}/file/below/x"}
@@ -166,7 +166,7 @@ def test_where_no_folder_can_be_made_the_argument_is_named_and_nothing_stays_cla
         claim_files(expected_files(texts, values, fixed(place), place), place, made)
 
 
-def test_only_what_is_there_was_produced(place: OutputPlace) -> None:
+def test_only_what_is_there_was_produced(place: OutputFolders) -> None:
     asked = expected_files(templates("a.txt", "b.txt", "{output_dir}/*.png"), {}, fixed(place), place)
     (place.folder / "a.txt").write_text("a")
     for name in ("1.png", "2.png", "3.jpg"):
@@ -176,7 +176,7 @@ def test_only_what_is_there_was_produced(place: OutputPlace) -> None:
     assert notes == [f"{place.folder}/b.txt was not written"]
 
 
-def test_marks_in_values_are_no_pattern(place: OutputPlace) -> None:
+def test_marks_in_values_are_no_pattern(place: OutputFolders) -> None:
     for name in ("[a].png", "a.png", "x.png"):
         (place.output / name).write_text(name)
     files, _ = made_files(
@@ -189,7 +189,7 @@ def test_marks_in_values_are_no_pattern(place: OutputPlace) -> None:
     assert files == []
 
 
-def test_link_that_leads_out_is_not_given_out(place: OutputPlace, tmp_path: Path) -> None:
+def test_link_that_leads_out_is_not_given_out(place: OutputFolders, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
     asked = expected_files(templates("{output_dir}/*"), {}, fixed(place), place)

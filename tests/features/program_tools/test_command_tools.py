@@ -339,7 +339,7 @@ async def test_program_or_folder_that_vanished_is_told(bench: Bench) -> None:
     told = f"could not be started in {bench.folder}: No such file"
     result = await bench.result("gone")
     assert result["isError"] and f"gone.sh {told}" in result["content"][0]["text"]
-    bench.folder.rename(bench.folder.with_name("elsewhere"))
+    bench.folder.rename(bench.folder.with_name("other_processes"))
     result = await bench.result("fail")
     assert result["isError"] and told in result["content"][0]["text"]
 

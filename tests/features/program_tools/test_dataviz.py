@@ -214,11 +214,11 @@ def test_file_that_ends_behind_its_first_letters_is_told(tmp_path: Path, rest: b
 async def test_no_redirect_is_followed_to_where_nobody_looked() -> None:
     seen: list[str] = []
 
-    async def elsewhere(request: web.Request) -> web.Response:
+    async def other_processes(request: web.Request) -> web.Response:
         seen.append(request.path)
         return web.Response(status=302, headers={"Location": "/secret"})
 
-    async with TestServer(_app(elsewhere)) as server:
+    async with TestServer(_app(other_processes)) as server:
         fetch = "import sys; from decode_grib2 import *; "
         fetch += "urllib.request.build_opener(NoRedirects).open(sys.argv[1])"
         command = [sys.executable, "-B", "-c", fetch, str(server.make_url("/field.grib2"))]

@@ -14,7 +14,7 @@ from mcpdesk.features.replicas.engine.engine import Engine
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from mcpdesk.features.replicas.group import shared_inbox
 from mcpdesk.features.replicas.group.engine_questions import Ending, EngineQuestions
-from mcpdesk.features.replicas.group.living import LivingReplicas
+from mcpdesk.features.replicas.group.living import LiveReplicas
 from mcpdesk.features.replicas.group.shared_inbox import SharedInbox
 from mcpdesk.inbox.inbox import Answering, Inbox
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
@@ -59,14 +59,14 @@ class ReplicaSeat(Seat):
     """One of several replicas."""
 
     shared: SharedInbox
-    living: LivingReplicas
+    living: LiveReplicas
 
 
 @asynccontextmanager
 async def replica(url: str, deployment: str, name: str, *, masks: bool = False) -> AsyncIterator[ReplicaSeat]:
     """A replica with a separate connection to the engine."""
     engine, inbox = Engine(url, deployment), Inbox()
-    living = LivingReplicas(engine)
+    living = LiveReplicas(engine)
     bus = EventBus(engine, living.me.id)
     shared = SharedInbox(inbox, engine, bus, living, masks=masks)
     await engine.start()
@@ -300,7 +300,7 @@ async def test_an_answer_is_taken_that_was_given_while_its_replica_was_cut_off(
 async def test_questions_that_are_over_make_room_for_those_of_other_replicas(
     shared_engine: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_inbox, "MOST_SHOWN", 1)
+    monkeypatch.setattr(shared_inbox, "MAX_SHOWN", 1)
     async with two_replicas(shared_engine.url, deployment(tmp_path)) as (here, there):
         for page in (COLOUR, Page("Which size?", "Paint", COLOUR.options)):
             asked = here.ask(page)

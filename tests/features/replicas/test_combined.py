@@ -290,7 +290,7 @@ def test_one_replica_makes_a_sign_in_link_and_all_sign_browsers_out(start: Start
 
 def test_every_method_of_the_link_is_combined() -> None:
     names = {name for name in dir(Link) if not name.startswith("_")} - {"traffic", "is_elsewhere"}
-    names -= {*INTENTS, "read_snapshot"}  # `carry_out` implements the intents; each snapshot is merged
+    names -= {*INTENTS, "read_snapshot"}  # `execute` implements the intents; each snapshot is merged
     assert {name for name in names if getattr(CombinedLink, name) is getattr(Link, name)} == set()
 
 

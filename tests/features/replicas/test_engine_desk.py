@@ -26,7 +26,7 @@ from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
 from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas, EngineWire, short_names
 from mcpdesk.features.replicas.desk.source_masking import SourceMask
 from mcpdesk.features.replicas.engine.engine import Engine
-from mcpdesk.features.replicas.group.living import LivingReplicas
+from mcpdesk.features.replicas.group.living import LiveReplicas
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
 from mcpdesk.link.core_copy import LOST, _of_core
@@ -482,7 +482,7 @@ async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group)
     await asyncio.to_thread(group.add, 1)
     engine = Engine(group.engine.url, group.name)
     await engine.start()
-    old = LivingReplicas(engine)
+    old = LiveReplicas(engine)
     await old.start()
     await old.update(name="old:1", url="http://127.0.0.1:1", version="0.0.9", folders={"far": "x"})
     link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))

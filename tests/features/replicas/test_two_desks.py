@@ -13,7 +13,7 @@ import pytest
 
 from mcpdesk.features.replicas.engine.engine import Engine
 from mcpdesk.features.replicas.group.host_sharing import HostSharing
-from mcpdesk.features.replicas.group.living import LivingReplicas
+from mcpdesk.features.replicas.group.living import LiveReplicas
 from mcpdesk.server.asks.approval_policies import Policy
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
@@ -117,7 +117,7 @@ async def test_nobody_is_taken_for_dead_by_who_hears_first_that_the_engine_is_ba
     with engine_server() as server:
         engine = Engine(server.url, deployment(tmp_path))
         await engine.start()
-        early, late = LivingReplicas(engine), LivingReplicas(engine)
+        early, late = LiveReplicas(engine), LiveReplicas(engine)
         await late.renew()
         await early.renew()
         assert set(early.others) == {late.me.id}

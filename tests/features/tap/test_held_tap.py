@@ -19,7 +19,7 @@ from tests.support.traffic import call, connection, text
 
 
 async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_tap, "MOST_ASKED", 2)
+    monkeypatch.setattr(held_tap, "MAX_ASKED", 2)
     recording = Recording(None)
     recording.connect(connection(TAPPED))
     held = HeldTap(recording, lambda told: None, lambda: None)

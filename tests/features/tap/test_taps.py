@@ -124,7 +124,7 @@ def test_a_capture_that_is_written_is_followed_into_its_further_parts(tmp_path: 
     assert archive.is_live and link.view().capture_grows
     for number in range(1, 100):
         recording.frame(1, OUT, text(number - 1, "æ" * number))
-        recording.together(1, IN, [call(number, f"tool-{number}"), b'{"jsonrpc":"2.0","method":"x"}'])
+        recording.frame_batch(1, IN, [call(number, f"tool-{number}"), b'{"jsonrpc":"2.0","method":"x"}'])
         if not number % 20:
             wait_until(lambda shown=number: archive.count == 3 * shown + 1)  # type: ignore[misc]
     recording.frame(1, OUT, b"[" + b"1," * 300_000 + b"1]")
@@ -149,7 +149,7 @@ def test_a_line_that_is_half_written_waits_for_its_rest(tmp_path: Path) -> None:
     recording = Recording(whole)
     recording.start()
     recording.connect(connection(1))
-    recording.together(1, IN, [call(number, "æ") for number in range(5)])
+    recording.frame_batch(1, IN, [call(number, "æ") for number in range(5)])
     recording.frame(1, OUT, b"{" + b" " * 300_000 + b"}")
     recording.close()
     data = whole.read_bytes()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.features.telemetry.otlp_values import metric_of, read_headers, reason_of
-from mcpdesk.transports.figure import Figure, FigureKind, Sample
+from mcpdesk.transports.metric import Figure, FigureKind, Sample
 
 
 @pytest.mark.parametrize(

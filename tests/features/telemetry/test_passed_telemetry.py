@@ -30,7 +30,7 @@ from tests.support.desk import RunningDesk, running_desk
 from tests.support.otlp_collector import Line, StandIn
 from tests.support.patience import until
 from tests.support.ports import free_port
-from tests.upstream.test_pass_through import ANSWER, ASKED, JSON, Elsewhere, through
+from tests.upstream.test_pass_through import ANSWER, ASKED, JSON, OtherProcesses, through
 
 __all__ = ["collector", "folder"]
 ODD = CommandTarget((sys.executable, odd_server.PROGRAM, "plain"))
@@ -66,10 +66,10 @@ def of(server: str, collector: StandIn, name: str, kind: str = "server") -> Line
 
 @pytest.mark.process
 async def test_what_passes_stays_byte_for_byte_where_it_is_followed(collector: StandIn) -> None:
-    async def use(session: Any, url: str, elsewhere: Elsewhere, desk: RunningDesk) -> None:
+    async def use(session: Any, url: str, other_processes: OtherProcesses, desk: RunningDesk) -> None:
         async with session.post(url, data=ASKED, headers=JSON | {"traceparent": CALLER}) as answer:
             assert (answer.status, await answer.read()) == (418, ANSWER)
-        headers, body = elsewhere.asked[0]
+        headers, body = other_processes.asked[0]
         assert (body, headers["traceparent"]) == (ASKED, CALLER)
         call = await asyncio.to_thread(collector.span, "tools/call")
         assert (call["trace"], call["parent"], call["status"]) == (TRACE, PARENT, "UNSET")
@@ -263,7 +263,7 @@ def test_answer_that_comes_on_a_later_stream_of_the_session_ends_the_call() -> N
     followed = Followed()
     followed.ask(1).over(200, may_go_on=True)
     assert followed.calls == []
-    followed.traffic.follow(followed.client, None).came_back({"id": 1, "result": {}})
+    followed.traffic.follow(followed.client, None).handle_server_message({"id": 1, "result": {}})
     (call,) = followed.calls
     assert (call.id, call.is_cut_off, call.outcome) == (1, False, OutcomeKind.OK)
 
@@ -272,7 +272,9 @@ def test_each_request_of_a_batch_is_followed_by_itself() -> None:
     followed = Followed()
     batch = [{"id": 1, "method": "tools/call"}, {"method": "notifications/x"}, {"id": 2, "method": "ping"}]
     exchange = followed.traffic.follow(followed.client, batch)
-    exchange.came_back([{"id": 2, "result": {}}, {"id": 1, "error": {"code": 12, "message": "own"}}])
+    exchange.handle_server_message(
+        [{"id": 2, "result": {}}, {"id": 1, "error": {"code": 12, "message": "own"}}]
+    )
     exchange.over(200, may_go_on=False)
     assert [(call.method, call.code, call.outcome) for call in followed.calls] == [
         ("ping", 0, OutcomeKind.OK),
@@ -284,12 +286,12 @@ def test_question_belongs_to_the_one_call_that_runs_and_to_none_where_several_do
     followed = Followed()
     question = {"method": "elicitation/create", "params": {}}
     first = followed.ask(1)
-    followed.traffic.came_back(followed.client, question | {"id": "a"})
+    followed.traffic.handle_server_message(followed.client, question | {"id": "a"})
     followed.ask(2)
-    followed.traffic.came_back(followed.client, question | {"id": "b"})
+    followed.traffic.handle_server_message(followed.client, question | {"id": "b"})
     withdrawn = {"method": "notifications/cancelled", "params": {"requestId": "b"}}
-    followed.traffic.came_back(followed.client, withdrawn)
-    first.came_back({"id": 1, "result": {}})
+    followed.traffic.handle_server_message(followed.client, withdrawn)
+    first.handle_server_message({"id": 1, "result": {}})
     assert [(each.outcome, each.tool, each.has_failed) for each in followed.questions] == [
         ("withdrawn", "", True),
         ("not answered", "tool", True),
@@ -302,7 +304,7 @@ def test_question_has_the_outcome_that_the_client_reports_and_fails_if_it_is_an_
     answers: list[dict[str, Any]] = [error, {"result": {"action": "accept"}}, {"result": {"model": "m"}}]
     for identifier, answer in enumerate(answers):
         question = {"id": identifier, "method": "sampling/createMessage", "params": {}}
-        followed.traffic.came_back(followed.client, question)
+        followed.traffic.handle_server_message(followed.client, question)
         followed.traffic.follow(followed.client, {"id": identifier} | answer)
     assert [(each.outcome, each.has_failed) for each in followed.questions] == [
         ("refused", True),
@@ -317,7 +319,7 @@ def test_client_that_is_gone_leaves_nothing_behind_and_too_much_is_let_go_of() -
         followed.ask(identifier)
     assert [call.id for call in followed.calls] == [0]
     rounds = {"inputRequests": {"k": {"method": "roots/list"}}, "requestState": "s"}
-    followed.traffic.came_back(followed.client, {"id": 1, "result": rounds})
+    followed.traffic.handle_server_message(followed.client, {"id": 1, "result": rounds})
     followed.traffic.left(5)
     assert len(followed.calls) == MOST + 1
     assert [each.outcome for each in followed.questions] == ["not answered"]
@@ -352,10 +354,10 @@ def test_messages_of_any_shape_are_followed_without_an_error(odd: Any) -> None:
         shapes += [{"id": 1, "result": {"inputRequests": requests, "requestState": "s"}}]
     for shape in shapes:
         asked = followed.ask(1)
-        traffic.came_back(client, {"id": "q", "method": "roots/list"})
+        traffic.handle_server_message(client, {"id": "q", "method": "roots/list"})
         exchange = traffic.follow(client, shape)
-        asked.came_back(shape)
-        exchange.came_back(shape)
+        asked.handle_server_message(shape)
+        exchange.handle_server_message(shape)
         exchange.over(200, may_go_on=False)
     sent, _ = traffic.ask(client, {"id": 1, "method": "ping", "params": {"_meta": odd}})
     if not isinstance(odd, dict):

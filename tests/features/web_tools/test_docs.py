@@ -133,7 +133,7 @@ async def test_the_text_of_a_pdf_is_read_and_a_broken_one_is_an_error(served: Si
 async def test_a_pdf_that_is_broken_because_it_was_cut_says_so(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "MOST_BYTES", 50)
+    monkeypatch.setattr(fetch, "MAX_BYTES", 50)
     with pytest.raises(HandlerError, match=r"\(of which the first 50 bytes were read\) is a broken PDF"):
         await read(f"{served.base}/tides.pdf")
 
@@ -292,7 +292,7 @@ async def test_what_is_too_large_is_cut_and_said(served: Site, tmp_path: Path) -
 async def test_a_page_with_too_much_markup_is_cut_and_said(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_text, "MOST_CHARACTERS", 500)
+    monkeypatch.setattr(page_text, "MAX_CHARACTERS", 500)
     result = await read(served.base)
     assert fields(result)["truncated"]
     assert text(result).endswith("[the document is larger than the part that was read]")

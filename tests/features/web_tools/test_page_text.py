@@ -23,13 +23,13 @@ def test_a_page_that_is_one_form_is_read_without_its_fields() -> None:
 
 
 def test_a_page_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_text, "MOST_CHARACTERS", 10)
+    monkeypatch.setattr(page_text, "MAX_CHARACTERS", 10)
     assert plain("<p>tides and more").is_cut and markdown("<p>tides and more").is_cut
     assert not plain("<p>tides").is_cut
 
 
 def test_a_page_of_nothing_but_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_text, "MOST_TAGS", 4)
+    monkeypatch.setattr(page_text, "MAX_TAGS", 4)
     assert markdown("<p>one</p><p>two</p>") == page_text.Readable("", "one\n\ntwo")
     assert markdown("<p>one</p><p>two</p><p>three") == page_text.Readable("", "one\n\ntwo", is_cut=True)
 

@@ -117,7 +117,7 @@ def test_a_session_is_taken_by_one_process_alone_once_its_own_has_ended(
     living.write([first])
     assert taken(other, first) is None
     living.close((), ())
-    assert other.claim(first.id, "elsewhere", [first.owner]) is None
+    assert other.claim(first.id, "other_processes", [first.owner]) is None
     assert other.claim(first.id, first.server, [seal("first", "ada", "")]) is None
     assert taken(other, first) == replace(first, restarts=1)
     assert taken(third, first) is taken(other, first) is None
@@ -280,7 +280,7 @@ async def test_a_session_stays_with_its_process_as_long_as_that_lives(tmp_path: 
 async def test_only_so_many_sessions_are_looked_up_on_disk_at_once(
     tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_sessions, "MOST_RESUMING", 2)
+    monkeypatch.setattr(http_sessions, "MAX_RESUMING", 2)
     records, may_end = opened(tmp_path), threading.Event()
     monkeypatch.setattr(records, "may_have", lambda *_: not may_end.wait(WITHIN_S))
     kept = HttpSessions(ttl_s=60, records=records)

@@ -15,7 +15,7 @@ def answer(number: int) -> bytes:
 
 
 def test_responses_wait_for_the_answer_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_through_routes, "MOST_UNCLAIMED", 2)
+    monkeypatch.setattr(pass_through_routes, "MAX_UNCLAIMED", 2)
     recorded: list[bytes] = []
     unclaimed = UnclaimedMessages(recorded.append)
     for number in range(3):
@@ -27,7 +27,7 @@ def test_responses_wait_for_the_answer_up_to_a_number(monkeypatch: pytest.Monkey
 
 
 def test_responses_wait_for_the_answer_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pass_through_routes, "MOST_UNCLAIMED_BYTES", len(answer(0)))
+    monkeypatch.setattr(pass_through_routes, "MAX_UNCLAIMED_BYTES", len(answer(0)))
     recorded: list[bytes] = []
     unclaimed = UnclaimedMessages(recorded.append)
     unclaimed.add(answer(0))
@@ -36,7 +36,7 @@ def test_responses_wait_for_the_answer_up_to_a_size(monkeypatch: pytest.MonkeyPa
 
 
 def test_calls_whose_answers_are_not_seen_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_clients, "MOST_CALLED", 3)
+    monkeypatch.setattr(passed_clients, "MAX_CALLED", 3)
     info = ConnectionInfo(1, "far", "http", "c", "", 1.0)
     client = PassedClient(PassedKey("far"), info, 1.0)
     for number in range(5):

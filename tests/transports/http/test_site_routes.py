@@ -12,8 +12,8 @@ from mcpdesk.auth.access import Access
 from mcpdesk.auth.operator import Operator
 from mcpdesk.recorder.record import CaptureHealth
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http import site_routes
+from mcpdesk.transports.metric import Figure, Sample
 from tests.support.features import having
 from tests.support.site import Served, serving
 

@@ -62,10 +62,10 @@ from mcpdesk.version import __version__
 LOOK_S = 1.0
 """Seconds between two searches for new replicas."""
 FIRST_S = 10.0
-"""Maximum seconds to wait for the state of the first replica."""
+"""Seconds within which the first replica must send its state."""
 LENIENT_S = 6.0
-"""Seconds after an outage of the source in which a missing replica does not count as ended."""
-MOST_FORMER: Final = 8
+"""Seconds after an outage of the source during which a missing replica does not count as ended."""
+MAX_FORMER: Final = 8
 """Maximum number of ended replicas that are still shown."""
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -105,7 +105,7 @@ class CombinedLink(Link):
         self._comparison = OfferComparison(self.journal.notify)
         self._cached_view: tuple[object, CoreView] | None = None
         self._reported: object = None
-        """States of the replicas at the last search, with the reason why each does not answer."""
+        """States of the replicas at the last search, and the reasons why replicas do not answer."""
         self._question_numbers = QuestionNumbers()
         self._lock = threading.Lock()
         self._looked = threading.Event()
@@ -175,7 +175,9 @@ class CombinedLink(Link):
 
     @property
     def reports_changes(self) -> bool:
-        """True, because replicas send every change, and the search for replicas reports what it finds."""
+        """True. Replicas send every change, and the search for replicas reports each replica that it
+        finds.
+        """
         return self.room.changes.is_complete
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -283,15 +285,15 @@ class CombinedLink(Link):
 
     # Intents
 
-    def carry_out(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
+    def execute(self, intent: LinkIntent, arguments: tuple[Any, ...]) -> Any:
         """Send an intent to the replicas of its route."""
         if intent.route is Route.QUESTION:
             arguments = (self._question_numbers.actual(arguments[0]), *arguments[1:])
         copies = self._on_route(intent.route, arguments)
-        results = [copy.carry_out(intent, arguments) for copy in copies]
+        results = [copy.execute(intent, arguments) for copy in copies]
         if intent.route.is_for_many:
             return all_of(results, intent.combine) if intent.returns_future else None
-        return results[0] if results else super().carry_out(intent, arguments)
+        return results[0] if results else super().execute(intent, arguments)
 
     def _on_route(self, route: Route, arguments: tuple[Any, ...]) -> list[CoreCopy]:
         """Return the replicas that carry out an intent."""
@@ -550,10 +552,10 @@ class CombinedLink(Link):
             copy.do(intent)
 
     def _arrange(self, members: Iterable[Member]) -> None:
-        """Sort the replicas. Keep only the last `MOST_FORMER` ended replicas."""
+        """Sort the replicas. Keep only the last `MAX_FORMER` ended replicas."""
         every = list(members)
         living = [member for member in every if not member.is_over]
-        former = [member for member in every if member.is_over][-MOST_FORMER:]
+        former = [member for member in every if member.is_over][-MAX_FORMER:]
         living.sort(key=lambda member: member.copy.label)
         before, self._members = self._members, (*living, *former)
         for member in set(before) - set(self._members):

@@ -35,9 +35,9 @@ from mcpdesk.features.replicas.desk.engine_streams import (
     separate,
 )
 from mcpdesk.features.replicas.desk.source_masking import SourceMask
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 from mcpdesk.link.attach_messages import FromScreen, Join, Welcome, framed, pack
-from mcpdesk.link.link_server import CoreNews, ScreenVisit
+from mcpdesk.link.link_server import CoreUpdates, ScreenSession
 from mcpdesk.link.local.local_link import LocalLink
 
 LOOK_S = 0.05
@@ -52,7 +52,7 @@ STREAM_BYTES: Final = 8 << 20
 """Maximum total size in bytes of the entries that are kept in the engine. The newest are kept."""
 PAST_FRAMES, PAST_LINES = 2_000, 1_000
 """Number of past frames, and of log lines, that a desk receives when it joins."""
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Maximum number of unanswered requests of one desk. Further requests are ignored."""
 _log = logging.getLogger(__name__)
 _of_desk: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
@@ -85,7 +85,7 @@ class EnginePublisher:
         self._thread = threading.Thread(target=self._run, name="shared-desks", daemon=True)
         self._desks: dict[str, _Desk] = {}
         self._link: LocalLink | None = None
-        self._news: CoreNews | None = None
+        self._news: CoreUpdates | None = None
         self._wake = asyncio.Event()
         self._state_due = 0.0
         self._strangers: set[str] = set()
@@ -129,7 +129,7 @@ class EnginePublisher:
         while True:
             try:
                 entries = await self._engine.read_stream(key, last)
-            except EngineAway:
+            except EngineUnavailable:
                 await asyncio.sleep(PAUSE_S)
                 continue
             for identifier, fields in entries:
@@ -147,12 +147,12 @@ class EnginePublisher:
         desk = self._desks.get(name)
         if isinstance(_of_desk.decode(message), Join):
             if desk is None:
-                desk = self._desks[name] = _Desk(ScreenVisit(self._make_link(1), self._awake))
+                desk = self._desks[name] = _Desk(ScreenSession(self._make_link(1), self._awake))
                 _log.info("a desk joined through the engine, now %d", len(self._desks))
             desk.is_new = True
         elif desk is None:
             self._strangers.add(name)
-        elif desk.visit.waiting < MOST_WAITING:
+        elif desk.visit.waiting < MAX_WAITING:
             desk.visit.handle(message)
         if desk is not None:
             desk.last_request = time.monotonic()
@@ -196,12 +196,12 @@ class EnginePublisher:
             return
         if self._link is None or self._news is None:
             self._link = self._make_link(0)
-            self._news = CoreNews(self._link, self._put, past=0)
+            self._news = CoreUpdates(self._link, self._put, past=0)
         for name, desk in self._desks.items():
             if desk.is_new:
                 desk.is_new = False
                 self._entries.add(name, {WELCOME: bytes(pack(self._welcome()))})
-                self._news.send_past(partial(self._put, desk=name), PAST_FRAMES, PAST_LINES)
+                self._news.send_history(partial(self._put, desk=name), PAST_FRAMES, PAST_LINES)
                 self._news.begin_again()
                 self._state_due = 0.0
         calls = {name: desk.visit.call_news() for name, desk in self._desks.items()}
@@ -212,7 +212,7 @@ class EnginePublisher:
             for message in (*desk.visit.own_parts(), *calls[name], *desk.visit.replies()):
                 self._put(message, name)
 
-    def _send_state(self, news: CoreNews) -> None:
+    def _send_state(self, news: CoreUpdates) -> None:
         now = time.monotonic()
         if now >= self._state_due or any(desk.visit.waiting for desk in self._desks.values()):
             self._state_due = now + STATE_S
@@ -231,7 +231,7 @@ class EnginePublisher:
         key = news_key(self._engine, self._replica)
         for fields in self._entries.drain():
             oldest = self._entries.oldest
-            with suppress(EngineAway):
+            with suppress(EngineUnavailable):
                 identifier = await self._engine.run(partial(_add, key, fields, oldest))
                 self._entries.note_written(identifier.decode(), fields)
 
@@ -247,7 +247,7 @@ async def _add(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -
 class _Desk:
     """A desk that has joined."""
 
-    def __init__(self, visit: ScreenVisit) -> None:
+    def __init__(self, visit: ScreenSession) -> None:
         self.visit = visit
         self.last_request = time.monotonic()
         self.is_new = True

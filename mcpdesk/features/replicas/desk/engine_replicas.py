@@ -29,7 +29,7 @@ from mcpdesk.features.replicas.desk.engine_streams import (
     separate,
 )
 from mcpdesk.features.replicas.desk.replica_source import FoundReplica
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway, shown
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable, shown
 from mcpdesk.features.replicas.group.living import ReplicaInfo, former_replica, living_replicas
 from mcpdesk.link.attach_messages import Welcome
 from mcpdesk.link.core_copy import LOST, Wire, join_message
@@ -83,7 +83,7 @@ class EngineWire:
         while not self._ready:
             try:
                 await self._read()
-            except EngineAway:
+            except EngineUnavailable:
                 await asyncio.sleep(PAUSE_S)
         return self._ready.popleft()
 
@@ -105,7 +105,7 @@ class EngineWire:
             self._sending.cancel()
 
     async def _read(self) -> None:
-        """Read new entries. If no entry exists yet, wait. Raises: EngineAway."""
+        """Read new entries. If no entry exists yet, wait. Raises: EngineUnavailable."""
         now = asyncio.get_running_loop().time()
         if self._wants_to_join and now - self._joined_at >= AGAIN_S:
             self._joined_at, self._wants_to_join = now, False
@@ -132,7 +132,7 @@ class EngineWire:
         try:
             while self._unsent:
                 messages, self._unsent, self._unread = b"".join(self._unsent), [], 0
-                with suppress(EngineAway):  # the replica then counts as silent
+                with suppress(EngineUnavailable):  # the replica then counts as silent
                     await self._engine.run(partial(self._add, messages))
         finally:
             self._sending = None
@@ -217,7 +217,7 @@ def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[st
     ]
 
 
-class OwnAndOtherReplicas:
+class AllReplicas:
     """Finds this replica and the others, for the dashboard of a replica (implements `ReplicaSource`)."""
 
     shares_state = True

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.inbox.question import Question, as_masked
-from mcpdesk.link.attach_messages import FEATURE_PARTS, CallNews, Reply, State, TrafficBatch, pack
+from mcpdesk.link.attach_messages import FEATURE_PARTS, CallUpdate, Reply, State, TrafficBatch, pack
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.protocol import codec
 from mcpdesk.recorder.masking import mask_headers, mask_json, mask_message, mask_text
@@ -52,7 +52,7 @@ class SourceMask:
                 return replace(message, value=pack(value))
             case Reply():
                 return replace(message, value=pack(_texts(msgspec.msgpack.decode(message.value))))
-            case CallNews(outcome=CallOutcome() as outcome):
+            case CallUpdate(outcome=CallOutcome() as outcome):
                 masked_outcome = CallOutcome(
                     mask_json(outcome.result),
                     mask_json(outcome.error),

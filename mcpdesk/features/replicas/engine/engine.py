@@ -29,9 +29,9 @@ Client: TypeAlias = Any
 """A `redis.asyncio.Redis`, or the client of a cluster, which has the same commands."""
 
 COMMAND_TIMEOUT_S = 1.0
-"""Time limit of one command, and of one attempt to connect, in seconds."""
+"""Time limit in seconds of one command, and of one attempt to connect."""
 OUTAGE_WAIT_S = 2.0
-"""Seconds after the start of an outage for which scripts wait for the engine."""
+"""Seconds from the start of an outage during which scripts wait for the engine."""
 WATCH_S = 0.5
 """Seconds between two checks whether the engine answers."""
 READ_BLOCK_MS = 1_000
@@ -48,7 +48,7 @@ MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
-"""Upper bounds of the histogram of command durations in seconds. The last range is unbounded."""
+"""Upper bounds in seconds of the histogram of command durations. The last range has no upper bound."""
 PROBE_S: Final = 60
 """Seconds after which the key written by probes expires."""
 
@@ -74,7 +74,7 @@ INTERRUPTIONS: Final = ABSENCES - {EngineRefusal.DENIED}
 """Reasons that may be temporary."""
 
 
-class EngineAway(StorageError):
+class EngineUnavailable(StorageError):
     """The engine cannot be used now. The message has the URL and the reason.
 
     The commands of the caller were executed either fully or not at all.
@@ -93,10 +93,7 @@ class EngineStatus(Struct, frozen=True):
     reason: str
     """Reason in words, or "" if `refusal` is None."""
     since: float
-    """Unix time of the latest change of `is_up` or `is_writable`.
-
-    A change of only the reason does not count.
-    """
+    """Unix time in seconds of the latest change of `is_up` or `is_writable`, but not of only the reason."""
 
     @property
     def is_up(self) -> bool:
@@ -147,7 +144,7 @@ class Engine:
         """URL without user and password."""
         self._has_certificate = "ssl_certfile=" in url
         self.name = name
-        self.on_back: list[Callable[[], object]] = []
+        self.on_available: list[Callable[[], object]] = []
         """Functions that are called each time the engine can be used again after it was unreachable or
         refused writes."""
         self.figures = EngineFigures()
@@ -185,8 +182,8 @@ class Engine:
         return time.time() + self.clock_skew_s
 
     async def start(self) -> None:
-        """Start watching the engine. The engine need not be reachable yet."""
-        await self._look()
+        """Start to check regularly whether the engine answers. It need not be reachable yet."""
+        await self._check()
         self._watch_task = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -203,24 +200,25 @@ class Engine:
         await close(self._readers)
 
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Run commands. Raises: EngineAway, at once while the engine is unreachable."""
+        """Run commands. Raises: EngineUnavailable, at once while the engine is unreachable."""
         status = self._status
         if status.refusal is not None and not status.is_up:
             self.figures.refused[status.refusal] += 1
-            raise self._away(status.reason, status.refusal)
+            raise self._unavailable(status.reason, status.refusal)
         began = time.perf_counter()
         try:
             return await self._attempt(work, self._commands)
-        except EngineAway as error:
+        except EngineUnavailable as error:
             self.figures.refused[error.refusal] += 1
             raise
         finally:
             self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Run a Lua script, which must be idempotent. If the engine is away, wait up to `OUTAGE_WAIT_S`.
+        """Run a Lua script, which must be idempotent. If the engine is unreachable, wait up to
+        `OUTAGE_WAIT_S` for it.
 
-        Raises: EngineAway.
+        Raises: EngineUnavailable.
         """
         prepared = self._scripts.get(source)
         if prepared is None:
@@ -228,13 +226,13 @@ class Engine:
         call = partial(_call_script, prepared, list(keys), list(arguments))
         try:
             return await self.run(call)
-        except EngineAway as error:
+        except EngineUnavailable as error:
             is_over_soon = self.is_patient and error.refusal in INTERRUPTIONS
-            if not is_over_soon or not await self._is_back_soon():
+            if not is_over_soon or not await self._wait_until_back():
                 raise
         return await self.run(call)
 
-    async def _is_back_soon(self) -> bool:
+    async def _wait_until_back(self) -> bool:
         """Wait until the engine answers again, at most until it has been unreachable for `OUTAGE_WAIT_S`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._status.since + OUTAGE_WAIT_S - time.time()):
@@ -244,17 +242,17 @@ class Engine:
     async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
         """Return the entries of a stream after an id.
 
-        Wait up to a second for the first one. Raises: EngineAway.
+        Wait up to a second for the first one. Raises: EngineUnavailable.
         """
         return (await self.read_streams({key: after}, READ_BLOCK_MS)).get(key, [])
 
     async def read_streams(
         self, after: Mapping[str, str], block_ms: int, most: int = 1_000, within_s: float | None = None
     ) -> dict[str, list[tuple[str, dict[bytes, bytes]]]]:
-        """Return new entries of several streams, at most `most` of each. Raises: EngineAway.
+        """Return new entries of several streams, at most `most` of each. Raises: EngineUnavailable.
 
-        `after` has the key of each stream, and the entry id after which to read. The engine waits up to
-        `block_ms` for a first entry. The reply must arrive within `within_s`.
+        `after` maps the key of each stream to the id of the entry after which to read. The engine waits up to
+        `block_ms` milliseconds for a first entry. The reply must arrive within `within_s` seconds.
         """
 
         async def read(client: Client) -> Any:
@@ -268,7 +266,7 @@ class Engine:
         }
 
     async def entries(self, key: str, after: str, last: str = "+") -> list[tuple[str, dict[bytes, bytes]]]:
-        """Return existing entries of a stream after an id. Raises: EngineAway."""
+        """Return existing entries of a stream after an id. Raises: EngineUnavailable."""
         reply = await self.run(lambda client: client.xrange(key, f"({after}", last))
         return [(identifier.decode(), fields) for identifier, fields in reply]
 
@@ -276,7 +274,7 @@ class Engine:
         from redis.exceptions import RedisError
 
         if self._is_closed:
-            raise self._away("it is closed", EngineRefusal.AWAY)
+            raise self._unavailable("it is closed", EngineRefusal.AWAY)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running.add(over)
         try:
@@ -290,7 +288,7 @@ class Engine:
             refusal = _refusal(error)
             if refusal in ABSENCES:
                 self._set_status(EngineStatus(refusal, reason, time.time()))
-            raise self._away(reason, refusal) from error
+            raise self._unavailable(reason, refusal) from error
         finally:
             self._running.discard(over)
             over.set_result(None)
@@ -310,28 +308,28 @@ class Engine:
             question = "it may reject this client certificate"
         return f"the server closed the connection right after the handshake: {question}"
 
-    def _away(self, reason: str, refusal: EngineRefusal) -> EngineAway:
-        return EngineAway(f"{self.shown} cannot be used: {reason}", refusal)
+    def _unavailable(self, reason: str, refusal: EngineRefusal) -> EngineUnavailable:
+        return EngineUnavailable(f"{self.shown} cannot be used: {reason}", refusal)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_S)
-            await self._look()
+            await self._check()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         """Check whether the engine answers and accepts writes, and measure `clock_skew_s`."""
-        with contextlib.suppress(EngineAway):
+        with contextlib.suppress(EngineUnavailable):
             before = time.time()
             seconds, micros = await self._attempt(lambda client: client.time(), self._commands)
             self.clock_skew_s = seconds + micros / 1e6 - (before + time.time()) / 2
             self._set_status(await self._probe() if self._probes else EngineStatus(None, "", time.time()))
 
     async def _probe(self) -> EngineStatus:
-        """Write a small key. Raises: EngineAway while the engine is unreachable."""
+        """Write a small key. Raises: EngineUnavailable while the engine is unreachable."""
         key = self.key("probe")
         try:
             await self._attempt(lambda client: client.set(key, b"", ex=PROBE_S), self._commands)
-        except EngineAway as error:
+        except EngineUnavailable as error:
             if error.refusal in ABSENCES:
                 raise
             if error.refusal is EngineRefusal.READ_ONLY:
@@ -356,7 +354,7 @@ class Engine:
             self._report(f"{self.shown} refuses writes: {status.reason}")
         else:
             self._report(f"{self.shown} {'accepts writes' if before.is_up else 'answers'} again")
-            for listener in self.on_back:
+            for listener in self.on_available:
                 listener()
 
 
@@ -485,7 +483,9 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
 
 
 def _streams(reply: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
-    """Return the streams with entries in a reply to XREAD. The reply is a list or, with RESP3, a mapping."""
+    """Return the streams that have entries in a reply to XREAD. The reply is a list or, with RESP3, a
+    mapping.
+    """
     if not isinstance(reply, dict):
         return reply or ()
     return [

@@ -22,7 +22,7 @@ from mcpdesk.storage.database import MIGRATIONS, Work
 
 T = TypeVar("T")
 
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Maximum size in bytes of the state of one server."""
 ATTEMPTS = 50
 """Maximum number of attempts if other replicas change the state at the same time."""
@@ -85,8 +85,8 @@ class EngineDatabase:
         """Run `work(connection)` as one transaction. Return the result after the changes are stored.
 
         The changes of `work` are stored at most once, although `work` may run several times. After
-        EngineAway, the changes may or may not be stored. Raises: StorageError, including EngineAway;
-        exceptions of `work`.
+        EngineUnavailable, the changes may or may not be stored. Raises: StorageError, including
+        EngineUnavailable; exceptions of `work`.
         """
         if self._is_closed:
             raise self._closed()
@@ -122,9 +122,9 @@ class EngineDatabase:
         return StorageError(f"{self.label} is closed: the server stops")
 
     async def _store(self, version: int, image: bytes) -> bool:
-        if len(image) > MOST_BYTES:
+        if len(image) > MAX_BYTES:
             self._version = -1
-            raise StorageError(f"{self.label} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
+            raise StorageError(f"{self.label} would be {len(image)} bytes; at most {MAX_BYTES} are kept")
         self._version = -1  # the version is unknown until the engine has answered
         written = [version, image, os.urandom(12).hex(), *self._change_event]
         stored = await self._engine.script(STORE, [self._key, self._bus.key, self._written_key], written)

@@ -96,7 +96,7 @@ if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) e
 
 async def living_holder(engine: Engine, identifier: str) -> str:
     """Return the id of the replica that holds a job, or "" if the replica's lease has expired, or if the job
-    is unknown. Raises: EngineAway.
+    is unknown. Raises: EngineUnavailable.
     """
     keys = [engine.key("job", identifier), engine.key("leases")]
     holder: bytes | None = await engine.script(LIVING_HOLDER, keys)

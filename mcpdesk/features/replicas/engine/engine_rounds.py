@@ -55,7 +55,7 @@ class EngineRounds(RoundClaims):
 
         Otherwise return `running` if another replica with a valid lease holds the round, `ended` if the round
         has its final result, or `lost` if the replica that ran the round ended without a result. Raises:
-        EngineAway.
+        EngineUnavailable.
         """
         keys = [self._key(state), self._leases]
         holder: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
@@ -64,21 +64,21 @@ class EngineRounds(RoundClaims):
     async def ask(self, state: str) -> None:
         """Record that the handler waits for the client, so that it may run again if this replica dies.
 
-        Raises: EngineAway.
+        Raises: EngineUnavailable.
         """
         await self._engine.script(ASK, [self._key(state)], [self._replica])
 
     async def end(self, state: str) -> None:
-        """Record that a round of this replica has its final result. Raises: EngineAway."""
+        """Record that a round of this replica has its final result. Raises: EngineUnavailable."""
         await self._engine.script(END, [self._key(state)], [self._replica])
 
     async def release(self, state: str) -> None:
-        """Give up a round of this replica, so that any replica may run it. Raises: EngineAway."""
+        """Give up a round of this replica, so that any replica may run it. Raises: EngineUnavailable."""
         await self._engine.script(RELEASE, [self._key(state)], [self._replica])
 
     async def holder(self, state: str) -> str:
         """Return the id of the replica that holds a round, or "" if the replica's lease has expired, or if
-        the round is unknown. Raises: EngineAway.
+        the round is unknown. Raises: EngineUnavailable.
         """
         reply: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
         return (reply or b"").decode()

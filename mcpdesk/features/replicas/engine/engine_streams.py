@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
 
-from mcpdesk.features.replicas.engine.engine import ABSENCES, Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import ABSENCES, Engine, EngineUnavailable
 from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream, numbered
 
 BLOCK_MS = 100
@@ -24,18 +24,19 @@ BLOCK_MS = 100
 A stream that is added during a read is included in the next read.
 """
 WITHIN_S = 1.5
-"""Maximum number of seconds of one read. If a read fails, the clients of the streams are disconnected."""
+"""Seconds within which one read must succeed. If a read fails, the clients of the streams are
+disconnected.
+"""
 READ = 100
 """Maximum number of events of one stream per read."""
 PAUSE_S = 0.5
 """Seconds between two attempts to write while the engine accepts no writes."""
-RETRY_S, MOST_WAIT_S = 2.0, 60.0
-"""If no events arrive for `RETRY_S` seconds, a stream is requested again.
-
-The wait doubles up to `MOST_WAIT_S`.
+RETRY_S, MAX_WAIT_S = 2.0, 60.0
+"""Seconds without events after which a stream is requested again: at first `RETRY_S`, then twice as long each
+time, up to `MAX_WAIT_S`.
 """
 LAST_ATTEMPT_S = 2.0
-"""Maximum number of seconds for which unwritten events delay the end of a replica."""
+"""Maximum number of seconds for which events that are not written yet delay the end of a replica."""
 BIGGEST = 4 << 20
 """Maximum size in bytes of an event. A larger event, and all later events of its stream, are not stored."""
 EVENT, OVER, CUT = b"event", b"over", b"cut"
@@ -111,7 +112,9 @@ class EngineStreams:
             self._write_soon()
 
     async def events_after(self, session: str, position: EventPosition) -> list[bytes]:
-        """Return the stored events of a stream that follow the event at `position`. Raises: EngineAway."""
+        """Return the stored events of a stream that follow the event at `position`. Raises:
+        EngineUnavailable.
+        """
         entries = await self._engine.entries(self._key(session, position.stream), f"{position.number}-0")
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
 
@@ -123,7 +126,7 @@ class EngineStreams:
         lost: bytes,
         ask: Callable[[], object],
         *,
-        primes: bool,
+        sends_priming_event: bool,
     ) -> EngineStream:
         """Return a stream of another replica.
 
@@ -132,7 +135,9 @@ class EngineStreams:
         the message `lost`.
         """
         key = self._key(session, position.stream)
-        return EngineStream(self._followed, self._read_soon, key, position, is_held, lost, ask, primes)
+        return EngineStream(
+            self._followed, self._read_soon, key, position, is_held, lost, ask, sends_priming_event
+        )
 
     def disconnect(self, session: str) -> None:
         """Close the connections here that read streams of `session`, which has ended on another replica."""
@@ -161,23 +166,23 @@ class EngineStreams:
         while self._changed or self._unknown or self._gone:
             try:
                 await self._write_some()
-            except EngineAway as error:
+            except EngineUnavailable as error:
                 log.info("events for reconnecting clients will be written later: %s", error)
                 await asyncio.sleep(PAUSE_S)
 
     async def _write_some(self) -> None:
         """Write pending data. If a write fails, its data stay pending, and the other writes are attempted.
 
-        Raises: EngineAway if a write failed.
+        Raises: EngineUnavailable if a write failed.
         """
-        refused: EngineAway | None = None
+        refused: EngineUnavailable | None = None
         unknown = [partial(self._write_unknown, stream) for stream in self._unknown]
         changed = [partial(self._write_changed, stream) for stream in self._changed]
         writes: list[Callable[[], Awaitable[None]]] = [self._delete_gone, *unknown, *changed]
         for write in writes:
             try:
                 await write()
-            except EngineAway as error:
+            except EngineUnavailable as error:
                 if error.refusal in ABSENCES:
                     raise
                 refused = error
@@ -185,13 +190,13 @@ class EngineStreams:
             raise refused
 
     async def _delete_gone(self) -> None:
-        """Delete the streams of sessions that have ended. Raises: EngineAway."""
+        """Delete the streams of sessions that have ended. Raises: EngineUnavailable."""
         if gone := set(self._gone):
             await self._engine.run(lambda client: client.delete(*gone))
             self._gone -= gone
 
     async def _write_unknown(self, stream: tuple[str, int]) -> None:
-        """Write a `CUT` entry for a stream that this replica does not have. Raises: EngineAway."""
+        """Write a `CUT` entry for a stream that this replica does not have. Raises: EngineUnavailable."""
         after = self._unknown.pop(stream)
         try:
             await self._engine.script(WRITE, [self._key(*stream)], [self._ttl_s, 0, CUT, after])
@@ -200,7 +205,7 @@ class EngineStreams:
             raise
 
     async def _write_changed(self, key: tuple[str, int]) -> None:
-        """Write a changed stream unless it was removed. Raises: EngineAway."""
+        """Write a changed stream unless it was removed. Raises: EngineUnavailable."""
         if (stream := self._changed.pop(key, None)) is None:
             return
         try:
@@ -235,7 +240,7 @@ class EngineStreams:
             try:
                 after = {key: each.position for key, each in followed.items()}
                 streams = await self._engine.read_streams(after, BLOCK_MS, READ, WITHIN_S)
-            except EngineAway as error:
+            except EngineUnavailable as error:
                 log.info("streams of other machines cannot be resumed: %s", error)
                 for key, each in followed.items():
                     self._drop(key, each)
@@ -279,7 +284,7 @@ class _Follower:
         if has_come:
             self._asked, self._wait_s = now, RETRY_S
         elif now - self._asked >= self._wait_s:
-            self._asked, self._wait_s = now, min(2 * self._wait_s, MOST_WAIT_S)
+            self._asked, self._wait_s = now, min(2 * self._wait_s, MAX_WAIT_S)
             self._stream.ask()
 
     def deliver(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
@@ -311,14 +316,19 @@ class EngineStream:
         is_held: Callable[[], bool],
         lost: bytes,
         ask: Callable[[], object],
-        primes: bool,
+        sends_priming_event: bool,
     ) -> None:
         """`followed` has the streams of other replicas that clients here read.
 
         `read_soon` schedules a read of them.
         """
         self.place, self.is_held, self.lost, self.ask = position, is_held, lost, ask
-        self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
+        self._followed, self._read_soon, self._key, self._primes = (
+            followed,
+            read_soon,
+            key,
+            sends_priming_event,
+        )
 
     def attach(self, live: Carrier, disconnect: Callable[[], object], after: int | None = None) -> None:
         """Implements `Resumable.attach`."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 
 KEPT_EVENTS = 10_000
 """Approximate number of events that the stream keeps."""
@@ -76,7 +76,7 @@ class EventBus:
         try:
             newest = await self._engine.run(lambda client: client.xrevrange(self.key, count=1))
             self.last = newest[0][0].decode() if newest else "0-0"
-        except EngineAway:
+        except EngineUnavailable:
             self.last = f"{int(self._engine.clock() * 1000)}-0"
         self._reader_task = asyncio.create_task(self._read())
 
@@ -111,7 +111,7 @@ class EventBus:
         return list(self.fields(kind, facts).values())
 
     async def since(self, identifier: str) -> list[BusEvent]:
-        """Return the events of all replicas after an event id. Raises: EngineAway."""
+        """Return the events of all replicas after an event id. Raises: EngineUnavailable."""
         return [
             BusEvent(
                 each,
@@ -129,7 +129,7 @@ class EventBus:
                 batch, self._unsent = self._unsent, []
                 try:
                     await self._engine.run(lambda client, batch=batch: self._add(client, batch))  # type: ignore[misc]
-                except EngineAway:
+                except EngineUnavailable:
                     self._unsent = [*batch, *self._unsent][-KEPT_EVENTS:]
                     await asyncio.sleep(PAUSE_S)
         finally:
@@ -145,7 +145,7 @@ class EventBus:
         while True:
             try:
                 entries = await self._engine.read_stream(self.key, self.last)
-            except EngineAway:
+            except EngineUnavailable:
                 await asyncio.sleep(PAUSE_S)
                 continue
             for identifier, fields in entries:

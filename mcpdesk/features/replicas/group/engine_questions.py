@@ -19,7 +19,7 @@ from mcpdesk.inbox.question import Question
 ASKED, ENDED = "asked", "ended"
 QUESTION_EVENT = "question"
 """Kind of event that reports a question or its end."""
-MOST_BYTES = 256 << 10
+MAX_BYTES = 256 << 10
 """Maximum size of a question in bytes. A larger question can be answered only at its own replica."""
 SPARE_S = 60
 """Seconds for which a replica's questions are kept in the engine after the last deadline."""
@@ -70,7 +70,7 @@ class Ending(StrEnum):
 
 
 class EngineQuestions:
-    """Questions of all replicas. Every method may raise EngineAway."""
+    """Questions of all replicas. Every method may raise EngineUnavailable."""
 
     def __init__(self, engine: Engine, bus: EventBus) -> None:
         self._engine, self._bus = engine, bus
@@ -80,7 +80,7 @@ class EngineQuestions:
         event = self._bus.arguments(QUESTION_EVENT, what=ASKED, replica=replica, number=number)
         keys = [self._waiting(replica), self._bus.key]
         packed = msgspec.msgpack.encode(question)
-        if len(packed) <= MOST_BYTES:
+        if len(packed) <= MAX_BYTES:
             await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *event])
 
     async def read(self, replica: str, number: int) -> Question | None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 from mcpdesk.features.replicas.engine.event_bus import ANNOUNCE, EventBus
 from mcpdesk.protocol.event_store import BusPosition
 from mcpdesk.protocol.handshake import SessionState, joined
@@ -78,7 +78,7 @@ class EngineSessions:
         """Write a session. `base` is the state of the session when it was read.
 
         A new session has version 0. If another replica has changed the session, both changes are merged. None
-        if the session has ended. Raises: EngineAway.
+        if the session has ended. Raises: EngineUnavailable.
         """
         writer = os.urandom(8).hex()
         for _ in range(ATTEMPTS):
@@ -92,16 +92,20 @@ class EngineSessions:
             state = joined(base, session.state, theirs)
             owner, base = reply[3].decode(), theirs
             session = replace(session, state=state, version=reply[1], owner=session.owner or owner)
-        raise EngineAway(f"a session is changed by other replicas all the time in {self._engine.shown}")
+        raise EngineUnavailable(
+            f"a session is changed by other replicas all the time in {self._engine.shown}"
+        )
 
     async def read(self, identifier: str) -> SharedSession | None:
-        """Read a session without serving it. None if the session does not exist. Raises: EngineAway."""
+        """Read a session without serving it. None if the session does not exist. Raises:
+        EngineUnavailable.
+        """
         return await self._read(identifier, "")
 
     async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
         """Read a session that this replica will serve.
 
-        None unless it belongs to `server` and to one of `owners`. Raises: EngineAway.
+        None unless it belongs to `server` and to one of `owners`. Raises: EngineUnavailable.
         """
         shared = await self.read(identifier)
         if shared is None or shared.server != server or shared.owner not in owners:
@@ -109,12 +113,14 @@ class EngineSessions:
         return await self._read(identifier, self._replica)
 
     async def end(self, identifier: str) -> None:
-        """End a session on all replicas. Raises: EngineAway."""
+        """End a session on all replicas. Raises: EngineUnavailable."""
         event = self._bus.arguments(SESSION_EVENT, what="ended", session=identifier)
         await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *event])
 
     async def holder(self, identifier: str, block: int) -> str:
-        """Return the id of the replica that received a block of request numbers. Raises: EngineAway."""
+        """Return the id of the replica that received a block of request numbers. Raises:
+        EngineUnavailable.
+        """
         return await self._field(identifier, f"block:{block}")
 
     @property
@@ -125,7 +131,7 @@ class EngineSessions:
     async def missed(
         self, identifier: str, since: BusPosition | None, until: BusPosition
     ) -> list[tuple[str, Mapping[str, Any]]]:
-        """Implement `SharedSessions.missed`. Raises: EngineAway."""
+        """Implement `SharedSessions.missed`. Raises: EngineUnavailable."""
         if since is None:
             since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
         newest, events = _number(until.last), []
@@ -139,7 +145,7 @@ class EngineSessions:
         return events
 
     async def note_position(self, identifier: str) -> None:
-        """Record that the client has received all events so far. Raises: EngineAway."""
+        """Record that the client has received all events so far. Raises: EngineUnavailable."""
         key = self._key(identifier)
         await self._engine.run(lambda client: client.hset(key, "heard", self._bus.last))
 

@@ -29,7 +29,7 @@ class ReplicaSilent(TransportError):
     """
 
 
-class NotTaken(TransportError):
+class SocketRejected(TransportError):
     """Another replica rejected a WebSocket."""
 
     def __init__(self, status: int, moved: str) -> None:
@@ -100,8 +100,8 @@ class Forwarder:
     async def listen(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[AsyncGenerator[str, None]]:
         """Open a WebSocket to another replica, and provide the texts that this replica sends.
 
-        The Host header is taken from `headers`. Raises: NotTaken if the replica refuses; TransportError if
-        the WebSocket cannot be opened or breaks.
+        The Host header is taken from `headers`. Raises: SocketRejected if the replica refuses; TransportError
+        if the WebSocket cannot be opened or breaks.
         """
         import aiohttp
 
@@ -110,7 +110,7 @@ class Forwarder:
                 yield _texts(socket)
         except aiohttp.WSServerHandshakeError as error:
             moved = error.headers.get(MOVED, "") if error.headers is not None else ""
-            raise NotTaken(error.status, moved) from error
+            raise SocketRejected(error.status, moved) from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise TransportError(f"the replica at {url.split('?')[0]} does not answer: {error}") from error
 

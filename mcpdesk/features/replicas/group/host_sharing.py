@@ -18,7 +18,7 @@ from mcpdesk.features.replicas.group.shared_inbox import SharedInbox
 from mcpdesk.hosting.journal import Severity
 from mcpdesk.hosting.shared_core import SharedCore, SharingCore
 from mcpdesk.server.calls.subscriptions import RELAYED
-from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.transports.metric import Figure, Sample
 
 if TYPE_CHECKING:
     from mcpdesk.features.replicas.desk.engine_publisher import EnginePublisher
@@ -74,7 +74,7 @@ class HostSharing(SharedCore):
             bus.listen(kind, partial(subscriptions.notify, kind))
         bus.listen(REPLICA_CHANGED, lambda _: self._start_chore(self.group.living.renew()))
         bus.listen(CHANGED, lambda facts: core.reload_state(facts["server"]))
-        self.group.engine.on_back.append(self._reload_all)
+        self.group.engine.on_available.append(self._reload_all)
         self.group.living.on_change.append(self._compare_folders_soon)
 
     @property
@@ -147,11 +147,11 @@ class HostSharing(SharedCore):
     def front_end(self, attach_point: Callable[[], str]) -> FrontEnd:
         """Return a link to this replica and the others."""
         from mcpdesk.features.replicas.desk.combined_link import CombinedLink
-        from mcpdesk.features.replicas.desk.engine_replicas import EngineReplicas, OwnAndOtherReplicas
+        from mcpdesk.features.replicas.desk.engine_replicas import AllReplicas, EngineReplicas
         from mcpdesk.link.front_end import FrontEnd
 
         others = EngineReplicas(self._core.settings.shared, self._core.settings.shared_name)
-        link = CombinedLink(OwnAndOtherReplicas(others, self.id, attach_point), people=0)
+        link = CombinedLink(AllReplicas(others, self.id, attach_point), people=0)
         return FrontEnd(link, link.attend)
 
     @property
@@ -178,7 +178,7 @@ class HostSharing(SharedCore):
         """Report to the other replicas that this replica will end."""
         await self.group.living.update(is_ending=True)
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Wait no longer for the engine, because the core ends."""
         self.group.engine.is_patient = False
 

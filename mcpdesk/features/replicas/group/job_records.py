@@ -22,7 +22,7 @@ RETRY_S = 0.5
 """Seconds between two attempts to write the end of a job."""
 POLL_S = 0.5
 """Seconds between two checks of a job on another replica."""
-MOST_HOLDERS = 4
+MAX_HOLDERS = 4
 """Maximum number of replicas that run a job one after another. A job may crash every replica that runs it."""
 LEFT = "interrupted: the machine that ran the job ended"
 
@@ -147,14 +147,14 @@ class ReplicaJobRecords(JobRecords, SharedJobRecords):
         for row in await self._table.claim() if may_take_over else ():
             await self._take_over(row, may_repeat=True)
 
-    def restate(self) -> None:
+    def rewrite_jobs(self) -> None:
         """Write all jobs again, because the engine may have lost its data."""
         for job in self._own_jobs():
             self.update(job, False)
 
     async def _take_over(self, row: JobRow, *, may_repeat: bool) -> None:
         job = self._restored(row)
-        if may_repeat and job.request and job.fence <= MOST_HOLDERS and self._repeat(job):
+        if may_repeat and job.request and job.fence <= MAX_HOLDERS and self._repeat(job):
             self.update(job, False)
             return
         interrupt(job, self._clock(), LEFT)

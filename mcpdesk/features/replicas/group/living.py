@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.auth.http_origin import is_loopback
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 from mcpdesk.version import __version__
 
 HERE = socket.gethostname()
@@ -34,10 +34,10 @@ FORGOTTEN_S = 3600.0
 """Seconds for which the registry keeps data of a replica that has ended."""
 REPLICA_CHANGED = "said"
 """Kind of event that reports new data of a replica."""
-MOST_KNOWN = 1_000
+MAX_KNOWN = 1_000
 """Maximum number of replicas that are remembered."""
-MOST_FILES = 2_000
-MOST_FILE_BYTES = 1 << 20
+MAX_FILES = 2_000
+MAX_FILE_BYTES = 1 << 20
 CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
 """Suffixes of the files that the digest of a server folder covers."""
 
@@ -90,7 +90,7 @@ class ReplicaInfo(Struct, frozen=True):
     """Number of front ends at which a person can answer questions."""
 
 
-class LivingReplicas:
+class LiveReplicas:
     """Lease of this replica, and data of the others. `others` may be read on any thread."""
 
     def __init__(self, engine: Engine) -> None:
@@ -121,7 +121,7 @@ class LivingReplicas:
 
     async def find(self, replica: str) -> ReplicaInfo | None:
         """Return the data of a living or dead replica, or None if the replica is unknown. Raises:
-        EngineAway.
+        EngineUnavailable.
         """
         known = self.others.get(replica) or self._known_replicas.get(replica)
         if replica and (known is None or not known.url):  # the replica may have started to listen
@@ -139,7 +139,7 @@ class LivingReplicas:
         over = self._engine.clock() - LEASE_S  # a time of 0 would remove the replica from the registry
         try:
             await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))
-        except EngineAway as error:
+        except EngineUnavailable as error:
             log.info("the lease of this replica cannot be released and will expire: %s", error)
 
     async def _keep_renewing(self) -> None:
@@ -154,7 +154,7 @@ class LivingReplicas:
             replicas = await self._engine.script(
                 RENEW, self._keys, [self.me.id, encoded, LEASE_S, FORGOTTEN_S]
             )
-        except EngineAway:
+        except EngineUnavailable:
             self._was_refused = True
             return  # without the engine, the last known replicas remain
         now = asyncio.get_running_loop().time()
@@ -165,7 +165,7 @@ class LivingReplicas:
             if info is not None and info.id != self.me.id:
                 others[info.id] = info
         self._known_replicas |= others
-        for oldest in list(self._known_replicas)[:-MOST_KNOWN]:
+        for oldest in list(self._known_replicas)[:-MAX_KNOWN]:
             del self._known_replicas[oldest]
         if others != self.others:
             self._log_change(others)
@@ -200,7 +200,7 @@ def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
 
 
 async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
-    """Return the living replicas, for a process that is not a replica itself. Raises: EngineAway."""
+    """Return the living replicas, for a process that is not a replica itself. Raises: EngineUnavailable."""
     replicas = map(_decoded, await engine.script(LIVING, _keys(engine)))
     return [info for info in replicas if info is not None]
 
@@ -208,7 +208,7 @@ async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
 async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:
     """Return the last data of a replica, up to an hour after its end, or None if the replica is unknown.
 
-    Raises: EngineAway.
+    Raises: EngineUnavailable.
     """
     return _decoded(await engine.run(lambda client: client.hget(_keys(engine)[0], replica)))
 
@@ -221,11 +221,11 @@ def folder_digest(folder: Path) -> str:
     """Return a digest of a server folder. Copies with different files have different digests."""
     digest = hashlib.sha256()
     paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
-    for path in paths[:MOST_FILES]:
+    for path in paths[:MAX_FILES]:
         inside = path.relative_to(folder)
         if any(part.startswith((".", "__pycache__")) for part in inside.parts) or not path.is_file():
             continue
         with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES)
+            content = file.read(MAX_FILE_BYTES)
         digest.update(f"{inside}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
     return digest.hexdigest()[:16]

@@ -19,14 +19,14 @@ from mcpdesk.features.replicas.engine.engine_streams import EngineStreams
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from mcpdesk.features.replicas.group.engine_sessions import EngineSessions
 from mcpdesk.features.replicas.group.forwarding import FORWARDED, Forwarder, ReplicaSilent
-from mcpdesk.features.replicas.group.living import LEASE_S, RENEW_S, LivingReplicas
+from mcpdesk.features.replicas.group.living import LEASE_S, RENEW_S, LiveReplicas
 from mcpdesk.features.replicas.group.shared_secrets import SharedSecrets
 from mcpdesk.protocol.marked_ids import has_numbered
 from mcpdesk.protocol.request_state import digest
-from mcpdesk.server.state.callback_timers import CoreMark
+from mcpdesk.server.state.callback_timers import CoreIdentity
 from mcpdesk.server.state.server_state import SharedState
 from mcpdesk.transports.base import ForwardedAnswer
-from mcpdesk.transports.figure import Figure, Sample
+from mcpdesk.transports.metric import Figure, Sample
 
 OUTAGES = {
     EngineRefusal.AWAY: "is away",
@@ -45,7 +45,7 @@ class ReplicaGroup:
     def __init__(self, url: str, name: str, session_ttl_s: float, report: Callable[[str], object]) -> None:
         """Raises: DeskUserError for an invalid URL."""
         self.engine = Engine(url, name, report, probes=True)
-        self.living = LivingReplicas(self.engine)
+        self.living = LiveReplicas(self.engine)
         self.id = self.living.me.id
         self.clock = self.engine.clock
         self.bus = EventBus(self.engine, self.id)
@@ -93,7 +93,7 @@ class ReplicaGroup:
 
     def state_of(self, server: str) -> SharedState:
         """Return the shared state of a server."""
-        core = CoreMark(self.id, self.is_alive, LEASE_S + RENEW_S)
+        core = CoreIdentity(self.id, self.is_alive, LEASE_S + RENEW_S)
         return SharedState(core, self.engine.clock, partial(EngineDatabase, self.engine, server, self.bus))
 
     def job_table(self, server: str) -> EngineJobTable:
@@ -102,7 +102,7 @@ class ReplicaGroup:
 
     async def job_holder(self, identifier: str) -> str:
         """Return the other living replica that runs a job, or "" if no other replica runs it. Raises:
-        EngineAway.
+        EngineUnavailable.
         """
         holder = await living_holder(self.engine, identifier)
         return "" if holder == self.id else holder
@@ -110,7 +110,7 @@ class ReplicaGroup:
     async def round_holder(self, state: str) -> str:
         """Return the living replica that holds the round of a `requestState`, or "" if no replica holds it.
 
-        Raises: EngineAway.
+        Raises: EngineUnavailable.
         """
         return await self.rounds.holder(digest(state)) if state else ""
 
@@ -127,11 +127,11 @@ class ReplicaGroup:
         """Forward a request to a replica. The answer must begin within `within_s` seconds.
 
         Raises: TransportError if the replica cannot be reached or dies; ReplicaSilent if no answer begins;
-        EngineAway.
+        EngineUnavailable.
         """
         sent = {**headers, FORWARDED: self.id}
         async with (
-            self._until_it_dies(replica) as url,
+            self._while_alive(replica) as url,
             self._forwarder.ask(f"{url}{target}", method, sent, body, within_s) as answer,
         ):
             yield answer
@@ -146,16 +146,16 @@ class ReplicaGroup:
         """
         sent = {**headers, FORWARDED: self.id}
         async with (
-            self._until_it_dies(replica) as url,
+            self._while_alive(replica) as url,
             self._forwarder.listen(f"{url}{target}", sent) as texts,
         ):
             yield texts
 
     @asynccontextmanager
-    async def _until_it_dies(self, replica: str) -> AsyncIterator[str]:
+    async def _while_alive(self, replica: str) -> AsyncIterator[str]:
         """Run the block with the URL of a replica. End the block if the replica dies.
 
-        Raises: TransportError if the replica is unknown; ReplicaSilent if it dies; EngineAway.
+        Raises: TransportError if the replica is unknown; ReplicaSilent if it dies; EngineUnavailable.
         """
         info = await self.living.find(replica)
         if info is None or not info.url:

@@ -40,7 +40,7 @@ class ReplicaJobs(KeptJobs):
         services.mark, services.shared_ends, services.records_of = group.id, self, self._of
         services.shared_rounds = group.rounds
         group.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
-        group.engine.on_back.append(self._restate)
+        group.engine.on_available.append(self._restate)
 
     async def recall(self, name: str) -> None:
         """Do nothing, because `start` begins to take over jobs of replicas that ended."""
@@ -83,7 +83,7 @@ class ReplicaJobs(KeptJobs):
 
     def _restate(self) -> None:
         for name in self._endpoints:
-            self._of(name).restate()
+            self._of(name).rewrite_jobs()
 
     def _of(self, name: str) -> ReplicaJobRecords:
         records = super()._of(name)

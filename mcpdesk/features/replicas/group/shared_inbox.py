@@ -19,7 +19,7 @@ import msgspec
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from mcpdesk.features.replicas.group.engine_questions import (
     ASKED,
@@ -28,7 +28,7 @@ from mcpdesk.features.replicas.group.engine_questions import (
     EngineQuestions,
     question_of,
 )
-from mcpdesk.features.replicas.group.living import REPLICA_CHANGED, LivingReplicas
+from mcpdesk.features.replicas.group.living import REPLICA_CHANGED, LiveReplicas
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, as_masked
 from mcpdesk.recorder.masking import mask_text
@@ -40,7 +40,7 @@ LEAVING_S = 2.0
 GRACE_S = 2.0
 """Seconds for which a question that the engine has lost is still shown, because its replica may write it
 again."""
-MOST_SHOWN = 2_000
+MAX_SHOWN = 2_000
 """Maximum number of questions of other replicas that are shown at a time."""
 OTHER_DESK = "another desk"
 """Name of the caller, if the desk of another replica called the tool."""
@@ -61,7 +61,7 @@ class SharedInbox:
     """Answers questions of all replicas (implements `Answering`). Use it on the core's loop."""
 
     def __init__(
-        self, inbox: Inbox, engine: Engine, bus: EventBus, living: LivingReplicas, *, masks: bool = False
+        self, inbox: Inbox, engine: Engine, bus: EventBus, living: LiveReplicas, *, masks: bool = False
     ) -> None:
         """If `masks`, secrets in a question are masked before it is sent to other replicas."""
         self._inbox, self._living, self._bus = inbox, living, bus
@@ -86,7 +86,7 @@ class SharedInbox:
         inbox.subscribe(self._on_question)
         inbox.on_audience = lambda: self._do(self._publish_people())
         bus.listen(QUESTION_EVENT, self._on_question_event)
-        engine.on_back.append(self._begin_again)
+        engine.on_available.append(self._begin_again)
         living.on_change.append(self._follow_replicas)
 
     def start(self) -> None:
@@ -101,7 +101,7 @@ class SharedInbox:
             await asyncio.wait(left, timeout=LEAVING_S)
         try:
             await self._questions.forget(self._me)
-        except EngineAway as error:
+        except EngineUnavailable as error:
             log.info("the questions of this replica end with its lease: %s", error)
 
     # Answers
@@ -156,7 +156,7 @@ class SharedInbox:
                 won = await self._questions.end(
                     self._me, number, Ending.OWN, _token(), ended, self._shortened_end(ended)
                 )
-            except EngineAway as error:
+            except EngineUnavailable as error:
                 log.warning("a question is answered on this replica only: %s", error)
             else:
                 if not won:
@@ -203,7 +203,7 @@ class SharedInbox:
                 number, question = next(iter(self._due.items()))
                 try:
                     await self._write(number, question)
-                except EngineAway:
+                except EngineUnavailable:
                     await self._pause(PAUSE_S)
                 else:
                     if self._due.get(number) is question:
@@ -212,7 +212,7 @@ class SharedInbox:
             self._sender_task = None
 
     async def _write(self, number: int, question: Question) -> None:
-        """Write the state of a question to the engine. Raises: EngineAway."""
+        """Write the state of a question to the engine. Raises: EngineUnavailable."""
         if question.state is QuestionState.WAITING:
             self._written.add(number)  # the question may have been written even if no reply arrived
             life_s = question.deadline - time.time()
@@ -267,9 +267,9 @@ class SharedInbox:
         origin = (replica, number)
         if origin in self._numbers:
             return
-        if len(self._numbers) >= MOST_SHOWN:
+        if len(self._numbers) >= MAX_SHOWN:
             self._forget_ended()
-        if len(self._numbers) < MOST_SHOWN:
+        if len(self._numbers) < MAX_SHOWN:
             self._numbers[origin] = shown = self._inbox.show(replace(question, id=0))
             self._origins[shown] = origin
 
@@ -345,7 +345,7 @@ class SharedInbox:
         async def attempt() -> None:
             try:
                 await work
-            except EngineAway as error:
+            except EngineUnavailable as error:
                 log.info("questions cannot be published: %s", error)
 
         chore = asyncio.get_running_loop().create_task(attempt())

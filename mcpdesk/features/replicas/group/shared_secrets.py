@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 
 KEY_BYTES = 24
 SECRET_BYTES = 32
@@ -72,7 +72,7 @@ class SharedSecrets:
             now, *stored = await self._engine.script(
                 ROTATE, [self._engine.key("round-secrets")], [new, ROTATE_S, VALID_S, SETTLE_S]
             )
-        except EngineAway:
+        except EngineUnavailable:
             return
         made = [(float(age), secret) for secret, age in zip(stored[::2], stored[1::2], strict=True)]
         # Other replicas may not know a new secret yet. It is accepted but does not sign.

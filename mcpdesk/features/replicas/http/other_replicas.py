@@ -11,7 +11,7 @@ from aiohttp import web
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError, StorageError, TransportError
-from mcpdesk.features.replicas.group.forwarding import NotTaken, ReplicaSilent
+from mcpdesk.features.replicas.group.forwarding import ReplicaSilent, SocketRejected
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.features.replicas.http.sending_on import (
     PROMPT_S,
@@ -170,7 +170,9 @@ class OtherReplicas(SharedCopies):
 
         wanted = {"holder": holder, "stream": position.stream, "after": position.number}
         ask = partial(replicas.sessions.publish, "wanted", identifier, **wanted)
-        stream = replicas.streams.open(identifier, position, is_held, lost, ask, primes=session.events.primes)
+        stream = replicas.streams.open(
+            identifier, position, is_held, lost, ask, sends_priming_event=session.events.sends_priming_event
+        )
         return await stream_events(request, session, caller, stream, position.number)
 
     async def _forwarded_standing(
@@ -267,7 +269,7 @@ async def _relay(
         async with replicas.socket_of(replica, request.raw_path, headers) as texts:
             answer = await opened_socket(request)
             return await send_texts(request, answer, texts, caller)
-    except NotTaken as refused:
+    except SocketRejected as refused:
         if may_move and replicas.is_alive(refused.moved):
             return await _relay(request, replicas, refused.moved, caller, may_move=False)
         return plain_error(refused.status, "The machine that has the job refused the WebSocket")

@@ -25,7 +25,7 @@ from mcpdesk.protocol.event_store import BusPosition
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.transports.base import SharedSession
-from mcpdesk.transports.http.elsewhere import Elsewhere
+from mcpdesk.transports.http.other_processes import OtherProcesses
 from mcpdesk.transports.http.sessions.http_sessions import STREAMS, HttpSession, HttpSessions
 from mcpdesk.transports.http.sessions.session_records import hashed, seal
 
@@ -41,7 +41,7 @@ BLOCKS = 1000
 log = logging.getLogger(__name__)
 
 
-class SharedCopies(Elsewhere):
+class SharedCopies(OtherProcesses):
     """Copies of one listener."""
 
     def __init__(self, sessions: HttpSessions, replicas: ReplicaGroup, key: Callable[[], str]) -> None:

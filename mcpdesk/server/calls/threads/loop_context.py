@@ -12,9 +12,9 @@ from mcpdesk.server.calls.context import Context
 if TYPE_CHECKING:
     from mcpdesk.inbox.question import Page, Question
     from mcpdesk.server.asks import question_wording
-    from mcpdesk.server.asks.person_questions import Elsewhere
-    from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
-    from mcpdesk.server.calls.threads.own_loops import LoopThread, OwnLoops
+    from mcpdesk.server.asks.person_questions import ClientTask
+    from mcpdesk.server.asks.question_wording import Elicited, Root, SampledMessage
+    from mcpdesk.server.calls.threads.folder_loops import FolderLoops, LoopThread
     from mcpdesk.server.offer.server import Server
 
 T = TypeVar("T")
@@ -78,9 +78,9 @@ class LoopContext(Context):
         """Ask a person and wait: as `Context.ask`."""
         return await self._on_core(self._context.ask(pages))
 
-    async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+    async def ask_desk(self, pages: Sequence[Page], client_task: ClientTask | None = None) -> Question:
         """Ask the person at the desk: as `Context.ask_desk`."""
-        return await self._on_core(self._context.ask_desk(pages, elsewhere))
+        return await self._on_core(self._context.ask_desk(pages, client_task))
 
     def keep_asked(self, question: Question) -> None:
         """Show a question at the desk that was asked through the client and has ended."""
@@ -106,7 +106,7 @@ class LoopContext(Context):
         """Notify the client that the action behind a link is complete."""
         await self._on_core(self._context.complete_elicitation(answer))
 
-    async def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:
+    async def sample(self, messages: question_wording.Messages, **options: Any) -> SampledMessage:
         """Ask the client's model for a message. Options and errors are the same as for `Context.sample`."""
         return await self._on_core(self._context.sample(messages, **options))
 
@@ -131,14 +131,14 @@ def invoke(
     server: Server, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
 ) -> Awaitable[T]:
     """Call `make` with the context of a handler, on the core's loop or on a separate loop of the folder."""
-    loops = None if server.hosted is None else server.hosted.own_loops
+    loops = None if server.hosted is None else server.hosted.folder_loops
     if loops is None or not loops.is_on or not is_folder_code:
         return make(context)
     return run_on(loops, make, context)
 
 
-async def run_on(loops: OwnLoops, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
-    """Run a handler on a separate loop of its folder, as `OwnLoops.run`."""
+async def run_on(loops: FolderLoops, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
+    """Run a handler on a separate loop of its folder, as `FolderLoops.run`."""
     core = asyncio.get_running_loop()
 
     async def handle(thread: LoopThread) -> T:

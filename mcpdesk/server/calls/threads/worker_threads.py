@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from mcpdesk.errors import ServerFailure
 from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.server.calls.threads.left_code import LEFT
+from mcpdesk.server.calls.threads.running_code import LEFT
 
 T = TypeVar("T")
 

@@ -65,16 +65,14 @@ WHOLE_BYTES = 64 << 20
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 WHOLE_PIECE_BYTES = 1 << 20
-"""A piece of an answer that has at least this many bytes reserves memory. Such a piece may be a whole
-message.
-"""
+"""Size in bytes from which a piece of an answer reserves memory, because it may be a whole message."""
 SMALL = 64 << 10
 """Maximum size in bytes of an answer that is sent together with its head."""
 
 
-MOST_UNCLAIMED = 1_000
+MAX_UNCLAIMED = 1_000
 """Maximum number of messages that wait until the answer to a request is recorded."""
-MOST_UNCLAIMED_BYTES = 4 << 20
+MAX_UNCLAIMED_BYTES = 4 << 20
 """Maximum total size in bytes of the messages that wait until the answer to a request is recorded."""
 KEPT_STEP = 1 << 20
 """Number of bytes that are reserved at a time for the recorded beginning of an answer."""
@@ -84,14 +82,16 @@ class Seen:
     """Part of a body to record: its beginning (up to `most` bytes), its end, and its size."""
 
     def __init__(self, most: int, may_keep: Callable[[int], bool] | None = None) -> None:
-        """`may_keep` returns True if the given number of further bytes may be kept. None allows all."""
+        """`may_keep` returns True if the given number of further bytes may be kept, or is None if all bytes
+        may be kept.
+        """
         self.start = bytearray()
         self._room = LARGE
         self._may_keep = may_keep
         self.end = b""
         self.size = 0
         self.most = most
-        """Maximum size of the kept beginning in bytes. Less than requested if memory is short."""
+        """Maximum size in bytes of the kept beginning. It is reduced if memory is short."""
 
     def add(self, piece: bytes) -> None:
         """Add the next piece."""
@@ -123,21 +123,21 @@ class UnclaimedMessages:
         """Add a message."""
         message = _decoded(data)
         is_request = isinstance(message, dict) and "method" in message
-        is_full = self._size + len(data) > MOST_UNCLAIMED_BYTES
-        if is_request or is_full or self._waiting is None or len(self._waiting) >= MOST_UNCLAIMED:
+        is_full = self._size + len(data) > MAX_UNCLAIMED_BYTES
+        if is_request or is_full or self._waiting is None or len(self._waiting) >= MAX_UNCLAIMED:
             self._record(data)
         else:
             self._waiting.append(data)
             self._size += len(data)
 
     def answered(self) -> None:
-        """Record the waiting messages, because the answer to the request was recorded."""
+        """Record the waiting messages. Call this when the answer to the request was recorded."""
         waiting, self._waiting = self._waiting, None
         for data in waiting or ():
             self._record(data)
 
 
-class Talk:
+class ForwardedRequest:
     """One forwarded request of a client."""
 
     def __init__(
@@ -204,11 +204,11 @@ class PassThroughRoutes:
         if head.method == "POST":
             if head.content_type != JSON:
                 raise RequestRefused(no_json(head.content_type))
-            is_streamed = passed.takes_pieces and (head.body_size or 0) > limit
+            is_streamed = passed.accepts_pieces and (head.body_size or 0) > limit
             if is_streamed:
                 begin_body(request)
             else:
-                body = await read_body(request, limit if passed.takes_pieces else max(limit, WHOLE_BYTES))
+                body = await read_body(request, limit if passed.accepts_pieces else max(limit, WHOLE_BYTES))
         message = _decoded(body)
         address = peer_of(request).rpartition(":")[0]
         client = self.clients.sender(
@@ -274,7 +274,7 @@ class PassThroughRoutes:
         return True
 
     def _left(self, connection: int) -> None:
-        self.clients.keep_former_of(self._site.passed)
+        self.clients.forget_other_servers(self._site.passed)
         if (watch := self._site.watch) is not None:
             watch.left(connection)
 
@@ -296,7 +296,7 @@ class PassThroughRoutes:
         response: web.StreamResponse | None = None
         kept_headers = CIMultiDict[str]()
         interceptor, came = self._site.interceptor, time.time()
-        talk = Talk(passed, client, headers, body, came, followed, on_unclaimed)
+        talk = ForwardedRequest(passed, client, headers, body, came, followed, on_unclaimed)
         if interceptor.is_active and isinstance(message := _decoded(body), dict):
             passed_on = await self._intercepted_message(talk, message, bool(head.session))
             if isinstance(passed_on, web.Response):
@@ -304,7 +304,7 @@ class PassThroughRoutes:
             if passed_on is not message:
                 body = codec.encode(passed_on)
                 headers = routed(passed_on, headers) if "method" in passed_on else headers
-                talk = Talk(passed, client, headers, body, came, followed, on_unclaimed)
+                talk = ForwardedRequest(passed, client, headers, body, came, followed, on_unclaimed)
         try:
             sending: bytes | AsyncIterator[bytes] = body
             if is_streamed:
@@ -319,7 +319,7 @@ class PassThroughRoutes:
                     return await self._quoted(answer, kind, kept_headers, talk, head.method)
                 size = kept_headers.get("Content-Length", "")
                 is_small = size.isdigit() and int(size) <= SMALL
-                if kind == JSON and (is_small or (interceptor.sees_answers and talk.request)):
+                if kind == JSON and (is_small or (interceptor.needs_answers and talk.request)):
                     return await self._buffered_answer(answer, kept_headers, talk)
                 if interceptor.is_active:
                     kept_headers.popall("Content-Length", None)
@@ -354,7 +354,7 @@ class PassThroughRoutes:
             return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
             if response is not None and response.prepared:
-                connection_of(request).abort()  # otherwise the client would take this for a complete answer
+                connection_of(request).abort()  # a normal end would make the incomplete answer look complete
                 return response
             text = f"{passed.name} cannot be asked: {error}"
             internal = ProtocolError(ErrorCode.INTERNAL_ERROR, text)
@@ -364,7 +364,7 @@ class PassThroughRoutes:
             return refusal
 
     async def _intercepted_message(
-        self, talk: Talk, message: dict[str, Any], in_session: bool
+        self, talk: ForwardedRequest, message: dict[str, Any], in_session: bool
     ) -> dict[str, Any] | web.Response:
         """Intercept a message. Return the message to forward, or the response to send instead."""
         interceptor, number = self._site.interceptor, talk.client.info.number
@@ -387,7 +387,7 @@ class PassThroughRoutes:
         return sent
 
     async def _buffered_answer(
-        self, answer: ForwardedAnswer, headers: CIMultiDict[str], talk: Talk
+        self, answer: ForwardedAnswer, headers: CIMultiDict[str], talk: ForwardedRequest
     ) -> web.StreamResponse:
         """Send an answer that consists of one JSON value.
 
@@ -399,7 +399,7 @@ class PassThroughRoutes:
             talk.client,
         )
         if (
-            interceptor.sees_answers
+            interceptor.needs_answers
             and (request := talk.request)
             and isinstance(message := _decoded(body), dict)
         ):
@@ -414,7 +414,12 @@ class PassThroughRoutes:
         return web.Response(status=answer.status, body=body, headers=headers)
 
     async def _quoted(
-        self, answer: ForwardedAnswer, kind: str, headers: CIMultiDict[str], talk: Talk, method: str
+        self,
+        answer: ForwardedAnswer,
+        kind: str,
+        headers: CIMultiDict[str],
+        talk: ForwardedRequest,
+        method: str,
     ) -> web.Response:
         """Return an error that quotes an answer which must not be sent. If no body is expected, the error has
         only the status.
@@ -441,7 +446,7 @@ class PassThroughRoutes:
         chunks: AsyncIterator[bytes],
         response: web.StreamResponse,
         framer: EventFramer,
-        talk: Talk,
+        talk: ForwardedRequest,
     ) -> bool:
         """Send the events one by one while messages are intercepted.
 
@@ -478,7 +483,7 @@ class PassThroughRoutes:
                 await response.write(rest)
                 return True
 
-    async def _intercepted_event(self, data: bytes, talk: Talk) -> bytes | None:
+    async def _intercepted_event(self, data: bytes, talk: ForwardedRequest) -> bytes | None:
         """Intercept the message in an event. Return the data to send, or None to send nothing."""
         message, interceptor, number = _decoded(data), self._site.interceptor, talk.client.info.number
         if not isinstance(message, dict):
@@ -498,7 +503,7 @@ class PassThroughRoutes:
         status: int,
         chunks: AsyncIterator[bytes],
         response: web.StreamResponse,
-        talk: Talk,
+        talk: ForwardedRequest,
         may_keep: Callable[[int], bool],
     ) -> None:
         """Send a body in pieces, and record the messages in it."""
@@ -554,10 +559,12 @@ class PassThroughRoutes:
         start, end = unreadable(beginning(bytes(seen.start), KEPT_BYTES)), unreadable(seen.end)
         self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
-    def _record(self, talk: Talk, data: bytes, http_note: HttpNote | None) -> None:
+    def _record(self, talk: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
         self._record_message(talk, data, http_note, _decoded(data))
 
-    async def _record_events(self, talk: Talk, events: Iterable[Event], http_note: HttpNote | None) -> None:
+    async def _record_events(
+        self, talk: ForwardedRequest, events: Iterable[Event], http_note: HttpNote | None
+    ) -> None:
         """Record the messages of a stream, including those that are not parsed because the client left."""
         waiting = deque(events)
         try:
@@ -567,7 +574,7 @@ class PassThroughRoutes:
             for event in waiting:
                 self._record_unparsed(talk, event.data, http_note)
 
-    async def _record_relayed(self, talk: Talk, data: bytes, http_note: HttpNote | None) -> None:
+    async def _record_relayed(self, talk: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
         """Record a message of the server. A large message is parsed on a worker thread."""
         message, read = _decoded(data), None
         if message is None and len(data) > QUICK_BYTES:
@@ -578,18 +585,23 @@ class PassThroughRoutes:
                 raise
         self._record_message(talk, data, http_note, message, read)
 
-    def _record_unparsed(self, talk: Talk, data: bytes, http_note: HttpNote | None) -> None:
+    def _record_unparsed(self, talk: ForwardedRequest, data: bytes, http_note: HttpNote | None) -> None:
         self._site.recorder.frame(talk.client.info.number, Direction.OUT, unreadable(data), False, http_note)
 
     def _record_message(
-        self, talk: Talk, data: bytes, http_note: HttpNote | None, message: Any, read: ReadFrame | None = None
+        self,
+        talk: ForwardedRequest,
+        data: bytes,
+        http_note: HttpNote | None,
+        message: Any,
+        read: ReadFrame | None = None,
     ) -> None:
         client = talk.client
         is_json = message is not None
         if not is_json or (talk.has_lines and b"\n" in data):
             message = self._remark(client, read or read_frame(data, is_line=talk.has_lines))
         if talk.followed is not None:
-            talk.followed.came_back(message)
+            talk.followed.handle_server_message(message)
         if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
             client.note_answer(identifier, is_failure(message))
         shown = data if is_json else unreadable(data)

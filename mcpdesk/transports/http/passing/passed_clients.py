@@ -18,7 +18,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MOST = 1_000
 """Maximum number of clients. If there are more, the least recently used client is removed."""
-MOST_CALLED = 1_000
+MAX_CALLED = 1_000
 """Maximum number of running calls that are tracked for a client."""
 
 
@@ -79,7 +79,7 @@ class PassedClient(Struct):
     def note_call(self, identifier: Id) -> None:
         """Note a call of the client."""
         self.calls += 1
-        if len(self.called) >= MOST_CALLED:
+        if len(self.called) >= MAX_CALLED:
             self.called.clear()  # the answers to this client seem not to pass through this process
         self.called.add(identifier)
 
@@ -135,7 +135,7 @@ class PassedClients:
             self._forget_quiet()
         return client
 
-    def keep_former_of(self, servers: Container[str]) -> None:
+    def forget_other_servers(self, servers: Container[str]) -> None:
         """Forget the former clients of all other servers."""
         self.former = {server: each for server, each in self.former.items() if server in servers}
 

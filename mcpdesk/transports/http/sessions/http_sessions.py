@@ -45,7 +45,7 @@ _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 SWEEP_S = 5.0
 """Seconds between two searches for expired sessions."""
 ABSENT_S = 5.0
-"""Calls that wait for a person or the client are ended after this many seconds without a connection.
+"""Seconds without a connection after which calls that wait for a person or the client are ended.
 
 A client that resumes a stream reconnects one or two seconds after it lost the connection.
 """
@@ -54,15 +54,15 @@ _LATE_S = 0.01
 RECORD_S = 0.25
 """Seconds between two writes of changed sessions to disk."""
 USED_S = 60.0
-"""Maximum age in seconds of the stored time of last use, or a tenth of the session's lifetime if that is
-less.
+"""Maximum age in seconds of the stored time of last use. For a short-lived session, a tenth of its lifetime
+is used instead.
 """
 STREAMS = 1_000_000
 """Number of stream numbers that one process may use in a session. The next process uses higher numbers."""
-MOST_RESUMING = 256
+MAX_RESUMING = 256
 """Maximum number of requests that look for their sessions on disk at the same time."""
 SEARCHED = 1_000
-"""Maximum number of sessions that are searched for an unused one that a new session can replace."""
+"""Maximum number of sessions that are searched for an unused one. A new session replaces the unused one."""
 
 
 class SessionSharing(ABC):
@@ -115,9 +115,9 @@ class HttpSession:
     ) -> None:
         """Create a session, or continue one.
 
-        An `identifier` continues a session of an ended process. `restarts` is the number of processes that
-        served the session before. With `sharing`, the session may come from another process, and `restarts`
-        is its block of numbers.
+        With `identifier`, continue the session of a process that has ended. `restarts` is the number of
+        processes that served the session before. With `sharing`, the session may come from another process,
+        and `restarts` is its block of numbers.
         """
         self.id = identifier or os.urandom(ID_BYTES).hex()
         self.unique_key = endpoint.unique_key
@@ -143,7 +143,7 @@ class HttpSession:
         self._absent_since: float | None = None
         """Monotonic time when a check first found the client without a connection, or None."""
         self.owner = caller.identity
-        """Identity of the owner. Empty until a caller with an identity uses the session."""
+        """Identity of the owner, or "" until a caller with an identity uses the session."""
         is_connected = None if sharing is None else lambda: self.standing.is_connected
         self.dialogue: HostedDialogue = endpoint.open("http", peer, self.push, caller, is_connected)
 
@@ -196,7 +196,7 @@ class HttpSession:
             self.touch()
 
     def current_record(self, key: str) -> SessionRecord:
-        """Return the present state, to be written to disk. `key` is the API key or empty."""
+        """Return the present state for the disk. `key` is the API key or empty."""
         used = time.time() - (self._unused_s if self.is_unused else 0.0)
         owner = seal(self.id, self.owner, key)
         return SessionRecord(
@@ -268,7 +268,9 @@ class HttpSessions:
         self._records = records
         self._key = key
         self.sharing: SessionSharing | None = None
-        """Set if several processes serve all sessions. No session is then stored on disk."""
+        """Operations of the other processes that serve the sessions, or None. If it is set, no session is
+        stored on disk.
+        """
         self.is_leaving = False
         """True if this process is ending. Other processes then continue the sessions of this process."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
@@ -331,8 +333,8 @@ class HttpSessions:
             if not resuming.cancelled() and (failure := resuming.exception()) is not None:
                 raise failure  # the session is still on disk
             return self.get(identifier, endpoint.key, caller)
-        if len(self._resuming) >= MOST_RESUMING:
-            raise StorageError(f"{MOST_RESUMING} sessions are already being looked up on disk")
+        if len(self._resuming) >= MAX_RESUMING:
+            raise StorageError(f"{MAX_RESUMING} sessions are already being looked up on disk")
         # Shielded: if the client disconnects, the session must not be taken over and then lost.
         resuming = asyncio.create_task(self._resume(identifier, endpoint, peer, caller))
         self._resuming[identifier] = resuming
@@ -398,7 +400,7 @@ class HttpSessions:
                 self.end(unused, "too many sessions")
         self._sessions[session.id] = self._used[session.id] = session
         session.is_kept = True
-        session.events.primes = session.dialogue.revision == PRIMED
+        session.events.sends_priming_event = session.dialogue.revision == PRIMED
         if self._timer is None:
             self._tick()
 

@@ -40,12 +40,12 @@ class SessionOutlet(PostOutlet):
 
     @property
     def is_resumable(self) -> bool:
-        return self._events is not None and self._events.was_named
+        return self._events is not None and self._events.has_sent_id
 
     @property
-    def primes(self) -> bool:
+    def sends_priming_event(self) -> bool:
         """True if the client accepts an event that has only an id."""
-        return self.may_send and self._store.primes
+        return self.may_send and self._store.sends_priming_event
 
     async def drain(self) -> None:
         """Wait until the client has read enough, if it is connected."""
@@ -71,7 +71,7 @@ class SessionOutlet(PostOutlet):
 
         Return False if the client cannot reconnect, because it accepts no stream or uses an older revision.
         """
-        if not (self.may_send and self._store.primes):
+        if not (self.may_send and self._store.sends_priming_event):
             return False
         self.flush()
         events = self._opened()

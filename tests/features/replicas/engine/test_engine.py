@@ -18,9 +18,9 @@ from mcpdesk.features.replicas.engine.engine import (
     COMMAND_TIMEOUT_S,
     WATCH_S,
     Engine,
-    EngineAway,
     EngineFigures,
     EngineRefusal,
+    EngineUnavailable,
     connect,
     shown,
 )
@@ -29,7 +29,7 @@ from mcpdesk.features.replicas.engine.engine_jobs import EngineJobTable
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from mcpdesk.features.replicas.group.engine_questions import Ending, EngineQuestions
 from mcpdesk.features.replicas.group.engine_sessions import EngineSessions
-from mcpdesk.features.replicas.group.living import LivingReplicas, former_replica, living_replicas
+from mcpdesk.features.replicas.group.living import LiveReplicas, former_replica, living_replicas
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.task_shapes import TaskStatus
@@ -62,10 +62,10 @@ async def test_an_engine_that_ended_is_an_error_at_once_and_used_again_when_it_i
     server: EngineServer, engine: Engine
 ) -> None:
     back = asyncio.Event()
-    engine.on_back.append(back.set)
+    engine.on_available.append(back.set)
     await engine.run(lambda client: client.set("a", "b"))
     server.kill()
-    with pytest.raises(EngineAway, match=rf"redis://127.0.0.1:{server.port}/0 cannot be used"):
+    with pytest.raises(EngineUnavailable, match=rf"redis://127.0.0.1:{server.port}/0 cannot be used"):
         await engine.run(lambda client: client.get("a"))
     assert not engine.status.is_up and engine.status.reason
     server.start()
@@ -79,10 +79,10 @@ async def test_an_engine_that_ended_is_an_error_at_once_and_used_again_when_it_i
 async def test_an_engine_that_hangs_is_waited_for_once_only(server: EngineServer, engine: Engine) -> None:
     server.send(signal.SIGSTOP)
     try:
-        with pytest.raises(EngineAway, match=f"did not answer within {COMMAND_TIMEOUT_S:g} s"):
+        with pytest.raises(EngineUnavailable, match=f"did not answer within {COMMAND_TIMEOUT_S:g} s"):
             await engine.run(lambda client: client.get("a"))
         began = time.monotonic()
-        with pytest.raises(EngineAway):
+        with pytest.raises(EngineUnavailable):
             await engine.run(lambda client: client.get("a"))
         assert time.monotonic() - began < COMMAND_TIMEOUT_S / 2
     finally:
@@ -104,7 +104,7 @@ async def test_a_script_waits_for_an_engine_that_is_away_for_a_moment(
     assert sorted(await asyncio.gather(*asked)) == [1, 2, 3]
     server.kill()
     engine.is_patient = False  # its process ends: what cannot be written now is given up
-    with pytest.raises(EngineAway):
+    with pytest.raises(EngineUnavailable):
         await engine.script("return 1", [])
 
 
@@ -112,7 +112,7 @@ async def test_a_script_waits_for_an_engine_that_is_away_for_a_moment(
 async def test_full_memory_is_told_and_what_reads_goes_on(server: EngineServer, engine: Engine) -> None:
     await engine.run(lambda client: client.set("a", "b"))
     server.ask("CONFIG", "SET", "maxmemory", "1mb")
-    with pytest.raises(EngineAway, match="command not allowed"):
+    with pytest.raises(EngineUnavailable, match="command not allowed"):
         await engine.run(lambda client: client.set("big", b"x" * (2 << 20)))
     assert await engine.run(lambda client: client.get("a")) == b"b"
     assert engine.status.is_up
@@ -125,7 +125,7 @@ class Probed:
         self.told: list[str] = []
         self.backs = 0
         self.engine = Engine(server.url, name, self.told.append, probes=True)
-        self.engine.on_back.append(self._count)
+        self.engine.on_available.append(self._count)
 
     def _count(self) -> None:
         self.backs += 1
@@ -165,7 +165,7 @@ async def test_an_engine_that_takes_no_writes_is_up_and_not_writable(
     server.ask(*breaking)
     await until(lambda: not engine.status.is_writable)
     assert engine.status.is_up and engine.status.refusal == refusal and reason in engine.status.reason
-    with pytest.raises(EngineAway, match=reason):
+    with pytest.raises(EngineUnavailable, match=reason):
         await engine.run(lambda client: client.set("a", "b"))
     assert engine.figures.refused == {refusal: 1}
     assert await engine.run(lambda client: client.get("a")) is None
@@ -206,7 +206,7 @@ async def test_an_engine_that_holds_back_writes_is_away_until_it_takes_them(
     server.ask("CLIENT", "PAUSE", "60000", "WRITE")
     await until(lambda: not probed.engine.status.is_up)
     for _ in range(3):
-        with pytest.raises(EngineAway, match="did not answer"):
+        with pytest.raises(EngineUnavailable, match="did not answer"):
             await probed.engine.run(lambda client: client.get("a"))
         await asyncio.sleep(WATCH_S)
     server.ask("CLIENT", "UNPAUSE")
@@ -221,12 +221,12 @@ async def test_an_engine_that_holds_back_writes_is_away_until_it_takes_them(
 
 @pytest.mark.process
 async def test_a_lease_is_renewed_in_a_full_engine(server: EngineServer, engine: Engine) -> None:
-    living = LivingReplicas(engine)
+    living = LiveReplicas(engine)
     await living.renew()
     leases = engine.key("leases")
     before = await engine.run(lambda client: client.zscore(leases, living.me.id))
     server.ask("CONFIG", "SET", "maxmemory", "1")
-    with pytest.raises(EngineAway):
+    with pytest.raises(EngineUnavailable):
         await engine.run(lambda client: client.set("a", "b"))
     await living.renew()
     assert await engine.run(lambda client: client.zscore(leases, living.me.id)) > before
@@ -235,7 +235,7 @@ async def test_a_lease_is_renewed_in_a_full_engine(server: EngineServer, engine:
 
 @pytest.mark.process
 async def test_a_replica_that_left_is_remembered_though_others_renew_their_leases(engine: Engine) -> None:
-    left, stays = LivingReplicas(engine), LivingReplicas(engine)
+    left, stays = LiveReplicas(engine), LiveReplicas(engine)
     await stays.renew()
     await left.update(is_ending=True)
     await left.close()
@@ -249,7 +249,7 @@ async def test_a_replica_that_left_is_remembered_though_others_renew_their_lease
 async def test_a_password_is_needed_and_never_shown(server: EngineServer, tmp_path: Path) -> None:
     server.ask("CONFIG", "SET", "requirepass", "swordfish")
     stranger = Engine(server.url.replace("//", "//:guess@"), deployment(tmp_path))
-    with pytest.raises(EngineAway) as told:
+    with pytest.raises(EngineUnavailable) as told:
         await stranger.run(lambda client: client.get("a"))
     assert "guess" not in str(told.value) and "swordfish" not in str(told.value)
     await stranger.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable
 from mcpdesk.features.replicas.engine.engine_database import EngineDatabase
 from mcpdesk.storage import facts
 from tests.load.faults import EngineLine
@@ -37,7 +37,7 @@ async def test_what_was_confirmed_before_and_after_a_failover_is_there_once(tmp_
                 try:
                     await state.run(lambda c, key=f"key-{number}": facts.set_fact(c, key, "kept"))  # type: ignore[misc]
                     confirmed.append(f"key-{number}")
-                except EngineAway:
+                except EngineUnavailable:
                     await asyncio.sleep(0.05)
 
         writing = asyncio.create_task(write())

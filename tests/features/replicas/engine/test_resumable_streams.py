@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.features.replicas.engine import engine as engines
 from mcpdesk.features.replicas.engine import engine_streams
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway, EngineRefusal
+from mcpdesk.features.replicas.engine.engine import Engine, EngineRefusal, EngineUnavailable
 from mcpdesk.features.replicas.engine.engine_streams import BIGGEST, EngineStreams
 from mcpdesk.protocol.event_store import (
     BusPosition,
@@ -83,8 +83,10 @@ class InEngine:
     def reach(self, event_id: str) -> Resumable[Connection]:
         place = parse_event_id(event_id)
         assert place is not None
-        primes = self.store.primes
-        return self.other.open(SESSION, place, lambda: self.is_held, LOST, self._ask, primes=primes)
+        sends_priming_event = self.store.sends_priming_event
+        return self.other.open(
+            SESSION, place, lambda: self.is_held, LOST, self._ask, sends_priming_event=sends_priming_event
+        )
 
     def _ask(self) -> None:
         self.asked += 1
@@ -190,7 +192,7 @@ async def test_only_the_newest_events_are_kept(place: Place) -> None:
 
 @pytest.mark.process
 async def test_a_client_that_knows_ids_without_messages_gets_its_place_first(place: Place) -> None:
-    place.store.primes = True
+    place.store.sends_priming_event = True
     begun(place, b"1", b"2").end()
     connection = Connection()
     place.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
@@ -268,7 +270,7 @@ async def test_a_client_is_let_go_soon_while_the_line_to_the_engine_is_silent(
     connection = Connection()
     pair.reach("0:1").attach(connection, connection.let_go, 1)
     await until(lambda: connection.messages == [b"2"])
-    line.silence()
+    line.unexpected_bytes()
     await until(lambda: connection.is_let_go)
     line.mend()
     await streams.close()
@@ -390,7 +392,7 @@ class RefusingEngine:
     def _write(self, *keys: str) -> None:
         if self.refused.intersection(keys):
             self.on_refusal()
-            raise EngineAway("not this one", EngineRefusal.OTHER)
+            raise EngineUnavailable("not this one", EngineRefusal.OTHER)
         self.written += keys
 
 

@@ -129,7 +129,7 @@ async def test_what_is_closed_says_so(opened: Opener) -> None:
 async def test_a_state_that_is_too_large_is_refused_and_stays_as_it_was(
     shared_engine: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_database, "MOST_BYTES", 60_000)
+    monkeypatch.setattr(engine_database, "MAX_BYTES", 60_000)
     engine = Engine(shared_engine.url, deployment(tmp_path))
     state = EngineDatabase(engine, "mine")
     await state.run(add)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features.replicas.engine.engine import Engine, EngineAway, connect
+from mcpdesk.features.replicas.engine.engine import Engine, EngineUnavailable, connect
 from mcpdesk.features.replicas.engine.event_bus import EventBus
 from tests.support.engine import EngineServer, engine_server, needs_engine
 from tests.support.http_client import http_client
@@ -108,7 +108,7 @@ async def works(url: str) -> None:
 async def refused(url: str) -> str:
     """Error message about an engine that cannot be used."""
     engine = Engine(url, "ways")
-    with pytest.raises(EngineAway) as told:
+    with pytest.raises(EngineUnavailable) as told:
         await engine.run(lambda client: client.get("a"))
     await engine.close()
     return str(told.value)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.pipe import OpenPipe, PipeRequest
     from mcpdesk.transports.unix import UnixListener
 
-MOST_NAMED = 8
+MAX_NAMED = 8
 """Maximum number of tools named in one log line."""
 LEAVE_S = 0.5
 """Seconds that pumps are given to move to another server when this core stops or removes their server."""
@@ -95,12 +95,12 @@ def _unlisted(endpoint: HostedEndpoint) -> str:
     if endpoint.access.requires_token:
         return f"{endpoint.name} needs a token: none of it is"
     names = endpoint.server.token_tools
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     verb = "is not" if len(names) == 1 else "are not"
-    return f"{', '.join(names[:MOST_NAMED])}{more} {verb}" if names else ""
+    return f"{', '.join(names[:MAX_NAMED])}{more} {verb}" if names else ""
 
 
-class PumpPlaces:
+class PumpSockets:
     """Sockets (meeting points) where pumps find one core. Use it on the core's loop."""
 
     def __init__(self, open_pipe: OpenPipe, journal: Journal, state: str) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcpdesk.server.calls.threads import own_loops
-from mcpdesk.server.calls.threads.own_loops import OwnLoops
+from mcpdesk.server.calls.threads import folder_loops
+from mcpdesk.server.calls.threads.folder_loops import FolderLoops
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save, write
 from tests.support.messages import said
@@ -142,9 +142,9 @@ async def blocked_once(path: Path, **flags: Any) -> AsyncIterator[tuple[RunningD
         yield desk, wire
 
 
-def loops_of(desk: RunningDesk) -> OwnLoops | None:
+def loops_of(desk: RunningDesk) -> FolderLoops | None:
     hosted = desk.host.folders["block"].server.hosted
-    return None if hosted is None else hosted.own_loops
+    return None if hosted is None else hosted.folder_loops
 
 
 async def test_a_blocking_tool_gets_its_timeout_and_stops_no_others(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_a_blocking_tool_gets_its_timeout_and_stops_no_others(tmp_path: Pa
 async def test_when_every_loop_is_blocked_calls_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_loops, "MOST", 1)
+    monkeypatch.setattr(folder_loops, "MOST", 1)
     async with blocked_once(tmp_path, tool_timeout_ms=1000) as (_, wire):
         let_go = tmp_path / "second"
         try:

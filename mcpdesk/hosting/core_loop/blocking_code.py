@@ -16,7 +16,7 @@ from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal
 
 
-class StuckFolders:
+class BlockingCodeWatcher:
     """Watches the core's loop for blocking code of hosted folders."""
 
     def __init__(self, folders: Mapping[str, HostedFolder], journal: Journal, turns: LoopTurns) -> None:
@@ -52,11 +52,11 @@ class StuckFolders:
         """
         remark = f"blocked the server for {stuck.seconds:.1f} s"
         remark += "; await slow work, or write a plain def, which runs in a thread"
-        stuck_folders = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
-        if stuck_folders:
-            remark += f". From now on {stuck_folders[0].server.name} runs on a separate thread"
+        blocking_code = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
+        if blocking_code:
+            remark += f". From now on {blocking_code[0].server.name} runs on a separate thread"
         self._journal.log("warning", stuck.tool or "server", remark, stuck.where)
-        for state in [each.server.hosted for each in stuck_folders]:
+        for state in [each.server.hosted for each in blocking_code]:
             if state is not None and self._loop is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed
                     self._loop.call_soon_threadsafe(state.isolate)

@@ -25,7 +25,7 @@ AT: Final = "@"
 """Separator between the id of a program and the epoch (number) of its core."""
 
 
-class Raised:
+class NumberOffset:
     """Adds the offset of one core to its numbers, and its name to its items."""
 
     def __init__(self, epoch: int, core: str) -> None:
@@ -100,11 +100,11 @@ class Raised:
         return tuple(structs.replace(one, id=one.id + above, core=self._core) for one in value)
 
 
-_RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {
-    "catalogue": Raised._catalogue,
-    "questions": Raised._questions,
-    "jobs": Raised._jobs,
-    "callbacks": Raised._numbered,
-    "todo": Raised._numbered,
+_RAISED: Final[dict[str, Callable[[NumberOffset, Any], Any]]] = {
+    "catalogue": NumberOffset._catalogue,
+    "questions": NumberOffset._questions,
+    "jobs": NumberOffset._jobs,
+    "callbacks": NumberOffset._numbered,
+    "todo": NumberOffset._numbered,
 }
 """Functions that add the offset to the numbers of a part, by name of the part."""

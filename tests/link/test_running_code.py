@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import JobState, JobView
 from mcpdesk.recorder.index.exchange import Exchange, Status
-from mcpdesk.server.calls.threads.left_code import ENDED, RUNS, LeftCode
+from mcpdesk.server.calls.threads.running_code import ENDED, RUNS, RunningCode
 from mcpdesk.tui.results.result_view import verdict
 from mcpdesk.tui.workbench.drafts import Drafts
 from tests.support.desk import RunningDesk, running_desk
@@ -159,7 +159,7 @@ def place_of(number: int) -> tuple[int, int]:
 
 
 def test_code_of_a_call_is_counted_and_its_end_is_reported_once() -> None:
-    left, ends = LeftCode(), list[int]()
+    left, ends = RunningCode(), list[int]()
     place, other = place_of(1), place_of(1)
     assert place == other and place is not other
     left.add(place)

@@ -13,9 +13,9 @@ import pytest
 
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.server.calls.threads.left_code import LEFT
+from mcpdesk.server.calls.threads.folder_loops import FolderLoops
 from mcpdesk.server.calls.threads.loop_context import run_on
-from mcpdesk.server.calls.threads.own_loops import OwnLoops
+from mcpdesk.server.calls.threads.running_code import LEFT
 from mcpdesk.server.calls.threads.sync_context import awaitable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
@@ -38,10 +38,10 @@ class Lending(AskingServer):
 
 
 @asynccontextmanager
-async def own_loops() -> AsyncIterator[tuple[OwnLoops, Context]]:
+async def folder_loops() -> AsyncIterator[tuple[FolderLoops, Context]]:
     asking = Lending()
     await Asked(asking).round(1, "lend")
-    loops = OwnLoops("block")
+    loops = FolderLoops("block")
     try:
         yield loops, asking.contexts[0]
     finally:
@@ -54,7 +54,7 @@ async def loop_of(context: Context) -> asyncio.AbstractEventLoop:
 
 
 async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_the_loop() -> None:
-    async with own_loops() as (loops, context):
+    async with folder_loops() as (loops, context):
         loop = await run_on(loops, loop_of, context)
         may_end = threading.Event()
         place = (1, "queued")
@@ -74,7 +74,7 @@ async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_
 
 
 async def test_hosted_code_that_exits_in_a_callback_does_not_end_its_loop() -> None:
-    async with own_loops() as (loops, context):
+    async with folder_loops() as (loops, context):
         loop = await run_on(loops, loop_of, context)
         loop.call_soon_threadsafe(sys.exit)
         loop.call_soon_threadsafe(loop.stop)
@@ -91,7 +91,7 @@ async def test_code_in_a_thread_that_outlives_its_loop_is_reported_as_ended() ->
     place = (1, "held")
     RUNNING.set(place)
     try:
-        async with own_loops() as (loops, context):
+        async with folder_loops() as (loops, context):
             held = asyncio.create_task(run_on(loops, awaitable(hold), context))
             await asyncio.to_thread(has_begun.wait, WITHIN_S)
             held.cancel()
@@ -108,6 +108,6 @@ async def later_log(context: Context) -> Callable[[str, Any], bool]:
 
 @pytest.mark.timeout(20)
 async def test_a_function_of_the_context_may_be_called_on_the_cores_loop() -> None:
-    async with own_loops() as (loops, context):
+    async with folder_loops() as (loops, context):
         log = await run_on(loops, later_log, context)
         assert log("info", "called by a timer of the core") is False  # the connection has no log level

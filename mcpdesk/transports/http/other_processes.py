@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.site import Endpoint
 
 
-class Elsewhere(SessionSharing):
+class OtherProcesses(SessionSharing):
     """Access to sessions, jobs and streams that other processes may have.
 
     A request that only one process can answer is forwarded to that process, its owner. Ordinary calls, and

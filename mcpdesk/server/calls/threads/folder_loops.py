@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.calls.running_call import RUNNING
-from mcpdesk.server.calls.threads.left_code import LEFT
+from mcpdesk.server.calls.threads.running_code import LEFT
 from mcpdesk.server.calls.threads.worker_threads import LOOP_TASKS
 from mcpdesk.server.state.lifespan import Lifespan
 
@@ -29,7 +29,7 @@ CANCEL_WAIT_S = 0.05
 CLOSE_S = 2.0
 
 
-class OwnLoops:
+class FolderLoops:
     """Separate loops of one folder. Use it on the core's loop."""
 
     def __init__(self, name: str) -> None:

@@ -33,7 +33,7 @@ class _Left:
         self.listeners: list[Callable[[], None]] = []
 
 
-class LeftCode:
+class RunningCode:
     """Calls whose code still runs. May be used on any thread."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class LeftCode:
         listener()
 
 
-LEFT = LeftCode()
+LEFT = RunningCode()
 """Calls of this process whose code still runs."""
 
 

@@ -17,14 +17,14 @@ _MASK = (
     | _FOLDERS_ONLY
 )  # fmt: skip
 _READ_BYTES = 1 << 16
-MOST_FOLDERS = 2_000
+MAX_FOLDERS = 2_000
 """Maximum number of folders watched; a larger tree is polled."""
 
 
-class FolderBell:
+class FolderWatcher:
     """Signals that something in a folder or one of its subfolders has changed.
 
-    It does not report what changed. When the bell rings, use another watcher to find the changes.
+    It does not report what changed. After a signal, use another watcher to find the changes.
     """
 
     def __init__(self, folder: Path, ignored: Collection[str] = ()) -> None:
@@ -58,14 +58,14 @@ class FolderBell:
                 continue
             seen.add((status.st_dev, status.st_ino))
             folders[:] = [name for name in folders if name not in self._ignored]
-            if len(seen) > MOST_FOLDERS:
-                raise OSError(f"more than {MOST_FOLDERS:,} folders")
+            if len(seen) > MAX_FOLDERS:
+                raise OSError(f"more than {MAX_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
                 number = ctypes.get_errno()
                 if os.path.isdir(path):  # otherwise the folder was removed in the meantime
                     raise OSError(number, os.strerror(number), path)
 
-    async def rings(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until something has changed since the last call."""
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._fd, rung.set)
