@@ -43,6 +43,7 @@ Examples:
   mcpdesk check sample_servers/hello --lock --max-tokens 2000 --junit report.xml
   mcpdesk check https://example.com/mcp --lock example.lock.json
   mcpdesk check ~/servers/profiles --client cursor --client claude-code
+  mcpdesk check https://example.com/mcp --eras
   mcpdesk check -- npx -y @modelcontextprotocol/server-everything
 
 Exit codes: 0 no errors, 1 errors, 2 the folder cannot be read or has no lock,
@@ -97,6 +98,7 @@ def with_lock_file(arguments: list[str]) -> list[str]:
     metavar="NAME",
     help="Like --clients, for one client only. You can repeat this option.",
 )
+@click.option("--eras", is_flag=True, help="Connect once in each protocol revision, and print what differs.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report to FILE.")
 @click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report to FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -111,6 +113,7 @@ def check_command(
     max_tokens: int | None,
     all_clients: bool,
     clients: tuple[str, ...],
+    eras: bool,
     junit: Path | None,
     sarif: Path | None,
     as_json: bool,
@@ -131,6 +134,9 @@ def check_command(
     than 90 days are marked, because clients change. A warning means that something does not work in the
     client. A note means that it works with a limitation; for example, the client asks before every call.
 
+    With --eras, the command only connects once in each protocol revision. It prints the revision that the
+    server answers with, and the items, members and capabilities that differ from the newest revision.
+
     With --lock, the report compares the server with its lock file. Each difference is `breaking`,
     `compatible` or `wording`. A breaking difference is an error. Only --update writes the lock file.
 
@@ -138,6 +144,12 @@ def check_command(
     name does not end with .lock.json, write `--lock=FILE`. Otherwise the command reads the word after
     `--lock` as the TARGET.
     """
+    if eras:
+        from mcpdesk.features.contract.revisions_table import print_eras
+
+        if lock is not None or update or clients or all_clients or junit or sarif or max_tokens or strict:
+            raise click.UsageError("--eras can be combined only with --json and options for the target.")
+        return print_eras(target, reach, timeout_s, as_json)
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and (reach.mode or reach.token or reach.is_remote):
         raise DeskUserError(

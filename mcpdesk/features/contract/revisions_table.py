@@ -1,0 +1,182 @@
+"""`mcpdesk check --eras`: the answers of a server in each protocol revision, and their differences."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, to_builtins
+
+from mcpdesk.cli.printing import CANNOT_CONNECT, OK, aligned, exit_code, print_json, print_text
+from mcpdesk.cli.reach import agreement, ask_input
+from mcpdesk.client.targets import CommandTarget, FolderTarget, Target, find_target
+from mcpdesk.connect import blocking, connect
+from mcpdesk.errors import CallError
+from mcpdesk.plain_text import clean
+from mcpdesk.protocol.revisions import REVISIONS
+from mcpdesk.upstream.offers import read_offers
+from mcpdesk.upstream.target_transport import ProgramEvents, Reach
+from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from mcpdesk.client.connection import ServerConnection
+    from mcpdesk.upstream.offers import Offer
+
+IDENTITY = {"name": "mcpdesk", "version": __version__}
+KINDS = ("tool", "resource", "template", "prompt", "skill")
+MAX_NAMED = 5
+"""Maximum number of items that one difference names."""
+
+
+class RevisionAnswer(Struct, frozen=True):
+    """Answer of a server to a client that offers only one revision."""
+
+    revision: str
+    answered: str = ""
+    """Revision in the server's answer. Empty if there is no connection."""
+    problem: str = ""
+    """Reason why there is no connection."""
+    capabilities: tuple[str, ...] = ()
+    items: Mapping[str, int] = {}
+    """Number of items by kind."""
+    remarks: tuple[str, ...] = ()
+    """Faults of the lists."""
+    differences: tuple[str, ...] = ()
+    """Differences from the newest revision that works."""
+
+
+class _Reading(Struct, frozen=True):
+    """An answer, and the items of its lists."""
+
+    answer: RevisionAnswer
+    offers: tuple[Offer, ...] = ()
+    error_code: int = OK
+    """Exit code for the problem."""
+
+
+def print_eras(target: str, reach: Reach, timeout_s: float, as_json: bool) -> int:
+    """Connect once for each revision, and print the answers. Return the exit code.
+
+    Raises: DeskUserError for an invalid target.
+    """
+    located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+    if isinstance(located, FolderTarget):  # in a process of its own, because its code may print on stdout
+        command = (sys.executable, "-m", "mcpdesk", "stdio", "--alone", str(located.path))
+        located = CommandTarget(command, title=target)
+    readings = [_reading(located, reach, each.name, timeout_s) for each in REVISIONS]
+    answers = compared(readings)
+    if as_json:
+        print_json({"revisions": to_builtins(answers)})
+    else:
+        print_text("\n".join(_lines(answers)))
+    if any(each.answered for each in answers):
+        return OK
+    return max((each.error_code for each in readings), default=CANNOT_CONNECT)
+
+
+def _reading(target: Target, reach: Reach, revision: str, limit_s: float) -> _Reading:
+    reach = reach._replace(revision=revision)
+    silent = ProgramEvents(lambda line: None, lambda line: None)
+    opening = connect(target, IDENTITY, reach=reach, limit_s=limit_s, on_log=silent)
+    try:
+        with blocking(opening) as made:
+            return made.run(_read(made.server, revision), limit_s)
+    except CallError as error:
+        reason = clean(str(error), newlines=False)
+        return _Reading(RevisionAnswer(revision, problem=reason), error_code=exit_code(error))
+    except TimeoutError:
+        reason = f"its lists took more than {limit_s:g} s"
+        return _Reading(RevisionAnswer(revision, problem=reason), error_code=CANNOT_CONNECT)
+
+
+async def _read(server: ServerConnection, revision: str) -> _Reading:
+    agreed = await server.introduced()
+    offers, problems = await read_offers(server, agreed.capabilities, asks_all=True)
+    counts = Counter(each.kind for each in offers)
+    answer = RevisionAnswer(
+        revision,
+        agreed.revision.name,
+        capabilities=tuple(sorted(map(str, agreed.capabilities))),
+        items={kind: counts[kind] for kind in KINDS if counts[kind]},
+        remarks=tuple(clean(each, newlines=False) for each in problems),
+    )
+    return _Reading(answer, offers)
+
+
+def compared(readings: Sequence[_Reading]) -> list[RevisionAnswer]:
+    """Return the answers, newest revision first, with their differences from the newest one that works."""
+    from msgspec.structs import replace
+
+    newest_first = sorted(readings, key=lambda each: each.answer.revision, reverse=True)
+    working = [each for each in newest_first if each.answer.answered]
+    if not working:
+        return [each.answer for each in newest_first]
+    newest = working[0]
+    return [
+        replace(each.answer, differences=tuple(_differences(newest, each)))
+        if each is not newest and each.answer.answered
+        else each.answer
+        for each in newest_first
+    ]
+
+
+def _differences(newest: _Reading, other: _Reading) -> Iterator[str]:
+    """Yield what differs between two readings, one sentence each."""
+    before, after = set(newest.answer.capabilities), set(other.answer.capabilities)
+    if lacks := sorted(before - after):
+        yield f"without the capability {', '.join(lacks)}"
+    if more := sorted(after - before):
+        yield f"with the capability {', '.join(more)}"
+    reference = {(each.kind, each.name): each.definition for each in newest.offers}
+    seen = {(each.kind, each.name): each.definition for each in other.offers}
+    for kind in KINDS:
+        if names := [name for each, name in reference if each == kind and (kind, name) not in seen]:
+            yield f"without the {_named(kind, names)}"
+        if names := [name for each, name in seen if each == kind and (kind, name) not in reference]:
+            yield f"with the {_named(kind, names)}"
+    changed: dict[tuple[str, str, str], list[str]] = {}
+    for (kind, name), definition in seen.items():
+        for member, verb in _changes(reference.get((kind, name), definition), definition):
+            changed.setdefault((kind, member, verb), []).append(name)
+    for (kind, member, verb), names in changed.items():
+        yield f"{member} {verb} in {_named(kind, names)}"
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the members of a definition that differ, each with the kind of the difference."""
+    for member in sorted(before.keys() | after.keys()):
+        if member not in after:
+            yield member, "is missing"
+        elif member not in before:
+            yield member, "is new"
+        elif before[member] != after[member]:
+            yield member, "differs"
+
+
+def _named(kind: str, names: Sequence[str]) -> str:
+    shown = ", ".join(clean(name, newlines=False) for name in names[:MAX_NAMED])
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"{kind}{'s' * (len(names) > 1)} {shown}{more}"
+
+
+def _lines(answers: Sequence[RevisionAnswer]) -> Iterator[str]:
+    """Yield a table of the revisions, then the differences and faults."""
+    rows = [("revision", "answer", "items")]
+    for each in answers:
+        counts = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in each.items.items())
+        rows.append((each.revision, _outcome(each), counts))
+    yield from aligned(rows)
+    for each in answers:
+        if texts := [*each.differences, *each.remarks]:
+            yield ""
+            yield f"{each.revision}:"
+            yield from (f"  {text}" for text in texts)
+
+
+def _outcome(answer: RevisionAnswer) -> str:
+    if not answer.answered:
+        return f"failed: {answer.problem}"
+    return "ok" if answer.answered == answer.revision else f"answers with {answer.answered}"
