@@ -182,7 +182,7 @@ class HoldDialog(Dialog[bool]):
         self._show()
         found = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
         self.listing.cursor = next(found, 0)
-        follow_core(self, self._link, self._look, poll_s=_LOOK_S)
+        follow_core(self, self._link, self._refresh, poll_s=_LOOK_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
 
     def on_descendant_focus(self) -> None:
