@@ -233,6 +233,8 @@ class PassedChannel:
         """Functions for repeated answers to recent requests, by id, oldest first."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
+        self._token_of: dict[Id, Id] = {}
+        """Progress tokens by request id."""
         self._aliases: dict[Id, Alias] = {}
         """Original ids and tokens, by the id that the channel uses instead."""
 
@@ -288,7 +290,7 @@ class PassedChannel:
         if len(self._pending) > MAX_ASKED:
             del self._pending[next(iter(self._pending))]
         if (token := progress_token(meta_of(message))) is not None:
-            self._tokens[token] = identifier
+            self._tokens[token], self._token_of[identifier] = identifier, token
         try:
             if self.has_ended:
                 waiting.put(self._failed(identifier, f"{self._name} has ended"), True)
@@ -428,7 +430,8 @@ class PassedChannel:
         return here[0] if len(here) == 1 else None
 
     def _forget(self, identifier: Id) -> Waiting:
-        self._tokens = {token: about for token, about in self._tokens.items() if about != identifier}
+        if (token := self._token_of.pop(identifier, None)) is not None:
+            del self._tokens[token]
         self._aliases.pop(identifier, None)
         return self._waiting.pop(identifier)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import cast
+from contextlib import AsyncExitStack
+from typing import Any, cast
 
 import pytest
 
 from mcpdesk.client.child_process import ProgramRun
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import event
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.message import QUICK_BYTES, read_frame
 from mcpdesk.upstream import passed_channel
 from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
@@ -169,6 +171,36 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
         assert taken == (line.replace(b'"%b"' % alias.encode(), b"7"), True)
         monkeypatch.undo()
     assert strays == []
+
+
+async def test_an_answer_costs_the_same_however_many_requests_have_progress_tokens() -> None:
+    class Tokens(dict[Id, Id]):
+        looks = 0
+
+        def items(self) -> Any:
+            self.looks += 1
+            return super().items()
+
+    server, strays = Server(), list[bytes]()
+    channel = PassedChannel("far", strays.append, lambda: None, strays.append)
+    await channel.open(server, {})
+    tokens = channel._tokens = Tokens()
+    asked = []
+    async with AsyncExitStack() as stack:
+        for number in (1, 2):
+            params = {"_meta": {"progressToken": f"t{number}"}}
+            message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+            asked.append(Waiting(strays.append))
+            request = channel.request(message, codec.encode(message), asked[-1], is_alone=True)
+            await stack.enter_async_context(request)
+        server.say(answer(1))
+        assert await asked[0].next_message(WITHIN_S) == (answer(1), True)
+        progress = codec.notification("notifications/progress", {"progressToken": "t2", "progress": 1})
+        server.say(progress)
+        assert await asked[1].next_message(WITHIN_S) == (progress, False)
+        assert tokens.looks == 0
+        server.say(answer(2))
+    assert not strays and not channel._tokens
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
