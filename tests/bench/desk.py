@@ -45,7 +45,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
         with _load(Job(port, "/mcp/echo", "stateless", 3600, rate=STEPS_RATE, ask="steps")):
             screen.press("2", "following")
             folded = [_paused(screen) for _ in range(effort.rounds)]
-            screen.press("w", "handler")
+            screen.press("vw", "handler")
             bars = [_paused(screen) for _ in range(effort.rounds)]
         frames = STEPS_RATE * (STEPS + 2)
         yield Figure(f"key p, {frames:,.0f} frames/s, notifications folded", "ms", folded, goal=TO_KEY)

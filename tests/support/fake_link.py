@@ -45,6 +45,7 @@ from mcpdesk.link.values import (
     TodoView,
     ToolsSeen,
 )
+from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 
@@ -444,6 +445,7 @@ class FakeLink(Link):
         self.answers: list[tuple[int, tuple[Answer, ...]]] = []
         self.declined: list[tuple[int, str]] = []
         self.cancelled: list[int] = []
+        self.cancelled_calls: list[tuple[int, Id]] = []
         self.watching: dict[str, int] = {}
         self.job_list: list[JobView] = []
         self.killed_jobs: list[str] = []
@@ -555,6 +557,10 @@ class FakeLink(Link):
 
     def client(self, connection: int) -> ClientDetail | None:
         return self.details.get(connection)
+
+    def cancel_call(self, connection: int, id: Id) -> Future[bool]:
+        self.cancelled_calls.append((connection, id))
+        return finished(True)
 
     def disconnect(self, connection: int) -> None:
         self.disconnected.append(connection)

@@ -13,7 +13,6 @@ from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader,
 from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.driven import driven
 from tests.support.fake_link import sample_view
-from tests.support.features import having
 from tests.support.frame import running_frame
 from tests.support.workbench import bench
 
@@ -202,7 +201,7 @@ async def test_palette_and_help_stay_at_any_width(width: int) -> None:
         assert len(text) <= width and "palette" in text and "help" in text
 
 
-VERBS = ("⏎ details", "/ filter", "y copy", *having("holding", "H hold"))
+VERBS = ("⏎ details", "/ filter", "r repeat", "space actions")
 """The keys of Traffic that its footer names at every size."""
 MAX_KEYS = 7
 

@@ -478,7 +478,7 @@ async def test_from_a_line_to_its_call_and_back() -> None:
             traffic = app.main.query_one(TrafficPane)
             assert app.main.shown == "traffic" and traffic.detail.shown is not None
             assert traffic.detail.shown.number == number
-            await pilot.press("c")
+            await pilot.press("g", "l")
             await pilot.pause()
             assert app.main.shown == "logs" and pane.listing.selected is link.log_lines[cursor]
             assert pane.listing.shown == (1 if number else 3)
@@ -487,7 +487,7 @@ async def test_from_a_line_to_its_call_and_back() -> None:
         await pilot.pause()
         assert app.main.shown == "logs" and "no client's call ran then" in toasts(app)[-1]
         link.log_lines.clear()
-        await pilot.press("2", "c")
+        await pilot.press("2", "g", "l")
         await pilot.pause()
         assert app.main.shown == "traffic" and "Nothing was logged" in toasts(app)[-1]
 

@@ -120,7 +120,7 @@ async def test_an_action_of_another_screen_shows_the_screen_and_is_done() -> Non
 MEANT = (
     ("1", "changed", "Show what the last save changed"),
     ("1", "diff", "Compare the last result"),
-    ("2", "diff", "Compare two marked exchanges"),
+    ("2", "diff", "Compare exchanges"),
     ("2", "latency", "Show where the time went"),
     ("3", "latency", "Go to the statistics"),
     ("3", "rate", "Go to the statistics"),

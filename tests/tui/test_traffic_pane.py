@@ -14,10 +14,11 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from mcpdesk.link.link import finished
-from mcpdesk.link.values import LogLine
+from mcpdesk.link.values import LogLine, RunningCall
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.capture import recording as recording_module
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.exchange import FAILED
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.record import Direction, RecordedRemark
@@ -415,6 +416,71 @@ async def test_two_marked_exchanges_are_compared_or_one_with_the_selected() -> N
         ]
         await pilot.press("escape", "m", "d")
         assert isinstance(app.screen, CompareScreen)
+
+
+@pytest.mark.slow
+async def test_without_a_mark_an_exchange_is_compared_with_the_previous_one_of_its_kind() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    for number, tool in enumerate(("price", "order", "price")):
+        recording.frame(1, IN, call(number, tool, {"article": f"lamp {number}"}))
+        recording.frame(1, OUT, text(number, "fine"))
+    settle(recording)
+    async with running(recording) as (app, pilot, _):
+        await pilot.press("G", "d")
+        await until(lambda: isinstance(app.screen, CompareScreen), pilot)
+        rows = app.screen.query_one(DifferenceList)
+        texts = ["".join(text for text, _ in rows.spans(at, rows.size.width)) for at in range(rows.row_count)]
+        assert " ".join(texts[-1].split()) == '"lamp 0" │ "lamp 2"'
+
+
+@pytest.mark.slow
+async def test_x_cancels_the_running_call_of_a_client_after_a_question() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(4, "slow-report"))
+    recording.frame(1, IN, call(5, "user-profile"))
+    recording.frame(1, OUT, text(5, "Ada"))
+    settle(recording)
+    async with running(recording) as (app, pilot, pane):
+        link = cast("FakeLink", pane.link)
+        link.details[1] = replace(
+            link.details[1], running=(RunningCall("tools/call", "slow-report", 1, id=4),)
+        )
+        await until(lambda: "cancel" not in " ".join(footer(app)), pilot)
+        await pilot.press("home")
+        await until(lambda: footer(app)[0] == "x cancel the call", pilot)
+        await pilot.press("x")
+        await until(lambda: shows(pilot, "Cancel tools/call slow-report of claude-code 2.1?"), pilot)
+        await pilot.press("n")
+        await app.workers.wait_for_complete()
+        assert not link.cancelled_calls
+        await pilot.press("enter", "enter", "x")
+        await until(lambda: shows(pilot, "Cancel tools/call slow-report"), pilot)
+        await pilot.press("y")
+        await app.workers.wait_for_complete()
+        assert link.cancelled_calls == [(1, 4)] and toasts(app)[-1] == "tools/call slow-report: cancelled"
+
+
+@pytest.mark.slow
+async def test_jumps_work_from_the_details_too_and_are_shown_there() -> None:
+    async with running() as (app, pilot, pane):
+        await pilot.press("home", "enter", "enter")
+        await until(lambda: pane.detail.has_focus_within, pilot)
+        await pilot.press("right_square_bracket", "e")
+        await until(lambda: pane.detail.shown is not None and pane.detail.shown.status in FAILED, pilot)
+        assert pane.detail.has_focus_within
+        await until(lambda: "r repeat" in footer(app)[:2], pilot)
+        first = pane.detail.shown
+        await pilot.press("right_square_bracket", "e", "left_square_bracket", "e")
+        await until(lambda: pane.detail.shown == first, pilot)
+
+
+@pytest.mark.slow
+async def test_an_empty_list_offers_only_keys_that_do_something() -> None:
+    async with running(Recording(None)) as (app, _, _):
+        own = [each for each in footer(app) if each.split()[0] not in ("space", "^p", "?", "^o", "^q", "a")]
+        assert own == ["f follow", "/ filter"]
 
 
 @asynccontextmanager
