@@ -51,10 +51,12 @@ def faults(source: str) -> list[Fault]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that run and do something: no annotations, docstrings or imports."""
+    """All nodes that run and do something: no annotations, docstrings, imports or options of classes."""
     yield node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
+            continue
+        if name == "keywords" and isinstance(node, ast.ClassDef):  # options such as frozen=True
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not _is_for_readers(child):

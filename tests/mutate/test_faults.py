@@ -38,6 +38,11 @@ def test_texts_for_readers_stay() -> None:
     )
 
 
+def test_options_of_classes_and_decorators_stay() -> None:
+    assert faults("@dataclass(frozen=True)\nclass A(B, frozen=True):\n    a: int\n") == []
+    assert len(faults("go = A(frozen=True)")) == 1
+
+
 def test_every_module_stays_valid() -> None:
     path = Path(mcpdesk.__file__).with_name("settings.py")
     source = path.read_text("utf-8")
