@@ -81,6 +81,25 @@ async def test_an_article_comes_as_markdown_without_navigation(served: Site) -> 
 
 
 @pytest.mark.usefixtures("no_browser")
+@pytest.mark.parametrize(
+    ("body", "start"),
+    [
+        (b"<!doctype html><HTML><body><h1>Tides</h1></body>", "# Tides"),
+        (b"tides <b>text</b>", "tides <b>text</b>"),
+    ],
+)
+async def test_a_page_without_a_content_type_is_known_by_its_start(body: bytes, start: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        assert text(await read(f"http://127.0.0.1:{port}/")).startswith(start)
+
+
+@pytest.mark.usefixtures("no_browser")
 async def test_an_article_comes_as_words_or_as_it_is(served: Site) -> None:
     words = await read(served.base, format="text")
     assert text(words).startswith("Tides\n") and "#" not in text(words).split("[no browser")[0]
