@@ -88,6 +88,35 @@ def test_a_value_fits_type_constants_and_bounds(value: Any, schema: dict[str, An
     assert is_fitting(value, schema, schema) is fits
 
 
+@pytest.mark.parametrize(
+    ("word", "values", "fitting"),
+    [
+        ("minimum", (1, 2, 3), (2, 3)),
+        ("maximum", (1, 2, 3), (1, 2)),
+        ("exclusiveMinimum", (1, 2, 3), (3,)),
+        ("exclusiveMaximum", (1, 2, 3), (1,)),
+        ("minLength", ("a", "ab", "abc"), ("ab", "abc")),
+        ("maxLength", ("a", "ab", "abc"), ("a", "ab")),
+        ("minItems", ([1], [1, 2], [1, 2, 3]), ([1, 2], [1, 2, 3])),
+        ("maxItems", ([1], [1, 2], [1, 2, 3]), ([1], [1, 2])),
+    ],
+)
+def test_a_bound_limits_only_values_of_its_type(
+    word: str, values: tuple[Any, ...], fitting: tuple[Any, ...]
+) -> None:
+    schema = {word: 2}
+    assert tuple(value for value in values if is_fitting(value, schema, schema)) == fitting
+    others: list[Any] = [
+        None,
+        True,
+        {},
+        *([] if "imum" in word else [9, 0]),
+        *(["x"] if "Items" in word else []),
+    ]
+    assert all(is_fitting(other, schema, schema) for other in others)
+    assert all(is_fitting(value, {word: odd}, {}) for value in values for odd in (True, "2", None))
+
+
 SELF = {"$ref": "#"}
 CIRCLES: list[Schema] = [
     {"anyOf": [SELF] * 6},

@@ -216,6 +216,24 @@ async def test_raw_frames_and_back_keep_the_place() -> None:
         assert not app.listing.view.raw and app.listing.selected == 3
 
 
+async def test_raw_frames_show_the_revision_of_their_exchange_or_of_their_connection() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.connect(connection(2, revision=""))
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    recording.frame(1, IN, call(1, "a", _meta=meta))
+    recording.frame(1, IN, call(2, "b"))
+    recording.frame(1, OUT, b"no JSON")
+    recording.frame(2, IN, call(1, "c"))
+    settle(recording)
+    async with running(recording, size=(160, 12)) as (app, pilot):
+        await pilot.press("b")
+        await app.workers.wait_for_complete()
+        revisions = [re.findall(r"20\d\d-\d\d-\d\d \w+", line) for line in app.shown()[1:5]]
+    old = ["2025-11-25 handshake"]
+    assert revisions == [["2026-07-28 stateless"], old, old, []]
+
+
 async def test_enter_and_a_second_click_open() -> None:
     async with running(many(20)) as (app, pilot):
         await pilot.press("enter")
