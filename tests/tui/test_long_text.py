@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from mcpdesk.tui.results.long_text import SOFT, TextLayout, line_start
+from mcpdesk.tui.results.long_text import SEGMENT, SOFT, TextLayout, line_start
 from mcpdesk.tui.results.result_view import ResultContent, ResultView
 from tests.support.patience import until
 from tests.support.widgets import staged
@@ -45,6 +45,13 @@ def test_a_text_that_is_one_line_is_drawn_whole_and_each_offset_is_found() -> No
     assert "word004321" in layout.row(layout.row_of(at))
     assert not layout.is_complete, "only what is asked for is laid out"
     assert "".join(row.replace(" ", "") for row in rows(text, 50)) == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("before", ["", "one "])
+def test_a_long_line_without_spaces_is_drawn_whole(before: str) -> None:
+    text = before + "x" * (2 * SEGMENT + 100)
+    drawn = rows(text, 50)
+    assert "".join(drawn).replace(" ", "") == text.replace(" ", "") and len(drawn) < len(text) / 50 + 5
 
 
 @pytest.mark.slow
