@@ -51,7 +51,7 @@ def keys_command(as_json: bool) -> int:
     for problem in keymap.problems:
         print_message(f"mcpdesk: {problem}")
     for conflict in keymap.conflicts:
-        print_message(f"mcpdesk: {FILE_NAME}: two actions have the key {conflict}")
+        print_message(f"mcpdesk: {FILE_NAME}: {conflict}")
     return 1 if keymap.problems or keymap.conflicts else 0
 
 

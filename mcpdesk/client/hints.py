@@ -48,8 +48,8 @@ TOO_MUCH = "The limit protects this machine's memory: the server must send less.
 OTHER_ID = "A server must answer with the unchanged id of the request: see its log."
 NO_ANSWER = "The server, or a proxy before it, ended the stream too early: see its log."
 NO_TOKEN = "Use a token (--token-env), the key (--key-env), or log in: mcpdesk login URL."
-LOG_IN = "T logs in with a browser, and so does `mcpdesk login` in a shell."
-GIVE_TOKEN = "On the desk, T sets it."
+LOG_IN = "F6 logs in with a browser, and so does `mcpdesk login` in a shell."
+GIVE_TOKEN = "On the desk, F6 sets it."
 NO_LOGIN_NAMED = "It names no authorization server."
 FORBIDDEN = "It denies this caller access: use another token or key (--token-env, --key-env)."
 WRONG_HOST = (
@@ -64,7 +64,7 @@ TOO_SLOW = "A proxy stopped waiting for the server behind it: it is too slow, or
 BUSY = "The server is not ready or overloaded: wait, then try again."
 REVISION = "Select a revision that it supports"
 OLDER_REVISION = "--revision 2025-06-18, or 2025-03-26, which sends no MCP-Protocol-Version"
-REVISION_AT_DESK = "V selects another revision with it."
+REVISION_AT_DESK = 'To use another revision with it: space, then "revision".'
 ASK_OLDER = "The server can ask questions only in an older revision: try again with --revision 2025-11-25."
 OPEN_LINK = "Open the link in a browser, finish there, and call again."
 NOBODY_ASKED = (
@@ -146,7 +146,7 @@ def desk_token_hint(missing: MissingToken) -> str:
     other = "another" if missing.is_insufficient else "a"
     about = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
-        return f"{about}. T logs in with a browser, and so does `mcpdesk login` in a shell."
+        return f"{about}. F6 logs in with a browser, and so does `mcpdesk login` in a shell."
     given = "give it to `mcpdesk` by --token-env VAR or --header, or in the headers of its configuration"
     return f"{about}: {given}. {NO_LOGIN_NAMED}"
 
@@ -242,7 +242,7 @@ def _revision_hint(reason: str) -> str:
 
 AT_DESK = {
     ENDED: "Its last lines are in the log (5).",
-    NO_PROTOCOL: "Check that it is an MCP server. V selects an older revision.",
+    NO_PROTOCOL: 'Check that it is an MCP server. To use an older revision: space, then "revision".',
     BAD_BYTES: "The server violates the protocol: Traffic (2) shows its bytes.",
 }
 """Hints for a person at the desk, by the corresponding hint for a shell."""

@@ -20,6 +20,7 @@ from textual.widget import Widget
 
 from mcpdesk.features import offering
 from mcpdesk.tui.action import Action
+from mcpdesk.tui.dialog_actions import DIALOG_ACTIONS, DIALOGS
 
 if TYPE_CHECKING:
     from mcpdesk.feature import ScreenAction
@@ -228,14 +229,15 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _traffic_detail("show_tab(1)", "shift+right,ctrl+pagedown", "next tab",
         "The tabs are messages, steps of an operation, HTTP and events."),
 
-    _activity("show_tab(-1)", "left_square_bracket", "previous part", footer=False),
-    _activity("show_tab(1)", "right_square_bracket", "next part",
-        "The parts are inbox, jobs, callbacks, tasks and plan."),
+    _activity("show_tab(-1)", "shift+left,ctrl+pageup", "previous part", footer=False,
+        former="left_square_bracket"),
+    _activity("show_tab(1)", "shift+right,ctrl+pagedown", "next part",
+        "The parts are inbox, jobs, callbacks, tasks and plan.", former="right_square_bracket"),
     _activity("filter", "slash", "filter", "Show only lines that contain all words."),
     _activity("back", "escape", "back", "Return to the list. Press again to clear the filter.", footer=False),
 
     _inbox("open", "enter", "open", "Answer the question. If it has ended, show the answer."),
-    _inbox("decline", "d", "decline", "Decline the selected question."),
+    _inbox("decline", "x", "decline", "Decline the selected question.", former="d"),
     _inbox("copy", "y", "copy", "Copy the question and its answer."),
 
     _jobs("open", "enter", "output", "Go to the output of the selected job."),
@@ -275,10 +277,11 @@ OWN_ACTIONS: tuple[Action, ...] = (
 
     _clients("filter", "slash", "filter", "Show only lines that contain all words."),
     _clients("copy", "y", "copy", "Copy the name, the line, or all details."),
-    _clients("open", "enter", "its traffic", "Show the messages of the client on the traffic screen."),
+    _clients("open", "enter,g t", "its traffic", "Show the messages of the client on the traffic screen."),
     _clients("sort", "s", "sort",
-             "Sort by the next column. The column of calls counts tools, resources and prompts."),
-    _clients("disconnect", "d", "disconnect", "End the session or connection of the client. Asks first."),
+        "Choose the column to sort by. Choose it again to reverse the order."),
+    _clients("disconnect", "x", "disconnect", "End the session or connection of the client. Asks first.",
+        former="d"),
     _clients("back", "escape", "back", "Return to the list. Press again to clear the filter.", footer=False),
 
     _servers("open", "enter", "use this server",
@@ -291,7 +294,8 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _servers("remove", "x", "remove", "Remove the server. Asks first, and lists what would be lost."),
     _servers("add", "ctrl+n", "add a server",
         "Type or paste a server: a folder, a URL, a file, or -- and a command."),
-    _servers("sort", "s", "sort", "Sort by the next column. You can also click a title.",
+    _servers("sort", "s", "sort",
+        "Choose the column to sort by. Choose it again to reverse the order. You can also click a title.",
         footer=False, wide=True),
     _servers("copy", "y", "copy", "Copy the name, the location, the reason or the page.",
         footer=False, wide=True),
@@ -299,34 +303,40 @@ OWN_ACTIONS: tuple[Action, ...] = (
         "Return to the list. Press again to clear the filter, and again to leave the screen.", footer=False),
 
     _statistics("filter", "slash", "filter", "Show only lines that contain all words."),
-    _statistics("sort", "s", "sort", "Sort by the next column. You can also click a title."),
-    _statistics("open", "enter", "show the calls", "Show the messages of the row on the traffic screen."),
-    _statistics("export", "x", "export", "Write the table to a file, as CSV or JSON."),
+    _statistics("sort", "s", "sort",
+        "Choose the column to sort by. Choose it again to reverse the order. You can also click a title."),
+    _statistics("open", "enter,g t", "show the calls",
+        "Show the messages of the row on the traffic screen."),
+    _statistics("export", "w", "export", "Write the table to a file, as CSV or JSON.", former="x"),
     _statistics("copy", "y", "copy", "Copy the line, or the table as CSV or JSON.", footer=False, wide=True),
-    _statistics("show_tab(-1)", "left_square_bracket", "previous table", footer=False),
-    _statistics("show_tab(1)", "right_square_bracket", "next table",
-                "The tables are tools, clients and methods. Times do not include waiting for people and "
-                "clients."),
+    _statistics("show_tab(-1)", "shift+left,ctrl+pageup", "previous table", footer=False,
+        former="left_square_bracket"),
+    _statistics("show_tab(1)", "shift+right,ctrl+pagedown", "next table",
+        "The tables are tools, clients and methods. Times do not include waiting for people and clients.",
+        former="right_square_bracket"),
     _statistics("back", "escape", "back",
         "Return to the list. Press again to clear the filter.", footer=False),
 
     _logs("filter", "slash", "filter",
         "Show only lines that contain all words in their text, source or position."),
-    _logs("level", "l", "level", "Hide lines below a level. Each press raises the level."),
-    _logs("source", "o", "source", "Show only one source: server, stderr, print or a logger."),
+    _logs("level", "v l", "level", "Hide lines below a level. Each press raises the level."),
+    _logs("source", "v s", "source", "Show only one source: server, stderr, print or a logger.",
+        former="o"),
     _logs("follow", "f", "follow", "Stay at the newest line. Press again to stop."),
-    _logs("next_bad(1)", "e", "next error", "Go to the next error. E goes back.", footer=False, wide=True),
-    _logs("next_bad(-1)", "E", "previous error", footer=False),
+    _logs("next_bad(1)", "right_square_bracket e", "next error", "Go to the next error. [ e goes back.",
+        footer=False, wide=True, former="e"),
+    _logs("next_bad(-1)", "left_square_bracket e", "previous error", footer=False, former="E"),
     _logs("next_hit(1)", "n", "next hit",
         "Go to the next line with the words of the last filter. N goes back.", footer=False),
     _logs("next_hit(-1)", "N", "previous hit", footer=False),
-    _logs("go_to", "colon", "go to a time",
+    _logs("go_to", "g n", "go to a time",
         "Go to a time such as 12:03. 5m means five minutes ago.",
         footer=False, wide=True),
-    _logs("show_call", "c", "show the call", "Show the call that wrote the line, on the traffic screen."),
-    _logs("unfold", "right", "unfold", "Show the lines below an entry, such as a traceback.",
+    _logs("show_call", "g t", "show the call", "Show the call that wrote the line, on the traffic screen.",
+        former="c"),
+    _logs("unfold", "right,l", "unfold", "Show the lines below an entry, such as a traceback.",
         footer=False, wide=True),
-    _logs("fold", "left", "fold", "Hide the lines below an entry.", footer=False),
+    _logs("fold", "left,h", "fold", "Hide the lines below an entry.", footer=False),
     _logs("copy", "y", "copy", "Copy the text, the position or the complete line."),
     _logs("details", "enter", "full text", "Show all lines of an entry. Press again to hide them."),
     _logs("reset", "escape", "show all", "Clear the filter, the level and the source.", footer=False),
@@ -343,52 +353,58 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _main_screens("show_screen('statistics')", "6", "Statistics",
         "Calls, errors, times, bytes and tokens, by tool and by client.", footer=False),
 
+    _main_screens("show_part('inbox')", "g q", "questions", "Show the questions, also answered ones.",
+        footer=False),
+    _main_screens("show_part('plan')", "g p", "plan", "Show the plans that clients wrote in plan mode.",
+        footer=False),
+
     _main_desk("open_question", "a,f2", "answer",
         "Open the question in the banner, or the oldest one. F2 works while typing.",
         footer=False, weight=60),
     _main_desk("action_menu", "space", "actions",
         "Show all actions of the selected item and the focused pane. Type to search.", weight=30),
-    _main_desk("standing_approvals", "A", "standing approvals",
-        "List the tools that clients may call without approval. Enter revokes one.", footer=False),
+    _main_desk("standing_approvals", "", "standing approvals",
+        "List the tools that clients may call without approval. Enter revokes one.",
+        footer=False, former="A"),
     _main_desk("zoom", "z", "maximise",
         "Show only the focused pane. Press again to show all panes.", footer=False),
 
-    _main_server("copy_url", "u", "copy URL", "Copy the URL of the server.", footer=False),
-    _main_server("client_config", "U", "client configuration",
+    _main_server("copy_url", "", "copy URL", "Copy the URL of the server.", footer=False, former="u"),
+    _main_server("client_config", "", "client configuration",
         "Copy the configuration for Claude Desktop, Cursor, VS Code or Claude Code.",
-        footer=False, wide=True),
+        footer=False, wide=True, former="U"),
     _main_server("servers", "g s", "servers",
         "Show all servers: state, reason if one is down, and output. Enter switches to one.",
         footer=False, wide=True, former="S"),
-    _main_server("add_server", "N", "add a server",
+    _main_server("add_server", "", "add a server",
         "Type or paste a server: a folder, a URL, a file, or -- and a command.",
-        footer=False, wide=True),
-    _main_server("remove_server", "X", "remove this server",
-        "Remove the server. Asks first, and lists what would be lost.", footer=False),
-    _main_server("log_level", "L", "log level",
-        "Choose the lowest level of the log messages that the server sends to the desk.", footer=False),
-    _main_server("edit_roots", "D", "roots",
-        "Edit the folders that a server receives when it asks for roots.", footer=False),
-    _main_server("about_server", "I", "about the server",
+        footer=False, wide=True, former="N"),
+    _main_server("remove_server", "", "remove this server",
+        "Remove the server. Asks first, and lists what would be lost.", footer=False, former="X"),
+    _main_server("log_level", "", "log level",
+        "Choose the lowest level of the log messages that the server sends to the desk.",
+        footer=False, former="L"),
+    _main_server("edit_roots", "", "roots",
+        "Edit the folders that a server receives when it asks for roots.", footer=False, former="D"),
+    _main_server("about_server", "", "about the server",
         "Show the address, revision, capabilities and instructions of the server.",
-        footer=False, wide=True),
-    _main_server("speak_revision", "V", "revision",
-        "Use another protocol revision with this server, such as 2025-11-25.", footer=False),
-    _main_server("give_token", "T,f6", "token",
-        "Use a token for this server, or log in to a remote server. F6 works while typing.",
-        footer=False),
+        footer=False, wide=True, former="I"),
+    _main_server("speak_revision", "", "revision",
+        "Use another protocol revision with this server, such as 2025-11-25.", footer=False, former="V"),
+    _main_server("give_token", "f6", "token",
+        "Use a token for this server, or log in to a remote server.", footer=False, former="T"),
     _main_server("reload", "f5", "reload",
         "Read the server folder again, or reconnect to the server.", footer=False),
 
-    _app("palette", "ctrl+p", "palette", "Find any action by name.", priority=True, weight=60),
+    _app("palette", "ctrl+p,colon", "palette", "Find any action by name.", priority=True, weight=60),
     _app("show_help", "question_mark,f1", "help", "Show the keys of the focused pane.", weight=61),
     _app("first_steps", "", "in five minutes", "Learn the keys with three exercises on the sample.",
         footer=False),
     _app("show_news", "exclamation_mark", "messages",
         "Show the latest notifications in full, and the text that you copied last.",
         footer=False, wide=True),
-    _app("pick_theme", "t", "theme", "Choose a theme. The screen previews each one.",
-        footer=False, wide=True),
+    _app("pick_theme", "", "theme", "Choose a theme. The screen previews each one.",
+        footer=False, former="t"),
     _app("ask_quit", "ctrl+q", "quit", "Quit. Asks first if something would be lost.", priority=True),
     _app("interrupt", "ctrl+c", "copy or quit",
         "Copy the selected text. If nothing is selected, press twice within 2 s to quit.",
@@ -408,7 +424,7 @@ def _in_place(own: Iterable[Action]) -> Iterator[Action]:
         yield action
 
 
-ACTIONS: tuple[Action, ...] = tuple(_in_place(OWN_ACTIONS))
+ACTIONS: tuple[Action, ...] = tuple(_in_place((*OWN_ACTIONS, *DIALOG_ACTIONS)))
 BY_ID = {action.id: action for action in ACTIONS}
 SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
 """Action that shows each screen, by name of the screen, in the order of the tabs."""
@@ -437,7 +453,9 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "statistics": ("main",),
     "logs": ("main",),
     "main": ("app",),
-    "question": ("app",),
+    "question": ("dialog",),
+    **DIALOGS,
+    "dialog": ("app",),
     "app": (),
 }
 """Scopes of the widgets that may surround a widget, by its scope. Their actions are active as well."""
@@ -467,11 +485,14 @@ def _keys_with_one_priority(action: Action) -> list[str]:
     letters = [key for key in keys if _types_text(key)]
     if not action.priority or len(letters) in (0, len(keys)):
         return [action.keys or NO_KEY]
-    return [",".join(letters), ",".join(key for key in keys if key not in letters)]
+    parts = [",".join(letters), ",".join(key for key in keys if key not in letters)]
+    return parts if keys[0] in letters else parts[::-1]
 
 
 def _types_text(keys: str) -> bool:
-    return len(keys.partition(",")[0]) == 1
+    """Return True if the first key types a character: `x`, `colon` or `space`."""
+    name = format_key(keys.partition(",")[0])
+    return name == "space" or (len(name) == 1 and name.isascii())
 
 
 def rebind(keys: Mapping[str, str]) -> None:
@@ -584,7 +605,16 @@ def key_names(keys: str) -> str:
 
 def key_or_palette(action_id: str) -> str:
     """Return the first key of an action, or how to find the action in the palette if it has no key."""
+    return _key_or_list(action_id, "app.palette")
+
+
+def key_or_menu(action_id: str) -> str:
+    """Return the first key of an action, or how to find it in the action menu: `space, then "revision"`."""
+    return _key_or_list(action_id, "main.action_menu")
+
+
+def _key_or_list(action_id: str, list_id: str) -> str:
     action = BY_ID[action_id]
     if action.keys and action.keys != NO_KEY:
         return key_name(action.keys.split(",")[0])
-    return f'{key_name(BY_ID["app.palette"].keys.split(",")[0])}, then "{action.title}"'
+    return f'{key_name(BY_ID[list_id].keys.split(",")[0])}, then "{action.title}"'

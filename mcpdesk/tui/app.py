@@ -436,8 +436,9 @@ class DeskApp(App[None]):
         await open_palette(self)
 
     def action_begin_sequence(self, prefix: str) -> None:
-        """Wait for the second key of a sequence."""
-        self.sequences.begin(prefix)
+        """Wait for the second key of a sequence. If there is none, handle the prefix as a former key."""
+        if not self.sequences.begin(prefix):
+            self.action_show_former(prefix)
 
     def action_show_former(self, key: str) -> None:
         """Show the present key of an action that had this key in the previous release."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,23 @@ _WRITTEN = {",": "comma", " ": "space", "+": "plus"}
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A key that the file gives to one action, although another action that can be active too has it."""
+    """A key that the file gives to one action, although another action that can be active too has it.
+
+    The other action may also have a sequence of keys that begins with this key. It could then not be typed.
+    """
 
     key: str
     action: str
     """Id of the action in the file."""
     other: str
     """Id of the other action."""
+    hidden: str = ""
+    """Sequence of the other action that begins with the key, such as `g s`. Empty if both have the key."""
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.action} and {self.other}"
+        if self.hidden:
+            return f"{self.key} of {self.action} hides {self.hidden} of {self.other}"
+        return f"two actions have the key {self.key}: {self.action} and {self.other}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +83,19 @@ class Keymap:
                     continue
                 if other.id in self.keys and other.id < name:
                     continue  # listed from the side of the other action
-                shared = _shown_keys(self.keys[name]) & _shown_keys(self.keys_of(other))
-                found += [Conflict(key, name, other.id) for key in sorted(shared)]
+                own, others = _shown_keys(self.keys[name]), _shown_keys(self.keys_of(other))
+                found += [Conflict(key, name, other.id) for key in sorted(own & others)]
+                found += _hidden(name, own, other.id, others)
+                found += _hidden(other.id, others, name, own)
         return found
+
+
+def _hidden(name: str, keys: Set[str], other: str, sequences: Set[str]) -> Iterator[Conflict]:
+    """Yield a conflict for each sequence of an action that begins with a key of the action `name`."""
+    for each in sorted(sequences):
+        prefix, _, second = each.partition(" ")
+        if second and prefix in keys:
+            yield Conflict(prefix, name, other, each)
 
 
 def read_keymap(path: Path) -> Keymap:

@@ -102,13 +102,14 @@ class Sequences:
         self._box: SequenceBox | None = None
         self._timer: Timer | None = None
 
-    def begin(self, prefix: str) -> None:
-        """Begin a sequence. Does nothing if no sequence on this screen begins with this key."""
+    def begin(self, prefix: str) -> bool:
+        """Begin a sequence. Return False if no sequence on this screen begins with this key."""
         self.end()
         screen = self._app.screen
         if choices := choices_after(screen, prefix):
             self._prefix, self._choices, self._screen = prefix, choices, screen
             self._timer = self._app.set_timer(SHOW_AFTER_S, partial(self._show, prefix))
+        return bool(choices)
 
     def end(self) -> None:
         """Forget the prefix, and close the box."""

@@ -22,6 +22,7 @@ from mcpdesk.transports.http.sessions import http_sessions
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList
+from tests.support.action_menu import choose_action
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import OnScreen
 from tests.support.frame import running_frame
@@ -323,7 +324,7 @@ async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_ne
     ):
         assert (await client.call_tool("weigh", {"weight": 1})).is_error
         assert text_of(await call(client, "third")) == "third"
-        await shown.pilot.press("A")
+        await choose_action(shown.pilot, "standing approvals")
         await shown.until(lambda: "say for official 2" in shown.shown())
         await shown.pilot.press("enter")
         await until(lambda: not desk.grants())

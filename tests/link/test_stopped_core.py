@@ -125,7 +125,7 @@ async def test_configurations_are_asked_for_while_keys_go_on(tmp_path: Path) -> 
         await core.sees("loading from the core")
         await core.press("3", "4")
         await core.sees("loading from the core")
-        await core.press("5", "6", "1", "4", "U")
+        await core.press("5", "6", "1", "4", "space", *"client", "space", *"conf", "enter")
         await core.sees("Connect a client to far")
         await core.press("1")
         await core.it.until(lambda: "Requesting configuration from the core." in toasts(core.it.app))

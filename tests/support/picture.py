@@ -47,6 +47,13 @@ CONFIG = Path(STATE) / "clone" / ".mcp.json"
 """A configuration file with servers that are not trusted yet."""
 CONFIGURED = {"mcpServers": {"weather": {"command": "npx", "args": ["-y", "weather-server"]}}}
 QUESTION = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
+
+
+def _typed(title: str) -> tuple[str, ...]:
+    """Keys that choose an action in the action menu."""
+    return ("space", *("space" if letter == " " else letter for letter in title), "enter")
+
+
 EVERY_SCREEN = (
     ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
     ("error", ("slash", *"crash", "enter", "slash", "escape", "ctrl+r"), ("ZeroDivisionError",)),
@@ -59,7 +66,7 @@ EVERY_SCREEN = (
         ("Held messages", "starts holding"),
     ),
     ("jobs", ("escape", "escape", "3"), ("watching the sea", "kill")),
-    ("activity", ("left_square_bracket",), ("No questions yet", "next part")),
+    ("activity", ("shift+left",), ("No questions yet", "next part")),
     ("clients", ("4",), ("last seen", "notebook 2.1", "capabilities")),
     ("logs", ("5",), ("crash-on", "level debug+")),
     ("statistics", ("6",), ("all calls", "p95", "calls a second")),
@@ -67,9 +74,9 @@ EVERY_SCREEN = (
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
     ("servers", ("escape", "g", "s"), ("Servers", "served", "use this server")),
     *having("doctor", ("doctor", ("v", "h"), ("Servers of all clients", "esc close"))),
-    ("add", ("escape", "N"), ("Add a server", "enter adds", "a folder")),
+    ("add", ("escape", *_typed("add a server")), ("Add a server", "enter adds", "a folder")),
     ("trust", (*str(CONFIG), "enter"), ("Trust this file?", str(CONFIG), "weather: starts npx", "t trusts")),
-    ("themes", ("n", "escape", "t"), ("Theme", "type to search", "night")),
+    ("themes", ("n", "escape", *_typed("theme")), ("Theme", "type to search", "night")),
     ("news", ("escape", "exclamation_mark"), ("Messages",)),
     ("asking", ("escape", "1", "slash", *"AskUser", "enter"), ("AskUserQuestion", "questions_json")),
     ("question", ("enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),

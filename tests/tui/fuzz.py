@@ -205,7 +205,7 @@ class Actions:
     def _theme(self) -> tuple[str, str]:
         down = self.random.randint(0, 12)
         leave = self.random.choice(["\r", "\x1b"])
-        return f"theme {down} {leave!r}", "\x1bt" + "\x1b[B" * down + leave
+        return f"theme {down} {leave!r}", "\x1b theme\r" + "\x1b[B" * down + leave
 
     def _screen(self) -> tuple[str, str]:
         number = self.random.randint(1, 5)

@@ -29,6 +29,7 @@ from mcpdesk.tui.forms.access_prompts import (
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.widgets.menu import Menu
+from tests.support.action_menu import choose_action
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import driven
 from tests.support.frame import quiet_link, running_frame, toasts
@@ -97,8 +98,8 @@ async def test_a_guarded_tool_says_what_it_needs_and_is_called_with_a_token(
 ) -> None:
     async with counter(monkeypatch) as it:
         await it.open("balance")
-        await it.until(lambda: "needs a token with scope wallet:read · T sets one" in it.shown())
-        await it.call("Unauthorized: missing JWT", "T sets a token for this server.")
+        await it.until(lambda: "needs a token with scope wallet:read · F6 sets one" in it.shown())
+        await it.call("Unauthorized: missing JWT", "F6 sets a token for this server.")
         prompt = await it.ask()
         assert "The desk calls wallet without a token." in it.shown()
         assert "balance needs one with scope wallet:read." in it.shown()
@@ -167,7 +168,7 @@ async def test_nothing_entered_makes_the_desk_anybody_again(monkeypatch: pytest.
         await it.pilot.press("enter")
         await it.until(lambda: it.app.screen is not prompt)
         await it.until(lambda: it.link.view().servers[0].token is None)
-        await it.until(lambda: "needs a token · T sets one" in it.shown())
+        await it.until(lambda: "needs a token · F6 sets one" in it.shown())
         await it.call("missing JWT")
 
 
@@ -215,7 +216,7 @@ async def test_no_token_is_on_disk_in_the_record_or_in_the_log(
 
 async def test_a_server_that_looks_at_no_tokens_says_so() -> None:
     async with running_frame(quiet_link()) as (app, pilot):
-        await pilot.press("T")
+        await pilot.press("f6")
         await pilot.pause()
         assert app.screen is app.main
         assert toasts(app) == ["profiles: this server accepts no tokens: mcp.json has no auth.jwt"]
@@ -233,25 +234,25 @@ ADA = TokenView("ada", frozenset({"wallet:read"}), NOW + 3599)
     ("item", "server", "line"),
     [
         (OPEN_TOOL, {}, ""),
-        (WHOAMI, {}, "● needs a token · T sets one"),
-        (SEND, {}, "● needs a token with scope wallet:send · T sets one"),
+        (WHOAMI, {}, "● needs a token · F6 sets one"),
+        (SEND, {}, "● needs a token with scope wallet:send · F6 sets one"),
         (OPEN_TOOL, {"token": ADA}, "called as ada, 59 min left"),
         (OPEN_TOOL, {"token": TokenView("ada", frozenset(), NOW, "it has expired")}, ""),
         (WHOAMI, {"token": ADA}, "✓ called as ada, 59 min left"),
         (
             SEND,
             {"token": ADA},
-            "✕ called as ada, 59 min left, without scope wallet:send · T sets another token",
+            "✕ called as ada, 59 min left, without scope wallet:send · F6 sets another token",
         ),
         (
             WHOAMI,
             {"token": TokenView("ada", frozenset(), NOW, "it has expired")},
-            "● needs a token · the token of ada ended: it has expired · T sets one",
+            "● needs a token · the token of ada ended: it has expired · F6 sets one",
         ),
         (
             OPEN_TOOL,
             {"wants_token": True, "token_scopes": ("a", "b")},
-            "● needs a token with scopes a, b · T sets one",
+            "● needs a token with scopes a, b · F6 sets one",
         ),
         (
             SEND,
@@ -339,7 +340,7 @@ async def test_enter_ends_the_chosen_one() -> None:
     link = quiet_link()
     link.granted = (ADAS_GRANT, CURSOR)
     async with running_frame(link) as (app, pilot):
-        await pilot.press("A")
+        await choose_action(pilot, "standing approvals")
         await pilot.pause()
         assert isinstance(app.screen, Menu)
         assert [choice.label for choice in app.screen.choices] == [
@@ -353,7 +354,7 @@ async def test_enter_ends_the_chosen_one() -> None:
 
 async def test_without_any_it_says_where_they_come_from() -> None:
     async with running_frame() as (app, pilot):
-        await pilot.press("A")
+        await choose_action(pilot, "standing approvals")
         await pilot.pause()
         assert toasts(app) == [NO_GRANTS] and app.screen is app.main
 

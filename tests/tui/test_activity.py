@@ -59,14 +59,14 @@ async def test_tabs_count_what_goes_on() -> None:
 
 
 @pytest.mark.slow
-async def test_brackets_go_from_part_to_part_and_keep_the_focus_in_sight() -> None:
+async def test_shift_and_arrows_go_from_part_to_part_and_keep_the_focus_in_sight() -> None:
     async with activity(quiet_link()) as (app, pilot, pane):
         for name in [*list(SECTIONS)[1:], "inbox"]:
-            await pilot.press("right_square_bracket")
+            await pilot.press("shift+right")
             await until(lambda: pane.section.display, pilot)
             assert pane.shown == name
             assert app.focused is None or app.focused.is_on_screen
-        await pilot.press("left_square_bracket")
+        await pilot.press("ctrl+pageup")
         assert pane.shown == "plan"
 
 
@@ -179,7 +179,7 @@ async def test_what_a_real_core_does_is_followed_and_ended(tmp_path: Path) -> No
             await until(lambda: isinstance(app.screen, Menu), pilot)
             await pilot.press("x")
             await until(lambda: "killed" in row_texts(part(pane, JobPanel).listing)[0], pilot)
-            await pilot.press("right_square_bracket")
+            await pilot.press("shift+right")
             await until(lambda: pane.shown == "callbacks" and pane.section.listing.has_focus, pilot)
             await pilot.press("r")
             await until(lambda: "fired" in row_texts(part(pane, CallbackPanel).listing)[0], pilot)

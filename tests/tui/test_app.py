@@ -101,7 +101,7 @@ async def test_copying_goes_out_as_osc_52_and_says_what_was_copied(monkeypatch: 
 async def test_tiny_terminal_shows_a_message_and_survives(size: tuple[int, int]) -> None:
     async with running_frame(size=size) as (app, pilot):
         await pilot.press(
-            "2", "4", "5", "question_mark", "escape", "ctrl+p", "escape", "t", "escape", "ctrl+o"
+            "2", "4", "5", "question_mark", "escape", "ctrl+p", "escape", "space", "escape", "ctrl+o"
         )
         await pilot.press("escape", "z", "z")
         await pilot.pause()

@@ -25,6 +25,8 @@ from mcpdesk.tui.screens.clients import (
     targets_for,
 )
 from mcpdesk.tui.screens.frame_lines import DeskHeader
+from mcpdesk.tui.widgets.menu import Menu
+from tests.support.action_menu import choose_action
 from tests.support.fake_link import FakeLink, sample_view
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import until
@@ -92,7 +94,7 @@ async def test_selected_client_stays_selected_when_others_come_and_go() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120, 200])
-async def test_sorting_goes_through_the_columns_that_are_shown(width: int) -> None:
+async def test_a_menu_of_the_shown_columns_sorts_and_the_same_column_again_reverses(width: int) -> None:
     async with running_frame(size=(width, 30)) as (app, pilot):
         pane = await shown(app, pilot)
         heads = pane.query_one(".heads", Static)
@@ -100,21 +102,34 @@ async def test_sorting_goes_through_the_columns_that_are_shown(width: int) -> No
         def words() -> list[str]:
             return str(heads.content).replace("last seen", "last-seen").split()
 
-        names = [word.rstrip("↑") for word in words()]
-        sorted_by = []
-        for _ in names:
-            (head,) = [
-                word
-                for word in str(heads.content).replace("last seen", "last-seen").split()
-                if word[-1] in "↑↓"
-            ]
-            sorted_by.append(head[:-1])
+        def sorted_as_said(is_reversed: bool = False) -> str:
+            (head,) = [word for word in words() if word[-1] in "↑↓"]
             column = next(one for one in COLUMNS if one.name.replace(" ", "-") == head[:-1])
             rows = list(pane.listing.rows)
-            assert rows == sorted(rows, key=lambda one: (one.left is not None, column.order(one)))
+            ordered = sorted(rows, key=column.order, reverse=is_reversed)
+            assert rows == sorted(ordered, key=lambda one: one.left is not None)
+            assert head[-1] == column.mark(is_reversed)
+            return head[:-1]
+
+        names = [word.rstrip("↑") for word in words()]
+        sorted_by = [sorted_as_said()]
+        for _ in names[1:]:
             await pilot.press("s")
-            await pilot.pause()
-        assert sorted_by == names and "name↑" in str(heads.content)
+            await until(lambda: isinstance(app.screen, Menu), pilot)
+            await pilot.press("down", "enter")
+            await until(lambda: app.screen is app.main, pilot)
+            sorted_by.append(sorted_as_said())
+        assert sorted_by == names
+        await pilot.press("s")
+        await until(lambda: isinstance(app.screen, Menu) and "reverse" in str(app.screen.choices), pilot)
+        await pilot.press("enter")
+        await until(lambda: app.screen is app.main, pilot)
+        assert sorted_as_said(is_reversed=True) == names[-1]
+        await pilot.press("s")
+        await until(lambda: isinstance(app.screen, Menu), pilot)
+        await pilot.press("n")
+        await until(lambda: app.screen is app.main, pilot)
+        assert sorted_as_said() == "name"
 
 
 @pytest.mark.slow
@@ -178,7 +193,8 @@ async def test_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         pane = await shown(app, pilot)
         text = str(pane.query_one(".lesson", Static).content)
         assert "secret-key" not in text and "X-API-Key: ••••" in text
-        await pilot.press("U", "1")
+        await choose_action(pilot, "client configuration")
+        await pilot.press("1")
         await pilot.pause()
         assert "secret-key" in app.clipboard
 
@@ -216,13 +232,13 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
         await shown(app, pilot)
-        await pilot.press("d", "n")
+        await pilot.press("x", "n")
         await pilot.pause()
         assert link.disconnected == []
-        await pilot.press("d", "d")
+        await pilot.press("x", "x")
         await until(lambda: toasts(app)[-1:] == ["claude-code 2.1 was disconnected."], pilot)
         assert link.disconnected == [1]
-        await pilot.press("G", "d")
+        await pilot.press("G", "x")
         await until(
             lambda: toasts(app)[-1:] == ["This is the desk itself; it cannot be disconnected."], pilot
         )
@@ -249,7 +265,7 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
         assert "last seen" in str(pane.query_one(".heads", Static).content)
         header = app.main.query_one(DeskHeader).render().plain
         assert "1 client + 1 quiet" in header or " 1/2⇄ " in header
-        await pilot.press("G", "d")
+        await pilot.press("G", "x")
         await until(lambda: toasts(app) == ["aider 1 is already disconnected."], pilot)
 
 
@@ -323,7 +339,8 @@ def _record_call(link: FakeLink, connection: int, tool: str) -> None:
 @pytest.mark.parametrize(("number", "client"), list(enumerate(CONFIG_TARGETS, 1)))
 async def test_each_client_gets_its_own(number: int, client: ConfigTarget) -> None:
     async with running_frame() as (app, pilot):
-        await pilot.press("U", str(number))
+        await choose_action(pilot, "client configuration")
+        await pilot.press(str(number))
         await pilot.pause()
         assert app.clipboard.endswith(f"// {client.name} {client.over}") and "/mcp/profiles" in app.clipboard
         assert toasts(app) == [f"copied the configuration for {client.title} · ! shows it"]
@@ -335,13 +352,15 @@ async def test_a_server_with_modes_is_offered_with_the_tools_of_one() -> None:
     first = replace(link.core.servers[0], modes=(ModeView("review", "", ("a", "b")),))
     link.core = replace(link.core, servers=(first, *link.core.servers[1:]))
     async with running_frame(link) as (app, pilot):
-        await pilot.press("U", "1")
+        await choose_action(pilot, "client configuration")
+        await pilot.press("1")
         await pilot.pause()
         await pilot.press("1")
         await pilot.pause()
         assert app.clipboard.endswith("// claude-code http review")
         assert toasts(app) == ["copied the configuration for Claude Code in the mode review · ! shows it"]
-        await pilot.press("U", "1")
+        await choose_action(pilot, "client configuration")
+        await pilot.press("1")
         await pilot.pause()
         await pilot.press("escape")
         await pilot.pause()

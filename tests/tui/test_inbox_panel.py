@@ -90,13 +90,13 @@ async def test_the_selected_question_is_shown_in_full_and_copied() -> None:
 
 
 @pytest.mark.slow
-async def test_d_declines_what_waits_with_a_reason() -> None:
+async def test_x_declines_what_waits_with_a_reason() -> None:
     link = link_with_both()
     async with activity(link) as (app, pilot, _):
-        await pilot.press("down", "d")
+        await pilot.press("down", "x")
         await until(lambda: "No waiting question" in "".join(toasts(app)[-1:]), pilot)
         assert app.screen is app.main
-        await pilot.press("up", "d")
+        await pilot.press("up", "x")
         await until(lambda: isinstance(app.screen, QuestionScreen), pilot)
         await pilot.press("n", "o", "enter")
         assert link.declined[-1][1] == "no"

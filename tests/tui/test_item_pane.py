@@ -101,7 +101,7 @@ async def test_a_guarded_item_says_what_token_it_needs() -> None:
         assert "needs a token" not in stage.shown()
         header.update_server(server)
         await pilot.pause()
-        assert "● needs a token with scope orders:write · T sets one" in stage.shown().splitlines()[1]
+        assert "● needs a token with scope orders:write · F6 sets one" in stage.shown().splitlines()[1]
         header.update_server(replace(server, token=TokenView("ada", frozenset({"orders:write"}))))
         await pilot.pause()
         assert "✓ called as ada, with scope orders:write" in stage.shown()

@@ -83,6 +83,28 @@ def test_a_key_of_two_actions_is_a_conflict_if_both_can_be_active(keys_file: Pat
     assert not any(action == "clients.sort" for _, action, _ in listed), "`l` is a key of other screens only"
 
 
+@pytest.mark.parametrize("key", ["g", "]", "right_square_bracket", "v"])
+def test_a_key_that_hides_sequences_is_a_conflict_with_each_of_them(keys_file: Path, key: str) -> None:
+    keys_file.write_text(f'"logs.filter" = "{key}"\n')
+    shown = "]" if len(key) > 1 else key
+    hidden = {(each.action, each.other, each.hidden) for each in read_keymap(keys_file).conflicts}
+    expected = {
+        "g": ("logs.filter", "main.servers", "g s"),
+        "]": ("logs.filter", "logs.next_bad(1)", "] e"),
+        "v": ("logs.filter", "logs.level", "v l"),
+    }
+    assert expected[shown] in hidden
+    assert not any(other.startswith("clients.") for _, other, _ in hidden), "these are not active there"
+    texts = [str(each) for each in read_keymap(keys_file).conflicts]
+    assert "{0} of {1} hides {3} of {2}".format(shown, *expected[shown]) in texts
+
+
+def test_a_key_and_a_sequence_that_the_file_gives_to_two_actions_are_a_conflict(keys_file: Path) -> None:
+    keys_file.write_text('"main.servers" = "f9"\n"logs.copy" = "v"\n"logs.filter" = "v f"\n')
+    texts = [str(each) for each in read_keymap(keys_file).conflicts]
+    assert "v of logs.copy hides v f of logs.filter" in texts
+
+
 def test_two_entries_that_swap_keys_are_no_conflict(keys_file: Path) -> None:
     keys_file.write_text('"clients.filter" = "s"\n"clients.sort" = "/"\n')
     assert read_keymap(keys_file).conflicts == []
@@ -110,6 +132,14 @@ async def test_the_next_desk_without_the_file_has_the_usual_keys(keys_file: Path
         await pilot.press("question_mark")
         assert app.screen is not app.main
         assert BY_ID["app.show_help"].keys == "question_mark,f1"
+
+
+async def test_a_key_that_hides_sequences_is_reported_at_the_start(keys_file: Path) -> None:
+    keys_file.write_text('"logs.filter" = "g"\n')
+    async with running_frame() as (app, _):
+        assert any(
+            text == "keys.toml: g of logs.filter hides g s of main.servers" for _, _, text in app.news_log
+        )
 
 
 async def test_a_broken_file_is_reported_on_the_desk(keys_file: Path) -> None:

@@ -65,15 +65,15 @@ async def test_words_and_levels_narrow_the_log_and_escape_shows_all() -> None:
         counts = []
         for _ in range(5):
             counts.append(pane.listing.shown)
-            await pilot.press("l")
+            await pilot.press("v", "l")
         assert counts == [6, 5, 3, 3, 1] and pane.listing.shown == 6
         pane.query_one(LogList).lines = [line for line in link.log_lines if rank(line.level) < rank("notice")]
-        await pilot.press("l", "l")
+        await pilot.press("v", "l", "v", "l")
         await pilot.pause()
         assert "level notice+" in status(pane) and not pane.listing.shown
         assert "level notice and above.\nEsc shows all" in str(pane.query_one(".empty", Static).content)
-        assert "l level" in app.main.query_one(DeskFooter).render().plain
-        await pilot.press("l", "l", "l")
+        assert "v l level" in app.main.query_one(DeskFooter).render().plain
+        await pilot.press(*["v", "l"] * 3)
         await pilot.pause()
         assert "level debug+" in status(pane) and pane.listing.shown
 
@@ -97,7 +97,7 @@ async def test_where_nothing_is_shown_it_says_why(keys: str, lines: int, said: s
 async def test_one_source_can_be_picked() -> None:
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
-        await pilot.press("o")
+        await pilot.press("v", "s")
         assert isinstance(app.screen, Menu)
         assert [choice.label for choice in app.screen.choices] == [
             "all sources", "orders", "print", "server", "stderr",
@@ -105,7 +105,7 @@ async def test_one_source_can_be_picked() -> None:
         await pilot.press("down", "enter")
         await pilot.pause()
         assert pane.listing.shown == 2
-        await pilot.press("o", "enter")
+        await pilot.press("v", "s", "enter")
         await pilot.pause()
         assert pane.listing.shown == 6
 
@@ -473,7 +473,7 @@ async def test_from_a_line_to_its_call_and_back() -> None:
         for cursor, number in ((1, 1), (0, 0)):
             await pilot.press("escape")
             pane.listing.cursor = cursor
-            await pilot.press("c")
+            await pilot.press("g", "t")
             await pilot.pause()
             traffic = app.main.query_one(TrafficPane)
             assert app.main.shown == "traffic" and traffic.detail.shown is not None
@@ -483,7 +483,7 @@ async def test_from_a_line_to_its_call_and_back() -> None:
             assert app.main.shown == "logs" and pane.listing.selected is link.log_lines[cursor]
             assert pane.listing.shown == (1 if number else 3)
         pane.listing.cursor = 2
-        await pilot.press("c")
+        await pilot.press("g", "t")
         await pilot.pause()
         assert app.main.shown == "logs" and "no client's call ran then" in toasts(app)[-1]
         link.log_lines.clear()
@@ -531,9 +531,9 @@ async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() ->
         def number() -> int:
             return pane.listing.selected.number if pane.listing.selected else -1
 
-        await pilot.press("home", "e")
+        await pilot.press("home", "right_square_bracket", "e")
         assert number() == 5
-        await pilot.press("e")
+        await pilot.press("left_square_bracket", "e")
         assert number() == 5 and toasts(app)[-1] == "No other error."
         await pilot.press("home", "n")
         assert number() == 0 and "Filter by some words first" in toasts(app)[-1]
@@ -552,9 +552,9 @@ async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() ->
         assert number() == 0 and toasts(app)[-1] == "No line with these words below: continued from the top."
         times = [clock(line.time)[:8] for line in pane.listing.lines]
         for text, found in ((times[2], 2), (times[5], 5), ("2h", 0)):
-            await pilot.press("colon", *("colon" if char == ":" else char for char in text), "enter")
+            await pilot.press("g", "n", *("colon" if char == ":" else char for char in text), "enter")
             await pilot.pause()
             assert number() == found, text
-        await pilot.press("colon", *"later", "enter")
+        await pilot.press("g", "n", *"later", "enter")
         await pilot.pause()
         assert "a time is a span like 30s" in toasts(app)[-1] and number() == 0

@@ -28,6 +28,7 @@ from mcpdesk.tui.screens import refreshing
 from mcpdesk.tui.screens.frame_lines import DeskFooter, DeskTabs
 from mcpdesk.tui.screens.main_screen import MainScreen, Panes
 from mcpdesk.tui.screens.refreshing import RESTING_BEATS, ScreenRefresher
+from tests.support.action_menu import choose_action
 from tests.support.frame import STUBS, StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import until, within
 
@@ -74,7 +75,7 @@ async def test_tabs_can_be_clicked_and_show_where_one_is() -> None:
 async def test_another_server_is_picked_its_url_copied_and_its_folder_read_again() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):
-        await pilot.press("u")
+        await choose_action(pilot, "copy URL")
         await pilot.pause()
         assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
         assert toasts(app) == ["copied http://127.0.0.1:3333/mcp/profiles"]
@@ -91,7 +92,7 @@ async def test_another_server_is_picked_its_url_copied_and_its_folder_read_again
         link.core = replace(link.core, servers=())
         app.main.refresher.refresh()
         assert app.server == ""
-        await pilot.press("u")
+        await choose_action(pilot, "copy URL")
         await pilot.pause()
         assert "no URL" in toasts(app)[-1]
 

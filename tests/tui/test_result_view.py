@@ -92,18 +92,16 @@ async def test_tabs_show_structured_content_and_the_raw_message() -> None:
 async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
-        for code, told in ((-32001, "T sets a token"), (-32003, "T sets another token")):
+        for code, told in ((-32001, "F6 sets a token"), (-32003, "F6 sets another token")):
             await view.show(outcome(None, {"code": code, "message": "no"}), {})
             await until(partial(lambda hint: hint in stage.shown(), told), pilot)
         cannot = "Cannot send 'elicitation/create': this transport context has no back-channel."
         await view.show(outcome(None, {"code": -32600, "message": cannot}), {})
-        await until(lambda: "V speaks an older revision" in stage.shown(), pilot)
+        await until(lambda: "speaks an older revision" in stage.shown(), pilot)
         words = "Elicitation: server-initiated requests are unavailable on 2026-07-28 connections"
         failed = {"isError": True, "content": [{"type": "text", "text": words}]}
         await view.show(outcome(failed), {})
-        await until(
-            lambda: "the tool reports" in stage.shown() and "V speaks an older" in stage.shown(), pilot
-        )
+        await until(lambda: "the tool reports" in stage.shown() and "speaks an older" in stage.shown(), pilot)
         await view.show(outcome(None, {"code": -32602, "message": "unknown"}), {})
         await until(lambda: "unknown" in stage.shown(), pilot)
         assert "token" not in stage.shown()

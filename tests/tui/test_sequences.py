@@ -17,7 +17,7 @@ from mcpdesk.tui.sequences import ChoiceLine, SequenceBox
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.patience import until
 
-KEYMAP = {"main.copy_url": "g u", "app.show_help": "g question_mark,f1", "main.jump": "v right"}
+KEYMAP = {"main.copy_url": "g b", "app.show_help": "g question_mark,f1", "main.jump": "v right"}
 
 
 @asynccontextmanager
@@ -49,9 +49,9 @@ async def test_the_second_key_runs_the_action_and_no_box_appears() -> None:
     async with desk() as (app, pilot):
         await pilot.press("g")
         assert app.screen is app.main
-        await pilot.press("u")
+        await pilot.press("b")
         assert app.clipboard == "http://127.0.0.1:3333/mcp/profiles"
-        await pilot.press("u")
+        await pilot.press("b")
         assert len(toasts(app)) == 1
 
 
@@ -61,7 +61,7 @@ async def test_a_pause_shows_what_can_follow_and_the_next_key_still_counts() -> 
         await pilot.press("g")
         await until(lambda: isinstance(app.screen, SequenceBox), pilot)
         await pilot.pause()
-        assert shown(app) == ["s  servers", "u  copy URL", "?  help"]
+        assert shown(app) == ["q  questions", "p  plan", "s  servers", "b  copy URL", "?  help"]
         assert str(app.screen.query_one(".box").border_title) == "g"
         await pilot.press("question_mark")
         await until(lambda: isinstance(app.screen, HelpScreen), pilot)
@@ -76,7 +76,7 @@ async def test_a_click_on_a_line_runs_it_and_a_click_beside_the_box_ends_it() ->
         await pilot.press("g")
         await until(lambda: isinstance(app.screen, SequenceBox), pilot)
         await pilot.pause()
-        await pilot.click(app.screen.query(ChoiceLine)[1])
+        await pilot.click(app.screen.query(ChoiceLine)[3])
         await until(lambda: app.clipboard, pilot)
         assert app.screen is app.main
         await pilot.press("g")
@@ -100,12 +100,12 @@ async def test_escape_ends_it_and_an_unknown_key_says_so(
         await begin()
         await pilot.press("escape")
         await until(lambda: app.screen is app.main, pilot)
-        await pilot.press("u")
+        await pilot.press("b")
         assert toasts(app) == [] or "copied" not in toasts(app)[-1]
         before = len(toasts(app))
         await begin()
         await pilot.press("k")
-        assert toasts(app)[before:] == ["g k has no action here: g takes s u ?"]
+        assert toasts(app)[before:] == ["g k has no action here: g takes q p s b ?"]
         assert app.screen is app.main and not app.clipboard
 
 
@@ -131,8 +131,8 @@ async def test_in_a_field_the_prefix_is_text() -> None:
     async with desk() as (app, pilot):
         field: Any = app.main.query_one("#field")
         field.focus()
-        await pilot.press("g", "u", "v", "right")
-        assert field.value == "guv" and app.screen is app.main and not app.clipboard
+        await pilot.press("g", "b", "v", "right")
+        assert field.value == "gbv" and app.screen is app.main and not app.clipboard
 
 
 @pytest.mark.usefixtures("never")
@@ -140,7 +140,7 @@ async def test_a_click_elsewhere_ends_it() -> None:
     async with desk() as (app, pilot):
         await pilot.press("g")
         await pilot.click("#field")
-        await pilot.press("u")
+        await pilot.press("b")
         assert not app.clipboard
 
 

@@ -13,6 +13,7 @@ from mcpdesk.tui.screens.palette_dialog import Palette
 from mcpdesk.tui.screens.server_page import ServerScreen, server_choice, server_text
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
+from tests.support.action_menu import choose_action
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.patience import until
@@ -64,7 +65,7 @@ async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> 
         assert "✕ not connected" in told and "✕ HTTP 500" in told and "mcpdesk login" in told
         assert "initialize: HTTP 500" in told
         assert "\x1b" not in told
-        await pilot.press("I")
+        await choose_action(pilot, "about the server")
         assert isinstance(app.screen, ServerScreen)
 
 
@@ -99,9 +100,11 @@ async def test_another_revision_is_chosen_from_the_page_of_a_server() -> None:
     link = link_to(READY)
     async with running_frame(link, panes=PANES) as (app, pilot):
         await until(lambda: app.server == "profiles", pilot)
-        await pilot.press("I")
+        await choose_action(pilot, "about the server")
         await until(lambda: isinstance(app.screen, ServerScreen), pilot)
-        await pilot.press("V")
+        await pilot.press("space")
+        await until(lambda: isinstance(app.screen, Menu), pilot)
+        await pilot.press("enter")
         await until(lambda: isinstance(app.screen, Menu) and app.screen.listing.cursor == 1, pilot)
         await pilot.press("down", "enter")
         await until(lambda: link.spoken == [("profiles", "2025-11-25")], pilot)
@@ -111,7 +114,7 @@ async def test_another_revision_is_chosen_from_the_page_of_a_server() -> None:
 async def test_of_a_folder_the_setting_of_the_revision_is_named() -> None:
     async with running_frame(size=(80, 24)) as (app, pilot):
         await until(lambda: app.server == "profiles", pilot)
-        await pilot.press("V")
+        await choose_action(pilot, "revision")
         await until(lambda: any("desk_revision" in text for text in toasts(app)), pilot)
 
 

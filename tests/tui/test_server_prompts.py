@@ -20,6 +20,7 @@ from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.widgets.text_field import TextField
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
+from tests.support.action_menu import choose_action
 from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame, toasts
 from tests.support.patience import until
@@ -72,7 +73,7 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
     link = ChangingLink()
     link.asked = []
     async with running_frame(link, (80, 24)) as (app, pilot):
-        await pilot.press("N")
+        await choose_action(pilot, "add a server")
         await until(lambda: isinstance(app.screen, AddServerPrompt), pilot)
         await pilot.press(*"x", "enter")
         told = app.screen.query_one("#trouble", Static)
@@ -97,7 +98,7 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
         await until(lambda: isinstance(app.screen, QuestionScreen) and app.screen.takes_keys, pilot)
         await pilot.press("escape")
         await until(lambda: app.server == "profiles" and app.screen is app.main, pilot)
-        await pilot.press("X")
+        await choose_action(pilot, "remove this server")
         await until(lambda: isinstance(app.screen, Menu), pilot)
         menu = app.screen
         assert isinstance(menu, Menu)
@@ -108,9 +109,9 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
         first, second = (server.name for server in link.core.servers)
         for removed, following in ((first, second), (second, "")):
             assert app.server == removed
-            await pilot.press("X")
+            await choose_action(pilot, "remove this server")
             await until(lambda: isinstance(app.screen, Menu), pilot)
-            await pilot.press("r")
+            await pilot.press("x")
             await until(partial(shows_server, app, following), pilot)
         lesson = app.screen.query_one(FirstToolLesson)
         await until(lambda: "adds another" in str(lesson.visual), pilot)
@@ -121,10 +122,10 @@ async def test_the_log_level_is_chosen_and_shown() -> None:
     link.asked = []
     async with running_frame(link, (80, 24)) as (app, pilot):
         await until(lambda: app.server == "profiles", pilot)
-        await pilot.press("L")
+        await choose_action(pilot, "log level")
         await until(lambda: "profiles sends no log messages." in toasts(app), pilot)
         link.set_log_level("profiles", "notice")
-        await pilot.press("L")
+        await choose_action(pilot, "log level")
         await until(lambda: isinstance(app.screen, Menu), pilot)
         assert isinstance(app.screen, Menu)
         hints = {choice.value: choice.hint for choice in app.screen.choices}
@@ -140,11 +141,11 @@ async def test_roots_are_edited_and_what_is_none_is_told() -> None:
     link.asked = []
     link.core = replace(link.core, roots=("file:///srv",))
     async with running_frame(link, (80, 24)) as (app, pilot):
-        await pilot.press("D")
+        await choose_action(pilot, "roots")
         await until(lambda: isinstance(app.screen, RootsPrompt), pilot)
         await pilot.press("escape")
         await until(lambda: app.screen is app.main, pilot)
-        await pilot.press("D")
+        await choose_action(pilot, "roots")
         await until(lambda: isinstance(app.screen, RootsPrompt), pilot)
         field = app.screen.query_one(TextField)
         assert field.true_text == "file:///srv"
@@ -177,7 +178,7 @@ async def test_a_file_is_added_once_the_person_agrees_to_what_it_names() -> None
     link = StrangeLink()
     link.asked = []
     async with running_frame(link, (80, 24)) as (app, pilot):
-        await pilot.press("N")
+        await choose_action(pilot, "add a server")
         await until(lambda: isinstance(app.screen, AddServerPrompt), pilot)
         prompt = app.screen
         await pilot.press("x", "enter")

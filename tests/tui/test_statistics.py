@@ -51,7 +51,7 @@ async def test_one_row_a_tool_and_below_it_who_calls_and_when() -> None:
         await pilot.pause()
         assert "called by: claude-code 2.1" in detail(pane) and "slowest call, at most" in detail(pane)
         assert "█" in detail(pane)
-        await pilot.press("right_square_bracket")
+        await pilot.press("shift+right")
         await pilot.pause()
         assert {line.split()[0] for line in lines(pane)} >= {"all", "claude-code"}
 
@@ -75,7 +75,7 @@ async def test_the_table_is_exported_to_a_file(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
-        await pilot.press("x", "j")
+        await pilot.press("w", "j")
         await until(lambda: any("written to" in toast for toast in toasts(app)), pilot)
         (file,) = tmp_path.glob("mcpdesk-tools-*.json")
         assert [row["name"] for row in json.loads(file.read_text())] == [row.name for row in pane.rows]

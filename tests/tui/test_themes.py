@@ -13,6 +13,7 @@ from mcpdesk.paths import package_themes
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.themes import DEFAULT, LETTERS, ThemeError, load_theme, load_themes, readable
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from tests.support.action_menu import choose_action
 from tests.support.contact_sheets import cells_of, faint
 from tests.support.contrast import contrast
 from tests.support.frame import running_frame, toasts
@@ -207,7 +208,8 @@ async def test_person_s_own_theme_is_offered_and_a_broken_one_named(own_folders:
 @pytest.mark.slow
 async def test_each_theme_the_cursor_passes_is_worn_and_the_chosen_one_remembered() -> None:
     async with running_frame(theme="amber") as (app, pilot):
-        await pilot.press("t")
+        await choose_action(pilot, "theme")
+        await until(lambda: "Theme" in getattr(app.screen, "title_text", ""), pilot)
         assert isinstance(app.screen, Menu)
         names = [choice.label for choice in app.screen.choices]
         assert names[:8] == sorted(OURS) and "nord" in names
@@ -217,7 +219,9 @@ async def test_each_theme_the_cursor_passes_is_worn_and_the_chosen_one_remembere
         await pilot.press("escape")
         await pilot.pause()
         assert app.theme == "amber"
-        await pilot.press("t", *"paper", "enter")
+        await choose_action(pilot, "theme")
+        await until(lambda: "Theme" in getattr(app.screen, "title_text", ""), pilot)
+        await pilot.press(*"paper", "enter")
         await pilot.pause()
         assert app.theme == "paper"
     async with running_frame() as (app, _):

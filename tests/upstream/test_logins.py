@@ -83,7 +83,7 @@ async def test_the_newest_error_of_a_login_is_on_the_screen(tmp_path: Path) -> N
             assert "a token with the scope read" in " ".join(shown(app).split())
             for word in ("the-first", "the-second"):
                 server.changes["registration"] = partial(refused, word)
-                await pilot.press("T")
+                await pilot.press("f6")
                 await until(partial(is_shown, app, word), pilot)
             assert "the-first" not in shown(app) and "✕ HTTP 401" not in shown(app)
 
@@ -91,11 +91,11 @@ async def test_the_newest_error_of_a_login_is_on_the_screen(tmp_path: Path) -> N
                 return web.Response(status=500)
 
             server.changes["resource"] = broken
-            await pilot.press("T")
+            await pilot.press("f6")
             await until(lambda: "HTTP 500" in shown(app), pilot)
             assert "the-second" not in shown(app)
             server.changes.clear()
-            await pilot.press("T")
+            await pilot.press("f6")
             await until(lambda: bool(desk.questions()), pilot)
             link = desk.questions()[0].pages[0].link
             async with aiohttp.ClientSession() as browser, browser.get(link) as page:
@@ -146,11 +146,11 @@ async def test_a_server_with_tokens_of_its_own_names_the_missing_scope_and_has_n
                 await until(lambda: "missing JWT" in shown(app), pilot)
                 text = " ".join(shown(app).split())
                 assert "It needs a token with the scope notes:read: give it to `mcpdesk`" in text
-                await pilot.press("T")
+                await pilot.press("f6")
                 await until(lambda: "no login is available" in shown(app), pilot)
                 assert "a token with the scope notes:read" in " ".join(shown(app).split())
                 for given in ("wrong", tokens.token("HS256", scope="notes:read")):
-                    await pilot.press("T")
+                    await pilot.press("f6")
                     await until(lambda: isinstance(app.screen, TokenPrompt), pilot)
                     app.screen.query_one(TokenInput).value = given
                     await pilot.press("enter")

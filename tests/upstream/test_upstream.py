@@ -275,7 +275,7 @@ async def test_a_person_logs_in_from_the_desk(tmp_path: Path, monkeypatch: pytes
         ) as desk,
     ):
         await until(lambda: upstream(desk).state == "failed")
-        assert "T logs in" in upstream(desk).hint
+        assert "F6 logs in" in upstream(desk).hint
         desk.log_in("odd")
         await until(desk.questions)
         async with aiohttp.ClientSession() as browser, browser.get(desk.questions()[0].pages[0].link) as page:

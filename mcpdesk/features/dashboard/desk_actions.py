@@ -52,9 +52,9 @@ def _is_available(view: CoreView) -> bool:
 # fmt: off
 ACTIONS = (
     ScreenAction(
-        Action("dashboard", "W", "dashboard in a browser",
+        Action("dashboard", "", "dashboard in a browser",
             "Open the dashboard with a sign-in link, copy such a link, or sign out all browsers.",
-            footer=False, wide=True, scope="main", group="Server"),
+            footer=False, wide=True, former="W", scope="main", group="Server"),
         "main.servers", "Open the dashboard in a browser, or sign browsers out",
         "web page operator sign in link key cookie revoke log out session",
         open_dashboard, _is_available,

@@ -26,7 +26,8 @@ MAX_BODY = 10_000
 """Maximum size of a sign-in request in bytes."""
 NOT_SIGNED_IN = "Unauthorized: sign in as the operator"
 HINT = (
-    "the desk creates a sign-in link (W); `mcpdesk serve` prints the path of the file with the operator's key"
+    "the desk creates a sign-in link (ctrl+p, then dashboard); `mcpdesk serve` prints the path of the file "
+    "with the operator's key"
 )
 
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcpdesk.link.values import CatalogueItem, GrantView, ServerView, TokenView
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -77,7 +78,7 @@ class TokenPrompt(Dialog[None]):
     The dialog also checks whether the token has the scopes that the open `item` needs.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("token_prompt")
     DEFAULT_CSS = """
     TokenPrompt > .box { width: 72; margin-top: 4; }
     TokenPrompt Static { height: auto; color: $text-muted; }
@@ -193,10 +194,10 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
         return f"✕ needs a token, and {NO_JWT}", "$text-error"
     if token is None or token.ended:
         ended = f" · the token of {_subject(token)} ended: {token.ended}" if token is not None else ""
-        return f"● needs a token{scope_words(needed, ' with ')}{ended} · T sets one", "$text-warning"
+        return f"● needs a token{scope_words(needed, ' with ')}{ended} · F6 sets one", "$text-warning"
     lacking = scope_words((scope for scope in needed if scope not in token.scopes), ", without ")
     if lacking:
-        return f"✕ called as {_holder(token, now)}{lacking} · T sets another token", "$text-warning"
+        return f"✕ called as {_holder(token, now)}{lacking} · F6 sets another token", "$text-warning"
     return f"✓ called as {_holder(token, now)}{scope_words(needed, ', with ')}", "$text-success"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static, TextArea
@@ -17,7 +17,7 @@ from textual.widgets import Input, Static, TextArea
 from mcpdesk.link.values import ServerOffer, connected
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import REVISIONS, Revision
-from mcpdesk.tui.actions import key_or_palette
+from mcpdesk.tui.actions import bindings_for, key_or_palette
 from mcpdesk.tui.forms.trust_prompt import TrustPrompt
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -67,7 +67,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
     servers.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(())", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("add_prompt")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -117,10 +117,7 @@ async def _added(app: App[Any], link: Link, text: str) -> tuple[str, ...]:
 class RootsPrompt(ServerPrompt[None]):
     """Edits the desk's roots: the folders, one per line, that are sent to servers that ask for roots."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Close", show=False, priority=True),
-        Binding("ctrl+s", "keep", "Keep", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("roots_prompt")
     DEFAULT_CSS = "RootsPrompt TextField { height: auto; max-height: 10; min-height: 3; border: none; }"
 
     def compose(self) -> ComposeResult:
@@ -243,7 +240,7 @@ async def remove_server(main: MainScreen) -> None:
         return
     losses = _losses(main.link, name)
     hint = f"and lose {' and '.join(losses)}" if losses else "nothing is lost"
-    remove = Choice("remove", True, hint, "r", "Its traffic is kept; N adds a server again.")
+    remove = Choice("remove", True, hint, "x", "Its traffic is kept. You can add the server again.")
     if await is_confirmed(main.app, f"Remove {one_line(name, 40)}?", remove, "keep"):
         main.link.remove_server(name)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
 from mcpdesk.link.values import UntrustedFile
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.widgets.menu import Dialog
 
@@ -21,10 +22,7 @@ class TrustPrompt(Dialog[bool]):
     Enter does not agree, because the person pressed enter to open this dialog and may press it twice.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("t", "dismiss(True)", "Trust", show=False),
-        Binding("n,escape", "dismiss(False)", "Close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("trust_prompt")
     DEFAULT_CSS = """
     TrustPrompt > .box { width: 96; margin-top: 2; }
     TrustPrompt VerticalScroll { height: auto; max-height: 16; margin: 1 0; }

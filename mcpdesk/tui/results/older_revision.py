@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OLDER = LATEST_HANDSHAKE.name
 """Newest revision that lets servers send requests."""
-_HINT = "V speaks an older revision with this server, in which it may ask while a call runs."
+_HINT = 'Space, then "revision", speaks an older revision with this server. It can then ask during a call.'
 TIMEOUT_S = 30.0
 """Timeout in seconds for a server to be ready in another revision."""
 _LOOK_S = 0.05

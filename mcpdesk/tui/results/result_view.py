@@ -50,8 +50,8 @@ _TABLE = TABS.index("Table")
 MAX_BLOCKS = 100
 """Maximum number of content blocks that are drawn. The tab Raw shows all of them."""
 _TOKEN_HINTS = {
-    ErrorCode.UNAUTHORIZED: "T sets a token for this server.",
-    ErrorCode.FORBIDDEN: "T sets another token for this server.",
+    ErrorCode.UNAUTHORIZED: "F6 sets a token for this server.",
+    ErrorCode.FORBIDDEN: "F6 sets another token for this server.",
 }
 """Error code -> advice."""
 _NO_MESSAGE = "No message yet."

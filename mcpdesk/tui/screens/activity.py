@@ -53,7 +53,8 @@ class InboxPanel(Section[Question]):
     lesson = (
         "No questions yet",
         "A tool that needs a decision asks here, and waits for the answer. Calls of clients wait here, too, "
-        "where the policy of the tool is ask: p in the catalogue (1) changes it.\n\n"
+        "where the policy of the tool is ask. To change it, select the tool in the workbench (1) and press "
+        'space, then choose "policy".\n\n'
         'Built in: add "AskUserQuestion" to `builtins` in mcp.json; clients can then call it.\n'
         'Your own: `question = await ctx.ask([Page("Sure?", options=(Option("yes"), Option("no")))])`.\n\n'
         "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"

@@ -29,7 +29,7 @@ from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.recorder.record import ConnectionInfo
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.actions import bindings_for, key_or_menu
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import counted, duration, seconds_until_since_changes, since
@@ -293,10 +293,11 @@ class ClientsPane(ColumnSection[ClientView], Pane):
 
     def version_of(self, view: CoreView) -> object:
         self._has_servers = len(view.servers) > 1
-        now, order = time.time(), COLUMNS[self.order].order
-        self._clients = sorted(view.clients, key=lambda one: (_PLACES[one.presence(now)], order(one)))
+        now = time.time()
+        self._clients = sorted(self.in_order(view.clients), key=lambda one: _PLACES[one.presence(now)])
         self.cells = {client.connection: cells_of(client, now) for client in self._clients}
-        return self.order, [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
+        rows = [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
+        return self.order, self.is_reversed, rows
 
     def _ageless(self, client: ClientView) -> tuple[str, ...]:
         """Return the cells of a client with every digit of an age replaced by zero.
@@ -404,7 +405,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         if client is None:
             return
         name = one_line(client.name, 40)
-        disconnect = Choice("disconnect", True, "its calls are cancelled; it may connect again", "d")
+        disconnect = Choice("disconnect", True, "its calls are cancelled; it may connect again", "x")
         if client.left is not None:
             self.notify(f"{name} is already disconnected.", markup=False)
         elif client.transport == "memory":
@@ -426,11 +427,8 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         lines = []
         for title, shown in lessons:
             lines += [Content.styled(title, "bold"), *map(Content, shown), Content("")]
-        lines.append(
-            Content.assemble(
-                ("U", "bold $footer-key-foreground"), " copies what a client needs, with the key."
-            )
-        )
+        keys = (key_or_menu("main.client_config"), "bold $footer-key-foreground")
+        lines.append(Content.assemble(keys, " copies what a client needs, with the key."))
         return Content("\n").join(lines)
 
 

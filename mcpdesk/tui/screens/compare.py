@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Final
 
 from rich.cells import cell_len, chop_cells
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.geometry import Size
 from textual.widgets import Static
 
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.json_text import Path, compact, path_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import LineList, Span
@@ -91,9 +92,7 @@ class DifferenceList(LineList):
 class CompareScreen(Dialog[None]):
     """Dialog with the differences between the messages of two exchanges."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,d", "dismiss(None)", "Close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("compare")
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]
     DEFAULT_CSS = """
     CompareScreen { align: center middle; }

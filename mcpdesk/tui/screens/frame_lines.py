@@ -23,7 +23,7 @@ from mcpdesk.link.values import (
     presences,
 )
 from mcpdesk.tui.action import Action
-from mcpdesk.tui.actions import BY_ID, NO_KEY, SCREENS, key_name
+from mcpdesk.tui.actions import BY_ID, NO_KEY, SCREENS, key_name, key_or_palette
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.render.tones import TEXT_STYLES
@@ -116,7 +116,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         tip = f"{server.title or server.name} {server.version}\n{one_line(server.location, 200)}"
         yield LinePart(text, "screen.servers", tip, short, rank=90)
     elif view.protection is not Protection.STARTING:
-        add = "Click, or press N, to add one"
+        add = f"Click, or {key_or_palette('main.add_server')}, to add one"
         yield LinePart(Content.styled(" no server ", "$text-warning"), "screen.add_server", add, rank=90)
 
 
@@ -158,7 +158,7 @@ def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePar
         yield from _upstream(server.upstream)
     if server is not None and server.url:
         near = server.url.partition("://")[2] or server.url
-        tip = "Click to copy it; press U for the client configuration"
+        tip = f"Click to copy it. Client configuration: {key_or_palette('main.client_config')}"
         url = one_line(server.url)
         yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
     elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
@@ -205,7 +205,7 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     """Yield connection state and location of an upstream."""
     word, style = upstream_state(upstream)
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
-    yield _part(word + revision, style, ABOUT_SERVER, "Press I for details", word, 90)
+    yield _part(word + revision, style, ABOUT_SERVER, "Click for details", word, 90)
     location = Content.styled(f"  {one_line(upstream.location, 60)} ", "$text-muted")
     yield LinePart(location, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
@@ -339,7 +339,9 @@ EVERYWHERE = ("app.", "main.")
 
 
 class DeskFooter(PartLine):
-    """Keys of the focused widget. While a question waits, also the key that opens it."""
+    """Keys of the focused widget, none while a dialog is open. While a question waits, also the key that
+    opens it.
+    """
 
     DEFAULT_CSS = """
     DeskFooter { background: $panel; color: $text-muted; }
@@ -348,6 +350,15 @@ class DeskFooter(PartLine):
     def __init__(self) -> None:
         super().__init__()
         self._is_asked = False
+        self._is_covered = False
+        """True while a dialog is open. It shows its own keys."""
+
+    def cover(self, *, is_covered: bool) -> None:
+        """Hide all keys, or show them again."""
+        if is_covered != self._is_covered:
+            self._is_covered = is_covered
+            if self.is_attached:
+                self._follow(self.screen)
 
     def announce(self, *, is_asked: bool) -> None:
         """Set whether a question waits."""
@@ -366,7 +377,9 @@ class DeskFooter(PartLine):
             self.app.simulate_key(one)
 
     def _follow(self, screen: Screen[object]) -> None:
-        if self.is_attached and screen is self.screen:
+        if self._is_covered:
+            self.show([])
+        elif self.is_attached and screen is self.screen:
             parts = list(_parts(screen, {ANSWER} if self._is_asked else ()))
             least = sorted((part.rank for part in parts), reverse=True)[:MAX_KEYS][-1:]
             self.show([part for part in parts if part.rank >= least[0]] if least else [])

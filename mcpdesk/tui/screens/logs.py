@@ -19,7 +19,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.call_lookup import call_at, call_of
 from mcpdesk.recorder.index.exchange import Exchange
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.actions import bindings_for, key_or_menu
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.screens.log_histogram import LogHistogram, row_at
@@ -293,11 +293,13 @@ def _empty(rows: LogList) -> Content:
     level = rows.filter.level
     if rows.lines and level != LEVELS[0]:
         message = f"No line matches the filter, which shows level {level} and above."
-        return Content(f"{message}\nEsc shows all, l the lines of the next level.")
+        keys = key_or_menu("logs.level")
+        return Content(f"{message}\nEsc shows all, {keys} changes the level.")
     if rows.lines:
         return Content("No line matches the filter. Esc shows all.")
     return Content(
-        "No log lines yet.\nprint(), logging and ctx.log() in a tool, and stderr of children, appear here."
+        "No log lines yet.\nprint(), logging and ctx.log() in a tool, and stderr of children, appear here.\n"
+        f"A server that sends few messages: {key_or_menu('main.log_level')} asks it for more."
     )
 
 

@@ -36,6 +36,7 @@ from mcpdesk.tui.screens.frame_lines import (
     NewsRow,
 )
 from mcpdesk.tui.screens.refreshing import GuardedSteps, ScreenRefresher, WaitingQuestions
+from mcpdesk.tui.sequences import SequenceBox
 from mcpdesk.tui.terminal import HandsOff, is_typed
 from mcpdesk.tui.widgets.beside import BESIDE_FROM
 from mcpdesk.tui.widgets.pane import Pane
@@ -98,8 +99,7 @@ class MainScreen(Screen[None]):
     `server` is the name of the selected server. The first of `panes` is shown first.
     """
 
-    # The workbench defines the action of the key R. The key also works here while the news of a save is
-    # shown.
+    # The workbench defines the action of the keys v d. They also work here while the news of a save is shown.
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_for("main"),
         Binding("v d", "show_save", "what the save changed", show=False),
@@ -173,8 +173,13 @@ class MainScreen(Screen[None]):
         """Stop refreshing."""
         self.refresher.stop()
 
+    def on_screen_suspend(self) -> None:
+        """Hide the keys of the pane while a dialog is open. The list of a sequence is not a dialog."""
+        self._footer.cover(is_covered=not isinstance(self.app.screen, SequenceBox))
+
     def on_screen_resume(self) -> None:
         """Refresh at once after a dialog above has closed."""
+        self._footer.cover(is_covered=False)
         self.refresher.wake()
         self.settle_focus()
 
@@ -485,7 +490,7 @@ class MainScreen(Screen[None]):
         await self.show_screen(name)
 
     async def action_show_part(self, part: str) -> None:
-        """Show a section of the activity screen. Clicks on the header use this."""
+        """Show a section of the activity screen. Keys, and clicks on the header use this."""
         self.lead_to(part)
         await self.show_screen("activity")
 
@@ -598,7 +603,8 @@ class MainScreen(Screen[None]):
         from mcpdesk.tui.screens.server_page import ServerScreen
 
         if self.server_view is not None:
-            self.app.push_screen(ServerScreen(self.server_view, self.action_speak_revision))
+            page = ServerScreen(self.server_view, self.action_speak_revision, self.action_log_level)
+            self.app.push_screen(page)
 
     def action_copy_url(self) -> None:
         """Copy the URL of the server."""

@@ -10,14 +10,14 @@ from rich.table import Column, Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Region
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcpdesk.tui.actions import SCREENS, key_names, reachable
+from mcpdesk.tui.actions import SCREENS, bindings_for, key_names, reachable
 from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.screens.frame_lines import NEWS_SIGNS
@@ -41,9 +41,7 @@ EVERYWHERE: tuple[Row, ...] = (
 class HelpScreen(PageDialog):
     """Help with the available actions of the screen `about`. The actions of the focused pane are first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark,f1", "dismiss(None)", "Close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("help_page")
     COMPONENT_CLASSES: ClassVar[set[str]] = {"help--head", "help--key", "help--muted"}
     DEFAULT_CSS = """
     HelpScreen > .help--head { color: $text-primary; text-style: bold; }
@@ -55,7 +53,10 @@ class HelpScreen(PageDialog):
         super().__init__("Keys")
         self.groups: dict[str, list[Row]] = {}
         """Title and rows of each group, in the order of their first action."""
-        for action in (entry.action for entry in reachable(about, root)):
+        entries = reachable(about, root)
+        if isinstance(about, ModalScreen):  # actions of the desk do nothing while a dialog is open
+            entries = [entry for entry in entries if entry.owner is not about.app]
+        for action in (entry.action for entry in entries):
             row = (key_names(action.keys) or MENU, action.title, action.help)
             self.groups.setdefault(action.group, []).append(row)
         self.groups["Everywhere"] = list(EVERYWHERE)
@@ -88,9 +89,7 @@ class TabTarget(NamedTuple):
 class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
     """Dialog whose result is the widget to focus, the tab to select, the name of a screen, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+o", "dismiss(None)", "Close", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("jump")
     DEFAULT_CSS = """
     JumpScreen { align: left top; background: $background 60%; }
     JumpScreen .letter {

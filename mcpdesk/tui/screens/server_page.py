@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual import work
+from textual.binding import BindingType
 from textual.content import Content
 
 from mcpdesk.link.state_looks import CORES
 from mcpdesk.link.values import ServerView, ShownCore
+from mcpdesk.tui.actions import BY_ID, bindings_for, key_or_menu
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.render.tones import TEXT_STYLES
 from mcpdesk.tui.screens.frame_lines import upstream_state
-from mcpdesk.tui.widgets.menu import Choice, PageDialog
+from mcpdesk.tui.widgets.menu import Choice, Menu, PageDialog
 
 
 def server_text(server: ServerView) -> Content:
@@ -23,7 +25,7 @@ def server_text(server: ServerView) -> Content:
     if server.log_level:
         parts.append(
             Content.styled(
-                f"log messages from level {clean(server.log_level)} up · L selects another level",
+                f"log messages from level {clean(server.log_level)} up · {key_or_menu('main.log_level')}",
                 "$text-muted",
             )
         )
@@ -78,7 +80,7 @@ def _where(server: ServerView) -> Iterator[Content]:
     if upstream is not None:
         word, style = upstream_state(upstream)
         state = Content.styled(word, style)
-        other = (" · V selects another revision", "$text-muted")
+        other = (f" · {key_or_menu('main.speak_revision')}", "$text-muted")
         yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", other)
     for text in (server.location, server.url, "" if upstream is None else upstream.login):
         if text:
@@ -99,22 +101,37 @@ def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
 class ServerScreen(PageDialog):
     """Dialog with the page of one server."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("I", "dismiss(None)", "Close", show=False),
-        Binding("V", "speak_revision", "Revision", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("server_page")
 
     def __init__(
-        self, server: ServerView, reconnect_with_revision: Callable[[], object] = lambda: None
+        self,
+        server: ServerView,
+        reconnect_with_revision: Callable[[], object] = lambda: None,
+        choose_level: Callable[[], object] = lambda: None,
     ) -> None:
-        """Create the dialog. `reconnect_with_revision` lets the person choose another revision."""
+        """Create the dialog. The functions let the person choose another revision and another log level."""
         super().__init__(clean(server.name))
-        self._server, self._reconnect = server, reconnect_with_revision
+        self._server = server
+        self._reconnect, self._choose_level = reconnect_with_revision, choose_level
 
-    async def action_speak_revision(self) -> None:
+    @work
+    async def action_action_menu(self) -> None:
+        """Show the actions of the page. The chosen one closes the page."""
+        names = ("server_page.speak_revision", "server_page.log_level")
+        choices = [Choice(each.title, each.name, help=each.help) for each in map(BY_ID.__getitem__, names)]
+        chosen = await self.app.push_screen_wait(Menu(f"{self._server.name}: actions", choices))
+        if chosen is not None:
+            await self.run_action(chosen)
+
+    def action_speak_revision(self) -> None:
         """Close the dialog, and choose the revision."""
-        await self.dismiss()
+        self.dismiss()
         self._reconnect()
+
+    def action_log_level(self) -> None:
+        """Close the dialog, and choose the log level."""
+        self.dismiss()
+        self._choose_level()
 
     def page(self) -> Content:
         return server_text(self._server)

@@ -176,12 +176,11 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         else:
             connections = list(dict(self.link.traffic.connections).values())
             self._lines = list(recorded_lines(connections, self._counts, last))
-        return self.order, self._lines
+        return self.order, self.is_reversed, self._lines
 
     def fetch(self) -> Sequence[ServerLine]:
         """Return the lines in the chosen order."""
-        column = self.table[self.order]
-        lines = sorted(self._lines, key=column.order)
+        lines = self.in_order(self._lines)
         self.cells = {line.name: tuple(each.text(line, 0.0) for each in self.table) for line in lines}
         self._names = (-1, {})
         return lines

@@ -143,14 +143,14 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         return COUNT_S if self._more else LOOK_S if self._is_stale else None
 
     def version_of(self, view: CoreView) -> object:
-        return self._statistics.version, self._more, self._costs.version, self.subject, self.order
+        shown = (self.subject, self.order, self.is_reversed)
+        return self._statistics.version, self._more, self._costs.version, shown
 
     def fetch(self) -> Sequence[StatisticsRow]:
         """Return the rows, the total first."""
         counted = rows_of(self._statistics, self.subject, self._costs.now())
         first, *others = counted
-        column = self.table[self.order]
-        rows = [first, *sorted(others, key=column.order)] if others else []
+        rows = [first, *self.in_order(others)] if others else []
         self.cells = {self.keys_of(row)[0]: tuple(each.text(row, 0.0) for each in self.table) for row in rows}
         self._show_titles(len(others))
         return rows

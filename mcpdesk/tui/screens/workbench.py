@@ -459,14 +459,18 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable the action cancel only while a call runs, so that its key is free at other times.
 
-        All actions are disabled before the item pane exists, and back is disabled if the catalogue has the
-        focus.
+        All actions are disabled before the item pane exists. Actions on an item are disabled if no item is
+        open or about to be shown. Back is disabled if the catalogue has the focus.
         """
         if self._item_pane is None:
             return None
         if action == "cancel":
             return self.draft is not None and self.draft.call is not None
-        return not (action == "back" and self.catalogue.rows.has_focus)
+        if action == "back":
+            return not self.catalogue.rows.has_focus
+        if action in ("filter", "replay_recording"):
+            return bool(self.server)
+        return self.draft is not None or self._opening is not None
 
     async def action_toggle_json(self) -> None:
         """Toggle between form and JSON."""
@@ -593,6 +597,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             self._item_pane.draft = None
             if not self.server:
                 self._item_pane.show_lesson(None)
+            self.refresh_bindings()
 
     def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
         """Return the item with this name, and select it in the catalogue if it is listed."""
@@ -612,6 +617,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             self._replay()
         if not catalogue.items:
             self.item_pane.show_lesson(server)
+            self.refresh_bindings()
         target = self._opening.item if self._opening is not None else self.item
         for fresh in catalogue.items:
             if target is not None and is_same_item(fresh, target) and fresh != target:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len
-from textual import events, on
+from textual import events, on, work
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -15,6 +15,7 @@ from textual.widgets import Static
 from mcpdesk.link.link import Link
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.line_list import Span
+from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.section import Section
 
 Row = TypeVar("Row")
@@ -39,10 +40,9 @@ class Column(NamedTuple, Generic[Row]):
     least: int = 0
     """Minimum width in cells if space is short. 0 if the column is never cut."""
 
-    @property
-    def mark(self) -> str:
-        """Sort mark in the header of the sort column."""
-        return "↓" if self.is_number or self.falls else "↑"
+    def mark(self, is_reversed: bool) -> str:
+        """Return the sort mark in the header of the sort column."""
+        return "↓" if (self.is_number or self.falls) != is_reversed else "↑"
 
     def aligned(self, cell: str, width: int) -> str:
         """Return a cell padded to `width`, with the gap that follows it."""
@@ -51,7 +51,10 @@ class Column(NamedTuple, Generic[Row]):
 
 
 class ColumnSection(Section[Row]):
-    """Section with columns that are cut or hidden if space is short. `s` or a click on a header sorts."""
+    """Section with columns that are cut or hidden if space is short.
+
+    A menu or a click on a header chooses the column to sort by. Choosing it again reverses the order.
+    """
 
     DEFAULT_CSS = """
     ColumnSection .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
@@ -65,6 +68,8 @@ class ColumnSection(Section[Row]):
         super().__init__(link)
         self.order = 0
         """Index of the sort column."""
+        self.is_reversed = False
+        """True if the order of the sort column is reversed."""
         self.cells: dict[Hashable, tuple[str, ...]] = {}
         """Row key -> cell texts, one for each column."""
         self.widths = [len(column.name) + 1 for column in self.table]
@@ -76,7 +81,11 @@ class ColumnSection(Section[Row]):
 
     @abstractmethod
     def show_order(self) -> None:
-        """Sort the rows by `order`, and show them."""
+        """Show the rows, sorted by `in_order`."""
+
+    def in_order(self, rows: Iterable[Row]) -> list[Row]:
+        """Return rows sorted by the sort column."""
+        return sorted(rows, key=self.table[self.order].order, reverse=self.is_reversed)
 
     def style_of(self, column: Column[Row], cell: str) -> str:
         """Return the component class of a cell."""
@@ -144,7 +153,8 @@ class ColumnSection(Section[Row]):
 
     def _titles(self) -> Iterator[tuple[int, str]]:
         for at, column, room in self._laid_out(self._list_cells):
-            yield at, column.aligned(column.name + column.mark * (at == self.order), room)
+            mark = column.mark(self.is_reversed) if at == self.order else ""
+            yield at, column.aligned(column.name + mark, room)
 
     @property
     def _list_cells(self) -> int:
@@ -155,10 +165,29 @@ class ColumnSection(Section[Row]):
         super().on_resize()
         self.call_after_refresh(self.show_heads)
 
-    def action_sort(self) -> None:
-        """Sort by the next visible column."""
-        shown = [at for at, _ in self.columns(self._list_cells)]
-        self.order = next((at for at in shown if at > self.order), shown[0])
+    @work
+    async def action_sort(self) -> None:
+        """Let the person choose the column to sort by."""
+        shown = self.columns(self._list_cells)
+        names = _letters([column.name for _, column in shown])
+        choices = [
+            Choice(column.name, at, self._order_text(at), letter)
+            for (at, column), letter in zip(shown, names, strict=True)
+        ]
+        cursor = next((place for place, (at, _) in enumerate(shown) if at == self.order), 0)
+        chosen: int | None = await self.app.push_screen_wait(Menu("Sort by", choices, cursor=cursor))
+        if chosen is not None:
+            self._sort_by(chosen)
+
+    def _order_text(self, at: int) -> str:
+        if at != self.order:
+            return ""
+        return f"{self.table[at].mark(self.is_reversed)} now; choose it again to reverse the order"
+
+    def _sort_by(self, at: int) -> None:
+        """Sort by a column. If it is already the sort column, reverse the order."""
+        self.is_reversed = at == self.order and not self.is_reversed
+        self.order = at
         self.show_order()
 
     @on(events.Click, ".heads")
@@ -168,6 +197,19 @@ class ColumnSection(Section[Row]):
         for at, title in self._titles():
             end += cell_len(title)
             if event.x < end:
-                self.order = at
-                self.show_order()
+                self._sort_by(at)
                 return
+
+
+def _letters(names: Sequence[str]) -> list[str]:
+    """Return a different letter of each name, the first one if possible. Empty if none is left.
+
+    Letters that move the cursor of a menu are left out.
+    """
+    taken = set("gjk")
+    letters = []
+    for name in names:
+        letter = next((each for each in name.lower() if each.isalnum() and each not in taken), "")
+        taken.add(letter)
+        letters.append(letter)
+    return letters

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from textual import events, on
 from textual.app import App, ComposeResult
 from textual.await_complete import AwaitComplete
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.fuzzy import Matcher
@@ -21,7 +21,9 @@ from textual.visual import VisualType
 from textual.widgets import Input, Static
 
 from mcpdesk.plain_text import from_field
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
+from mcpdesk.tui.sequences import prefix_bindings
 from mcpdesk.tui.terminal import HandsOff, is_typed
 from mcpdesk.tui.widgets.fields import LineField, SearchField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
@@ -35,7 +37,7 @@ class Dialog(ModalScreen[Result]):
     Its content is in a container of the class `box`.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "app.begin_sequence('g')", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("dialog"), *prefix_bindings("g")]
     DEFAULT_CSS = """
     Dialog { align: center top; background: $background 50%; }
     Dialog:ansi { background: transparent; }
@@ -48,6 +50,12 @@ class Dialog(ModalScreen[Result]):
         border: none; height: 1; padding: 0 1; background: $surface;
     }
     """
+
+    def action_help(self) -> None:
+        """Show the keys of the dialog."""
+        from mcpdesk.tui.screens.overlays import HelpScreen
+
+        self.app.push_screen(HelpScreen(self))
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
         """Close with a result. Does nothing if the dialog is not the active screen."""
@@ -79,11 +87,7 @@ class Dialog(ModalScreen[Result]):
 class PageDialog(Dialog[None]):
     """Dialog that shows one scrollable text, the result of `page`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss(None)", "Close", show=False),
-        Binding("j", "scroll(1)", "Down", show=False),
-        Binding("k", "scroll(-1)", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("page")
     DEFAULT_CSS = """
     PageDialog { align: center middle; }
     PageDialog > .box { width: 84; padding: 0 2; scrollbar-size-vertical: 1; }
@@ -185,13 +189,7 @@ class Menu(Dialog[Any]):
     `passed` is called with the value under the cursor, for previews.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Close", show=False),
-        Binding("down,ctrl+n", "move(1)", "Down", show=False),
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("menu")
     DEFAULT_CSS = """
     Menu > .box { width: 70; max-height: 80%; margin: 2 0; padding: 0; }
     Menu > .box > Input { margin-bottom: 1; }
@@ -390,7 +388,7 @@ LONGEST = 40
 class LinePrompt(Dialog[str]):
     """Prompt for a name or another text of one line. The result is empty if the person cancels."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("line_prompt")
     DEFAULT_CSS = "LinePrompt > .box { width: 60; margin-top: 4; }"
 
     def __init__(self, title: str, placeholder: str = "a name", does: str = "keeps") -> None:

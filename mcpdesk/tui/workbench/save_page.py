@@ -9,7 +9,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.css.query import NoMatches
@@ -17,6 +17,7 @@ from textual.getters import query_one
 from textual.widgets import Static
 
 from mcpdesk.protocol.catalogue.contract import ContractVerdict
+from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences
@@ -63,14 +64,7 @@ class SavePage(Dialog[None]):
     `start` repeats the recorded calls, and `stop` makes no further calls.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss(None)", "Close", show=False),
-        Binding("r", "start", "Again", show=False),
-        Binding("x,ctrl+x", "stop", "Stop", show=False),
-        Binding("f", "toggle_always", "At every save", show=False),
-        Binding("left", "step(-1)", "Earlier save", show=False),
-        Binding("right", "step(1)", "Later save", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("save_page")
     DEFAULT_CSS = """
     SavePage { align: center middle; }
     SavePage > .box { width: 120; height: 88%; }
@@ -134,7 +128,7 @@ class SavePage(Dialog[None]):
         self.query_one(".replay-status", Static).update(f"Calls of read-only tools: {status}{problem}")
         every = "on" if saves.at_every_save else "off"
         steps = "← → earlier, later · " if len(saves_of_server) > 1 else ""
-        hints = f"{steps}r again · x stop · f at every save: {every} · esc close"
+        hints = f"{steps}r repeat · x stop · f at every save: {every} · esc close"
         self.query_one(".box").border_subtitle = hints
         self.rows.show(() if replay is None else replay.rows)
 

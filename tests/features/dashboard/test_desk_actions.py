@@ -15,6 +15,7 @@ from mcpdesk.tui.widgets.menu import Menu
 from tests.link.test_remote import attach as attach
 from tests.link.test_remote import folder as folder
 from tests.link.test_remote import serve as serve
+from tests.support.action_menu import choose_action
 from tests.support.desk import running_desk
 from tests.support.frame import toasts
 from tests.support.patience import result_of
@@ -42,7 +43,7 @@ async def test_the_menu_of_the_dashboard_makes_links_that_sign_in_and_signs_brow
         offer_link(it.link.host)
 
         async def choose(label: str) -> None:
-            await it.pilot.press("W")
+            await choose_action(it.pilot, "dashboard in a browser")
             await it.until(lambda: isinstance(it.app.screen, Menu) and label in it.shown())
             await it.pilot.press(*["down"] * LABELS.index(label), "enter")
 
