@@ -87,6 +87,7 @@ async def test_sample_is_without_fault(stages: Stages) -> None:
     assert list(stages.hosted.modes) == ["look"]
 
 
+@pytest.mark.process
 async def test_heat_map_of_the_bundled_grid_is_a_picture(stages: Stages, tmp_path: Path) -> None:
     server = stages.hosted.server
     server.limits = replace(server.limits, output_dirs=(tmp_path,))
@@ -102,6 +103,7 @@ async def test_heat_map_of_the_bundled_grid_is_a_picture(stages: Stages, tmp_pat
     assert "144 x 73 values, -45.68 to 32.34 °C" in result["content"][0]["text"]
 
 
+@pytest.mark.process
 async def test_stages_follow_one_another(stages: Stages) -> None:
     decoded = await stages.call("process-decode-grib2", file_or_url="samples/demo.grib2", celsius=True)
     grid, beside = map(Path, decoded["structuredContent"]["output_files"])
@@ -124,6 +126,7 @@ async def test_stages_follow_one_another(stages: Stages) -> None:
     assert stages.progress(3) == list(range(1, 21))
 
 
+@pytest.mark.process
 async def test_same_seed_gives_the_same_land_and_tells_percentages(stages: Stages) -> None:
     lands = [await stages.call("acquire-terrain", detail=5, seed=seed) for seed in (-3, -3, 4)]
     first, again, other = (npy(Path(each["structuredContent"]["output_files"][0])) for each in lands)
