@@ -588,7 +588,8 @@ class Holds(Interceptor):
         held = self._held[number] = Waiting(shown, message, of)
         if len(self._held) == 1:
             before = "the answer to " if shown.is_answer else ""
-            self._report(f"held: {before}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
+            title = f"{before}{shown.method} {shown.name} of {shown.peer}"
+            self._report(f"held: {title} · e in the traffic opens it")
         self._show()
         try:
             decision = await held.decision

@@ -391,15 +391,16 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
     Keys that only a wide footer shows are hidden first. `also` are ids of additional actions.
     """
 
+    likely = _likely_actions(screen)
+
     def is_shown(each: Binding) -> bool:
-        return each.show or each.id in also
+        return each.show or each.id in also or each.id in likely
 
     active = screen.active_bindings.values()
     enabled = [each.binding for each in active if each.enabled and _can_be_pressed(screen, each.binding.key)]
     spare = [each for each in enabled if not is_shown(each) and each.id in BY_ID and BY_ID[each.id].wide]
     places, spare_places = {True: 60, False: 40}, {True: 20, False: 0}
     shown = set[tuple[str | None, str]]()
-    likely = _likely_actions(screen)
     own = [each for each in enabled if is_shown(each) and _is_own(each)]
     own.sort(key=lambda each: likely.index(each.id) if each.id in likely else len(likely))
     for binding in (*own, *spare, *(each for each in enabled if is_shown(each) and not _is_own(each))):

@@ -123,8 +123,9 @@ class TrafficPane(FilterPane, Pane):
         self._status: tuple[object, ...] = ()
         """Contents of the status line, and its width in cells."""
         self._possible = PossibleActions(link)
-        self._offered = (False, Possible())
-        """True if an exchange is selected, and its possible actions, as the footer offers them."""
+        self._offered = (False, Possible(), False)
+        """True if an exchange is selected, its possible actions, and True if a message of it is held, as the
+        footer shows them."""
 
     def compose(self) -> ComposeResult:
         """Compose filter, filter error, list, details and status."""
@@ -160,8 +161,12 @@ class TrafficPane(FilterPane, Pane):
 
     @property
     def likely_actions(self) -> Sequence[str]:
-        """Actions on the selected exchange: cancel a running call; edit the code of a failed one."""
-        possible = self._offered[1]
+        """Actions on the selected exchange: edit a held message, cancel a running call, or edit the code of a
+        failed one.
+        """
+        _, possible, is_held = self._offered
+        if is_held:
+            return ("traffic.edit",)
         if possible.can_cancel:
             return ("traffic.cancel",)
         return ("traffic.edit_source", "traffic.replay") if possible.has_failed else ()
@@ -498,7 +503,7 @@ class TrafficPane(FilterPane, Pane):
 
     def _offer_possible(self) -> None:
         """Draw the footer again if other actions have an effect on the selected exchange."""
-        offered = (self._has_choice, self._possible.of(self.chosen()))
+        offered = (self._has_choice, self._possible.of(self.chosen()), self._is_held())
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()

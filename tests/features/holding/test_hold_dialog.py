@@ -329,7 +329,7 @@ async def test_what_is_typed_for_a_held_message_stays_until_the_message_is_gone(
         await it.pilot.press("escape", "a", *"by hand")
         await it.until(lambda: '"text": "by hand"' in it.shown())
         await it.pilot.press("escape", "escape")
-        await it.until(lambda: it.app.screen is it.app.main)
+        await it.until(lambda: it.app.screen is it.app.main and " e edit " in it.shown())
         await it.pilot.press("e")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog))
         assert it.app.screen.query_one(HeldList).cursor == 1, "the message of the selected line"
