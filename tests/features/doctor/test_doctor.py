@@ -175,12 +175,16 @@ def test_secrets_are_masked_in_every_output(
 async def test_servers_at_urls_need_a_login_or_do_not_answer(home: Home, capfd: Capture) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
+        writer.close()
+        closed.set()
 
+    closed = asyncio.Event()
     listener = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     async with GuardedServer().running() as guarded, listener:
         home.cursor({"guarded": {"url": guarded.url}, "silent": {"url": f"http://127.0.0.1:{port}/mcp"}})
         found = await asyncio.to_thread(report, capfd, "--trust", "--timeout", "2", code=1)
+        await closed.wait()
     servers = by_name(found)
     assert "HTTP 401" in servers["guarded"]["reason"]
     assert "Log in: mcpdesk login cursor:guarded" in servers["guarded"]["hint"]
