@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Declined,
         Elicited,
         Root,
-        SampledMessage,
+        Sampled,
     )
     from mcpdesk.server.calls.context import Context
     from mcpdesk.server.calls.threads.sync_context import SyncContext
@@ -46,7 +46,7 @@ __all__ = [
     "QuestionState",
     "RequestView",
     "Root",
-    "SampledMessage",
+    "Sampled",
     "SyncContext",
     "ToolResult",
     "__version__",
@@ -75,7 +75,7 @@ _HOMES = {
         "Declined",
         "Elicited",
         "Root",
-        "SampledMessage",
+        "Sampled",
     ),
     "mcpdesk.server.offer.authoring": ("fail", "header", "message", "prompt", "refuse", "resource", "tool"),
     "mcpdesk.server.calls.context": ("Context", "RequestView"),

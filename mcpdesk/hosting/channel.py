@@ -520,7 +520,7 @@ class Pipe(FrameChannel):
         from mcpdesk.transports.replay import LISTEN, ClientState, pending_listener
 
         self.flush()
-        conversation, rest = self.dialogue.conversation, self._framer.held()
+        conversation, rest = self.dialogue.conversation, self._framer.unfinished_line()
         if rest is None or self._has_unread_results() or conversation.questioned_calls:
             return None
         calls = conversation.running

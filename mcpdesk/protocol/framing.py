@@ -20,19 +20,19 @@ class LineFramer:
         self.dropped = 0
         """Number of oversized lines that were skipped."""
         self._pieces: list[bytes] = []
-        self._held = 0
-        self._skipping = False
+        self._held_bytes = 0
+        self._is_skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """Add bytes and return the frames that they complete, without newlines.
 
-        For an oversized line, an empty frame is returned, so that the caller can answer it.
+        An oversized line becomes an empty frame, so that the caller can answer it.
         """
         end = data.find(b"\n")
         if end < 0:
             self._hold(data)
             return []
-        if not (self._pieces or self._skipping) and len(data) <= self.limit:
+        if not (self._pieces or self._is_skipping) and len(data) <= self.limit:
             if end == len(data) - 1:
                 line = self._strip(data)
                 return [line] if line else []
@@ -46,9 +46,9 @@ class LineFramer:
         self._hold(rest[-1])
         return [frame for line in lines if (frame := self._finish(line)) is not None]
 
-    def held(self) -> bytes | None:
+    def unfinished_line(self) -> bytes | None:
         """Return the beginning of an unfinished line, or None if the line is being skipped."""
-        return None if self._skipping else b"".join(self._pieces)
+        return None if self._is_skipping else b"".join(self._pieces)
 
     def close(self) -> bytes:
         """Return the unfinished last line at the end of the stream, or empty bytes."""
@@ -56,20 +56,20 @@ class LineFramer:
         return self._strip(left) if left is not None else b""
 
     def _hold(self, piece: bytes) -> None:
-        if not piece or self._skipping:
+        if not piece or self._is_skipping:
             return
-        self._held += len(piece)
-        if self._held > self.limit:
+        self._held_bytes += len(piece)
+        if self._held_bytes > self.limit:
             self._pieces.clear()
-            self._skipping = True
+            self._is_skipping = True
             return
         self._pieces.append(piece)
 
     def _join(self) -> bytes | None:
-        joined = None if self._skipping else b"".join(self._pieces)
+        joined = None if self._is_skipping else b"".join(self._pieces)
         self._pieces.clear()
-        self._held = 0
-        self._skipping = False
+        self._held_bytes = 0
+        self._is_skipping = False
         return joined
 
     def _finish(self, line: bytes | None) -> bytes | None:
@@ -101,11 +101,11 @@ class EventFramer:
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
-        """Maximum bytes of one event."""
+        """Maximum size in bytes of one event."""
         self.last_id = ""
         """Id of the last event, with which the stream can be resumed, or "" if no event had an id."""
         self.retry_ms: int | None = None
-        """Time to wait before the stream is resumed, or None if the stream did not set it."""
+        """Milliseconds to wait before the stream is resumed, or None if the stream did not set this time."""
         self._pieces: list[bytes] = []
         """Pieces of an unfinished line."""
         self._data: list[bytes] = []
@@ -116,7 +116,7 @@ class EventFramer:
         self._skips_newline = False
 
     @property
-    def is_between(self) -> bool:
+    def is_between_events(self) -> bool:
         """True if no event has begun."""
         return not (self._pieces or self._data or self._name) and self._id is None
 
@@ -130,12 +130,12 @@ class EventFramer:
             return []
         if self._skips_newline:
             data = data.removeprefix(b"\n")
-        # If a piece ends with `\r`, a `\n` at the start of the next piece ends no further line.
+        # If a piece ends with `\r`, a `\n` at the start of the next piece belongs to the same line break.
         self._skips_newline = data.endswith(b"\r")
         *lines, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         events = []
         for line in lines:
-            event = self._line(b"".join([*self._pieces, line]))
+            event = self._add_line(b"".join([*self._pieces, line]))
             self._pieces.clear()
             self._line_size = 0
             if event is not None:
@@ -154,11 +154,11 @@ class EventFramer:
         more = [value.removeprefix(b" ")] if field == b"data" else []
         return b"\n".join([*self._data, *more])
 
-    def _line(self, line: bytes) -> Event | None:
+    def _add_line(self, line: bytes) -> Event | None:
         if self._is_first:
             self._is_first, line = False, line.removeprefix(_BOM)
         if not line:
-            return self._dispatch()
+            return self._finish_event()
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
@@ -173,7 +173,7 @@ class EventFramer:
             self.retry_ms = int(value)
         return None
 
-    def _dispatch(self) -> Event | None:
+    def _finish_event(self) -> Event | None:
         if self._id is not None:
             self.last_id = self._id
         data, name = b"\n".join(self._data), self._name or "message"

@@ -91,9 +91,9 @@ class JobRow(Struct, frozen=True):
 class JobTable(Protocol):
     """Job records of one server, for use by one holder. Every method may raise StorageError."""
 
-    async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
-        """Write records of this holder and delete others. Return the ids of the jobs that another holder has
-        taken over.
+    async def write(self, rows: Sequence[JobRow], deleted: Collection[str]) -> set[str]:
+        """Write records of this holder, and delete the records whose ids are in `deleted`. Return the ids of
+        the jobs that another holder has taken over.
 
         A record with a final status is never replaced by an unfinished record.
         """
@@ -115,14 +115,14 @@ class FileJobTable:
         """Create a table. `is_running` returns True if a holder is alive."""
         self._data, self._holder, self._is_running = data, holder, is_running
 
-    async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
+    async def write(self, rows: Sequence[JobRow], deleted: Collection[str]) -> set[str]:
         """Implements `JobTable.write`."""
 
         def work(connection: Connection) -> set[str]:
             known = {row.id: _read(facts.one_job(connection, row.id)) for row in rows}
             refused = {row.id for row in rows if _is_behind(row, known[row.id])}
             fresh = [row for row in rows if row.id not in refused and not _is_late(row, known[row.id])]
-            facts.update_jobs(connection, map(_packed, fresh), gone)
+            facts.update_jobs(connection, map(_database_row, fresh), deleted)
             return refused
 
         return await self._data.run(work)
@@ -145,27 +145,28 @@ class FileJobTable:
             claimed = [
                 JobRow(row.id, self._holder, replace(row.record, fence=row.record.fence + 1))
                 for row in rows
-                if not row.is_over and self._is_left(row.holder)
+                if not row.is_over and self._has_dead_holder(row.holder)
             ]
-            facts.update_jobs(connection, map(_packed, claimed), ())
+            facts.update_jobs(connection, map(_database_row, claimed), ())
             return claimed
 
         return await self._data.run(work)
 
-    async def left(self) -> list[JobRow]:
-        """Return the finished jobs of ended holders, and all jobs of this holder, oldest first.
+    async def restorable(self) -> list[JobRow]:
+        """Return the jobs that this holder can restore, oldest first: the finished jobs of holders that have
+        ended, and all its own jobs.
 
-        A job of this holder comes from an earlier core of this process. Unreadable records are deleted.
+        A core that ran earlier in this process has created its own jobs. Unreadable records are deleted.
         """
 
         def work(connection: Connection) -> list[JobRow]:
             rows = {each[0]: _read(each) for each in facts.all_jobs(connection)}
             facts.update_jobs(connection, (), [key for key, row in rows.items() if row is None])
-            left = [row for row in rows.values() if row is not None]
+            restorable = [row for row in rows.values() if row is not None]
             return [
                 row
-                for row in left
-                if row.holder == self._holder or (row.is_over and self._is_left(row.holder))
+                for row in restorable
+                if row.holder == self._holder or (row.is_over and self._has_dead_holder(row.holder))
             ]
 
         return await self._data.run(work)
@@ -173,7 +174,7 @@ class FileJobTable:
     async def _all(self) -> list[JobRow]:
         return [row for each in await self._data.run(facts.all_jobs) if (row := _read(each)) is not None]
 
-    def _is_left(self, holder: str) -> bool:
+    def _has_dead_holder(self, holder: str) -> bool:
         return holder != self._holder and not self._is_running(holder)
 
 
@@ -188,14 +189,14 @@ def encoded(record: JobRecord) -> bytes:
 
 
 def decoded(record: bytes) -> JobRecord | None:
-    """Decode a record. None if another version wrote it."""
+    """Return the record in stored bytes, or None if another version wrote it."""
     try:
         return msgspec.msgpack.decode(record, type=JobRecord)
     except msgspec.MsgspecError:
         return None
 
 
-def _packed(row: JobRow) -> tuple[str, str, float, bytes]:
+def _database_row(row: JobRow) -> tuple[str, str, float, bytes]:
     return row.id, row.holder, row.record.created, encoded(row.record)
 
 

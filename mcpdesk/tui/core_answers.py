@@ -1,4 +1,4 @@
-"""Answers of a core that may be in another process. No key press waits for them."""
+"""Answers of a core that may be in another process. The screen does not block while it waits for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_S = 0.05
 """Seconds between two checks whether a requested frame has arrived."""
 
 
-class _Asked(NamedTuple):
+class _RequestedConfig(NamedTuple):
     """Configuration that was requested, and the state of the server at that time."""
 
     state: tuple[object, ...]
@@ -40,47 +40,47 @@ class ClientConfigs:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._pending: dict[tuple[str, str], _Asked] = {}
+        self._pending: dict[tuple[str, str], _RequestedConfig] = {}
 
     def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
         """Return the text for a client as lines of at most `width` cells. If the text is missing, return the
         reason.
         """
         state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
-        asked = self._pending.get((server.name, client))
-        if asked is None or asked.state != state:
+        requested = self._pending.get((server.name, client))
+        if requested is None or requested.state != state:
             names = {each.name for each in view.servers}
             self._pending = {key: each for key, each in self._pending.items() if key[0] in names}
-            asked = _Asked(state, self._link.client_config(server.name, client))
-            self._pending[server.name, client] = asked
-        if not asked.answer.done():
+            requested = _RequestedConfig(state, self._link.client_config(server.name, client))
+            self._pending[server.name, client] = requested
+        if not requested.answer.done():
             return ["… loading from the core"]
-        if (error := asked.answer.exception()) is not None:
+        if (error := requested.answer.exception()) is not None:
             return [one_line(str(error))]
-        return shown_command(asked.answer.result(), view.api_key, width)
+        return shown_command(requested.answer.result(), view.api_key, width)
 
 
-async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result | None:
+async def answer_of(app: App[None], requested: Future[Result], subject: str) -> Result | None:
     """Wait for an answer of the core.
 
     After an error or `ANSWER_S` seconds, notify the person and return None.
     """
     try:
-        if not asked.done():
-            app.notify(f"Requesting {what} from the core.", markup=False)
-        return await asyncio.wait_for(asyncio.wrap_future(asked), ANSWER_S)
+        if not requested.done():
+            app.notify(f"Requesting {subject} from the core.", markup=False)
+        return await asyncio.wait_for(asyncio.wrap_future(requested), ANSWER_S)
     except TimeoutError:
         error = "the core does not answer"
     except (ValueError, DeskUserError) as problem:
         error = one_line(str(problem))
-    app.notify(f"{what[:1].upper()}{what[1:]} unavailable: {error}", severity="warning", markup=False)
+    app.notify(f"{subject[:1].upper()}{subject[1:]} unavailable: {error}", severity="warning", markup=False)
     return None
 
 
 def frames_of(index: Index, exchange: Exchange) -> list[int]:
     """Return the request and response frames of an exchange, of its last round, and of its parts."""
-    ones = [exchange, last_round(index, exchange), *(index.exchange(part) for part in exchange.parts)]
-    frames = (frame for one in ones for frame in (one.request, one.response))
+    exchanges = [exchange, last_round(index, exchange), *(index.exchange(part) for part in exchange.parts)]
+    frames = (frame for one in exchanges for frame in (one.request, one.response))
     return list(dict.fromkeys(frame for frame in frames if frame is not None))
 
 

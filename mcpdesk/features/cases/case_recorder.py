@@ -33,8 +33,8 @@ def save_cases(
         _save_cases_of(index, server, calls, folders.get(server, ""), questions)
         for server, calls in by_server.items()
     ]
-    none = "No test case was written: none of these is an answered call of a client"
-    return "; ".join(filter(None, messages)) or none
+    nothing_written = "No test case was written: none of these is an answered call of a client"
+    return "; ".join(filter(None, messages)) or nothing_written
 
 
 def _save_cases_of(
@@ -48,20 +48,20 @@ def _save_cases_of(
     if not case_lines:
         return ""
     name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
-    is_here = bool(hosted) and Path(hosted).is_dir()
-    folder = Path(hosted) / CASES if is_here else Path.cwd() / CASES / name
+    is_hosted_here = bool(hosted) and Path(hosted).is_dir()
+    folder = Path(hosted) / CASES if is_hosted_here else Path.cwd() / CASES / name
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         file.writelines(case_file(case_lines))
-    target = hosted if is_here else f"TARGET --cases {folder}"
+    target = hosted if is_hosted_here else f"TARGET --cases {folder}"
     count = f"{counted(len(case_lines), 'test case')} of {counted(len(numbers), 'call')}"
     return f"{count} written to {path} · mcpdesk test {target}"
 
 
 def answers_of(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
     """Return a person's answers to the inbox questions of a call, in the format of a test case."""
-    asked = sorted(
+    answered_questions = sorted(
         (
             one
             for one in questions
@@ -71,7 +71,7 @@ def answers_of(questions: Sequence[Question], call: Exchange) -> list[dict[str, 
         ),
         key=lambda one: one.asked,
     )
-    return [answer for one in asked for answer in _page_answers(one)]
+    return [answer for one in answered_questions for answer in _page_answers(one)]
 
 
 def _page_answers(question: Question) -> Iterator[dict[str, Any]]:

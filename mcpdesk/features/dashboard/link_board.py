@@ -292,7 +292,7 @@ def _page(page: Page) -> Json:
         "default": to_builtins(page.default),
         "long": page.is_long,
         "rules": dict(page.rules),
-        "link_warnings": list(link_warnings(page.link)) if page.link else [],
+        "oddities": list(link_warnings(page.link)) if page.link else [],
     }
 
 

@@ -27,7 +27,7 @@ def open_holds(pane: TrafficPane) -> None:
     from mcpdesk.recorder.index.query import quoted
     from mcpdesk.recorder.index.traffic_index import last_round
 
-    def left(for_question: bool | None) -> None:
+    def on_closed(for_question: bool | None) -> None:
         if for_question:
             pane.app.main.action_open_question()
 
@@ -37,10 +37,10 @@ def open_holds(pane: TrafficPane) -> None:
     selected = None if latest is None else (latest.connection, latest.id)
     if not rule and chosen is not None and not pane.listing.following:
         one = index.exchange(chosen)
-        is_plain = one.name.replace("-", "_").isidentifier()
-        name = one.name if is_plain else quoted(one.name)
+        is_identifier = one.name.replace("-", "_").isidentifier()
+        name = one.name if is_identifier else quoted(one.name)
         rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
-    pane.app.push_screen(HoldDialog(pane.link, rule, _drafts.setdefault(pane, {}), selected), left)
+    pane.app.push_screen(HoldDialog(pane.link, rule, _drafts.setdefault(pane, {}), selected), on_closed)
 
 
 def open_faults(pane: TrafficPane) -> None:
@@ -61,23 +61,25 @@ async def mock(pane: TrafficPane) -> None:
     if chosen is None:
         return
     index, one = pane.link.traffic, pane.link.traffic.exchange(chosen)
-    what, ends = CannedCall(one.server, one.method, one.name), ""
+    what, answer = CannedCall(one.server, one.method, one.name), ""
     try:
         if what not in held(pane.link).canned:
             await pane.fetch(chosen)
-            ends = canned_answer(index, one)
+            answer = canned_answer(index, one)
             question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
             help = "For every client and all arguments, until you choose mock again."
             if not await is_confirmed(pane.app, question, Choice("mock", True, key="y", help=help), "no"):
                 return
-        await asyncio.wrap_future(pane.link.do(Mock(what, ends)))
+        await asyncio.wrap_future(pane.link.do(Mock(what, answer)))
     except ValueError as error:
         pane.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
         return
-    now = (
-        "answered as in the capture, until you choose mock again" if ends else "answered by the server again"
+    outcome = (
+        "answered as in the capture, until you choose mock again"
+        if answer
+        else "answered by the server again"
     )
-    pane.notify(one_line(f"{one.method} {one.name}: {now}"), markup=False)
+    pane.notify(one_line(f"{one.method} {one.name}: {outcome}"), markup=False)
 
 
 def _is_available(view: CoreView) -> bool:

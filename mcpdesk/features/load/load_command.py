@@ -70,9 +70,9 @@ def load_command(
 ) -> int:
     """Call TOOL of the server TARGET at a steady rate, and print the latency.
 
-    The latency of a call is measured from the time when the call is due, even if it is sent later. So the
-    figures show when a server is too slow for the rate. If you ran the same call before, the figures of that
-    run are also printed.
+    The latency of a call is measured from the time when the call is due, even if it is sent later. The
+    figures therefore include the delay of a server that is too slow for the rate. If you ran the same call
+    before, the figures of that run are also printed.
 
     A folder is hosted by this command, with an empty state, even if a desk also hosts it. Over memory and
     http, the command also prints how long each phase of a call takes.
@@ -86,9 +86,9 @@ def load_command(
     given, texts = parse_arguments(arguments)
     results = dict[str, dict[str, Any]]()
 
-    for way in transports_of(over, is_folder):
+    for transport in transports_of(over, is_folder):
 
-        async def run(server: ConnectedServer, _: int, transport: str = way) -> None:
+        async def run(server: ConnectedServer, _: int, transport: str = transport) -> None:
             tools = server.connection.tools
             schema = tools.get(tool, {}).get("inputSchema", {})
             plan = LoadPlan(tool, fitted(given, texts, schema), rate, seconds)
@@ -97,31 +97,31 @@ def load_command(
                 result, {} if server.host is None else mean_phases(server.host, tool)
             )
 
-        run_with_server(way, target, reach, run)
-    last_runs = _LastRuns()
-    has_differences = False
-    for way, facts in results.items():
-        key = json.dumps([target, tool, sorted(arguments), way, rate])
-        before = last_runs.replace(key, facts)
+        run_with_server(transport, target, reach, run)
+    history = _RunHistory()
+    is_failure = False
+    for transport, facts in results.items():
+        key = json.dumps([target, tool, sorted(arguments), transport, rate])
+        previous = history.replace(key, facts)
         is_late = max_p99 is not None and (facts["p99_ms"] is None or facts["p99_ms"] > max_p99)
-        has_differences = has_differences or is_late or bool(facts["failed"])
+        is_failure = is_failure or is_late or bool(facts["failed"])
         if as_json:
-            facts["before"] = before
+            facts["before"] = previous
         else:
-            name = f"{tool} over {way}" if way else tool
-            print_text("\n".join(_load_lines(name, facts, before, max_p99 if is_late else None)))
+            name = f"{tool} over {transport}" if transport else tool
+            print_text("\n".join(_load_lines(name, facts, previous, max_p99 if is_late else None)))
     if as_json:
         print_json(results if len(results) > 1 else next(iter(results.values())))
-    return TOOL_ERROR if has_differences else OK
+    return TOOL_ERROR if is_failure else OK
 
 
 def _load_lines(
-    name: str, facts: dict[str, Any], before: dict[str, Any] | None, missed: float | None
+    name: str, facts: dict[str, Any], previous: dict[str, Any] | None, exceeded_ms: float | None
 ) -> Iterator[str]:
     yield f"{name}: {facts['calls']:,} calls in {facts['seconds']:.1f} s, {facts['failed']:,} failed"
     columns = ("p50_ms", "p90_ms", "p99_ms", "max_ms")
     rows: list[tuple[str, ...]] = [("", *(each.removesuffix("_ms") for each in columns))]
-    for title, values in (("now", facts), ("the run before", before)):
+    for title, values in (("now", facts), ("the run before", previous)):
         if values is not None:
             rows.append(
                 (title, *("–" if values[each] is None else f"{values[each]:.2f} ms" for each in columns))
@@ -132,11 +132,11 @@ def _load_lines(
         yield f"  on average: {' · '.join(spent)}"
     for error, count in facts["errors"].items():
         yield f"  {count:,} times: {clean(error, newlines=False)}"
-    if missed is not None:
-        yield f"  p99 is above {missed:g} ms"
+    if exceeded_ms is not None:
+        yield f"  p99 is above {exceeded_ms:g} ms"
 
 
-class _LastRuns:
+class _RunHistory:
     """Results of the latest runs, in a file in the user's state folder."""
 
     MOST = 200
@@ -152,9 +152,9 @@ class _LastRuns:
         with suppress(OSError, ValueError):
             stored = json.loads(self._path.read_bytes())
             results = stored if isinstance(stored, dict) else {}
-        before = results.pop(key, None)
+        previous = results.pop(key, None)
         results[key] = facts
         newest = dict(list(results.items())[-self.MOST :])
         with suppress(OSError):
             private_files.write(self._path, json.dumps(newest).encode())
-        return before if isinstance(before, dict) and before.keys() == facts.keys() else None
+        return previous if isinstance(previous, dict) and previous.keys() == facts.keys() else None

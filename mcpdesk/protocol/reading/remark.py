@@ -52,8 +52,7 @@ class Remark(Struct, frozen=True, omit_defaults=True):
     kind: str
     """Value of a `RemarkKind`."""
     text: str
-    """One sentence without a full stop: the fault, its position, and how the message was read
-    in spite of it."""
+    """One sentence without a full stop: the fault, its position, and how the faulty message was read."""
     at: int | None = None
     """Offset in the message in bytes, or None if the fault has no position."""
     is_fault: bool = False

@@ -62,7 +62,7 @@ Elicited = Accepted[T] | Declined | Cancelled
 """Answer to a form or a link. Check `answer.action == "accept"` or use `match` to narrow the type."""
 
 
-class SampledMessage(Struct, frozen=True):
+class Sampled(Struct, frozen=True):
     """Message that the client's model wrote."""
 
     content: tuple[JSONObject, ...]
@@ -153,7 +153,7 @@ def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]
     return ClientQuestion("elicitation", "elicitation/create", params, client_questions.URL, read)
 
 
-def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> ClientQuestion[SampledMessage]:
+def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> ClientQuestion[Sampled]:
     """Build a request to the client's model. Options with the value None are left out.
 
     Raises: ClientError for messages that the revision does not support; ValueError if tool results do not
@@ -243,7 +243,7 @@ def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
     return [{"role": message["role"], "content": block} for block in blocks]
 
 
-def read_sampled(result: Any) -> SampledMessage:
+def read_sampled(result: Any) -> Sampled:
     """Return the message in a sampling result. Raises: ValueError if it is invalid."""
     if not isinstance(result, dict):
         raise ValueError("a sampling result is an object")
@@ -255,7 +255,7 @@ def read_sampled(result: Any) -> SampledMessage:
     if role not in ("assistant", "user") or not isinstance(model, str):
         raise ValueError("a sampling result needs a role and a model")
     reason = result.get("stopReason")
-    return SampledMessage(tuple(blocks), model, role, reason if isinstance(reason, str) else "")
+    return Sampled(tuple(blocks), model, role, reason if isinstance(reason, str) else "")
 
 
 def read_roots(result: Any) -> list[Root]:

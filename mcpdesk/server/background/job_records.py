@@ -71,7 +71,7 @@ class JobRecords:
 
     async def recall(self, table: FileJobTable, now: float) -> None:
         """Load the jobs of cores that have ended. Raises: StorageError."""
-        for row in [*await table.left(), *await table.claim()]:
+        for row in [*await table.restorable(), *await table.claim()]:
             job = self._restored(row)
             if not job.is_over:
                 interrupt(job, now, INTERRUPTED)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.trace import Trace
     from mcpdesk.server.asks import question_wording
     from mcpdesk.server.asks.person_questions import ClientTask
-    from mcpdesk.server.asks.question_wording import ClientQuestion, Elicited, Root, SampledMessage
+    from mcpdesk.server.asks.question_wording import ClientQuestion, Elicited, Root, Sampled
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.services import Services
 
@@ -328,7 +328,7 @@ class Context(CallContext):
         tools: Sequence[Mapping[str, Any]] | None = None,
         tool_choice: Mapping[str, Any] | None = None,
         key: str | None = None,
-    ) -> SampledMessage:
+    ) -> Sampled:
         """Ask the client's model for a message. A text stands for one message of the user. Raises:
         ClientError.
 

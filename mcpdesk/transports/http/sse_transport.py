@@ -49,11 +49,11 @@ ID_BYTES = 24
 
 
 class SseRoutes:
-    """Connections over the 2024-11-05 transport, by secret id."""
+    """Endpoints of the 2024-11-05 transport, and the open connections by their secret ids."""
 
     def __init__(self, site: Site, other_processes: OtherProcesses | None = None) -> None:
         self._site, self._other_processes = site, other_processes
-        self._open: dict[str, _Listening] = {}
+        self._open: dict[str, _SseConnection] = {}
 
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -66,32 +66,32 @@ class SseRoutes:
             return plain_error(406, "Accept must allow text/event-stream")
         mark = "" if self._other_processes is None else self._other_processes.mark
         identifier = marked(secrets.token_urlsafe(ID_BYTES), mark)
-        listening = _Listening(request, endpoint, caller or OPEN)
+        sse = _SseConnection(request, endpoint, caller or OPEN)
         endpoint_path = request.raw_path.partition("?")[0].rstrip("/").removesuffix("sse")
         _, is_in_mode, mode = endpoint.key.partition("?")
-        where = f"{endpoint_path}messages?connection={identifier}{f'&{mode}' if is_in_mode else ''}"
-        listening.stream.put(f"event: endpoint\ndata: {where}\n\n".encode())
-        self._open[identifier] = listening
+        post_url = f"{endpoint_path}messages?connection={identifier}{f'&{mode}' if is_in_mode else ''}"
+        sse.stream.put(f"event: endpoint\ndata: {post_url}\n\n".encode())
+        self._open[identifier] = sse
         try:
             async with until_expired(caller or OPEN):
-                await listening.keep_open()
+                await sse.keep_open()
         finally:
             del self._open[identifier]
-            listening.channel.close("the client disconnected")
-        return await listening.stream.finish()
+            sse.channel.close("the client disconnected")
+        return await sse.stream.finish()
 
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
         """Accept one message. Its answer is sent on the stream."""
         identifier = request.query.get("connection", "")
-        listening = self._open.get(identifier)
-        if listening is None and self._other_processes is not None:
-            most_bytes = self._site.rules.max_body_bytes
-            forwarded = await self._other_processes.post(request, mark_of(identifier), most_bytes)
+        sse = self._open.get(identifier)
+        if sse is None and self._other_processes is not None:
+            max_bytes = self._site.rules.max_body_bytes
+            forwarded = await self._other_processes.post(request, mark_of(identifier), max_bytes)
             if forwarded is not None:
                 return forwarded
-        if listening is None or listening.endpoint is not endpoint:
+        if sse is None or sse.endpoint is not endpoint:
             return plain_error(404, "No such connection: open its stream again")
         head = head_of(request)
         if head.content_type != JSON:
@@ -99,7 +99,7 @@ class SseRoutes:
         try:
             body = await read_body(request, self._site.rules.max_body_bytes)
             message = codec.decode(body)
-            if not (isinstance(message, list) and message and listening.channel.may_batch):
+            if not (isinstance(message, list) and message and sse.channel.may_batch):
                 classify(message)
             token = None
             if holds_token(message):
@@ -111,67 +111,67 @@ class SseRoutes:
             return refused.answer
         except ProtocolError as error:
             return rpc_error(400, error)
-        if listening.owner != caller.identity:
+        if sse.owner != caller.identity:
             return plain_error(404, "No such connection: open its stream again")
         line = f"{head.line.partition('?')[0]}?connection=*** HTTP/1.1"
-        listening.channel.receive(body, caller, HttpNote(line, head.masked_headers))
-        await listening.wait_until_read()
+        sse.channel.receive(body, caller, HttpNote(line, head.masked_headers))
+        await sse.wait_until_read()
         return json_answer(202, None)
 
     def disconnect(self, connection: int) -> bool:
         """End one connection. Return False if the number is unknown."""
         streams = [each for each in self._open.values() if each.channel.connection == connection]
-        for listening in streams:
-            listening.over.set()
+        for sse in streams:
+            sse.ended.set()
         return bool(streams)
 
     def close(self) -> None:
         """End every connection."""
-        for listening in self._open.values():
-            listening.over.set()
+        for sse in self._open.values():
+            sse.ended.set()
 
 
-class _Listening:
-    """One connection: the stream to the client, and its dialogue."""
+class _SseConnection:
+    """Connection of one client: the event stream to the client, and its dialogue."""
 
     def __init__(self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal) -> None:
         self.endpoint = endpoint
         self.owner = caller.identity
         """Identity of the caller that opened the connection. No other caller may post to it."""
         self.stream = EventStream(request)
-        self.over = asyncio.Event()
+        self.ended = asyncio.Event()
         self.channel: FrameChannel = endpoint.channel(
             "sse", peer_of(request), self._write, request.headers, caller
         )
         self._request = request
-        self._relief_task: asyncio.Task[None] | None = None
+        self._drain_task: asyncio.Task[None] | None = None
 
     async def keep_open(self) -> None:
         """Send keep-alive comments until one side ends the connection."""
         connection = connection_of(self._request)
-        connection.on_lost(self.over.set)
+        connection.on_lost(self.ended.set)
         try:
-            while not self.over.is_set() and not self.stream.is_broken:
+            while not self.ended.is_set() and not self.stream.is_broken:
                 self.stream.put(KEEP_ALIVE)
-                await wait(self.over, KEEP_ALIVE_S)
+                await wait(self.ended, KEEP_ALIVE_S)
         finally:
             connection.on_lost(None)
 
     async def wait_until_read(self) -> None:
         """Wait until the client has read enough, so that its next message can be accepted."""
-        if self._relief_task is not None:
-            await asyncio.wait({self._relief_task})
+        if self._drain_task is not None:
+            await asyncio.wait({self._drain_task})
 
     def _write(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
             self.stream.put(event(frame))
-        if self.stream.queued > HIGH_WATER and self._relief_task is None:
+        if self.stream.queued > HIGH_WATER and self._drain_task is None:
             self.channel.pause()
-            self._relief_task = asyncio.create_task(self._relieve())
+            self._drain_task = asyncio.create_task(self._drain())
 
-    async def _relieve(self) -> None:
+    async def _drain(self) -> None:
         try:
             await self.stream.drain()
         finally:
-            self._relief_task = None
+            self._drain_task = None
             self.channel.resume()

@@ -23,33 +23,35 @@ class Possible(NamedTuple):
     can_cancel: bool = False
     """True if its call runs at a core that can cancel it."""
     source: tuple[Path, int] | None = None
-    """File and line where its call failed. None if it did not fail, or its log names no existing file."""
+    """File and line where its call failed, or None if it did not fail, or if its log names no existing
+    file.
+    """
 
 
 class PossibleActions:
-    """Finds the possible actions of the exchange that was asked for last.
+    """Finds the possible actions of one exchange at a time.
 
-    They are looked up again while the exchange runs. They are also looked up shortly after it failed, because
-    its log may be late.
+    They are determined again while the exchange runs, and shortly after it failed, because its log may arrive
+    late.
     """
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._key: tuple[object, ...] = ()
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._possible = Possible()
 
     def of(self, number: int | None) -> Possible:
-        """Return the possible actions of an exchange. None stands for no exchange."""
+        """Return the possible actions of an exchange, or no actions if `number` is None."""
         if number is None:
             return Possible()
         exchange = self._link.traffic.exchange(number)
         key = (number, exchange.status, exchange.ended)
-        is_moving = exchange.ended is None or (
+        may_change = exchange.ended is None or (
             exchange.status in FAILED and time() - exchange.ended < LATE_S + LOOK_S
         )
-        if key != self._key or (is_moving and monotonic() - self._looked > LOOK_S):
-            self._key, self._looked = key, monotonic()
+        if key != self._key or (may_change and monotonic() - self._checked_at > LOOK_S):
+            self._key, self._checked_at = key, monotonic()
             latest = last_round(self._link.traffic, exchange)
             has_failed = latest.status in FAILED
             source = self._source(latest) if has_failed else None
@@ -64,7 +66,7 @@ class PossibleActions:
         return client is not None and any(call.id == latest.id for call in client.running)
 
     def _source(self, latest: Exchange) -> tuple[Path, int] | None:
-        wheres = [line.where for line in logged_by(self._link, latest) if line.where]
+        locations = [line.where for line in logged_by(self._link, latest) if line.where]
         servers = self._link.view().servers
         folder = next((one.folder for one in servers if one.name == latest.server), "")
-        return source_location(folder, wheres[-1]) if wheres else None
+        return source_location(folder, locations[-1]) if locations else None

@@ -174,8 +174,8 @@ class Draft:
         """
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == self.server), "")
-        wheres = [line.where for line in self.logged if line.where] or [self.item.source]
-        return source_location(folder, wheres[-1])
+        locations = [line.where for line in self.logged if line.where] or [self.item.source]
+        return source_location(folder, locations[-1])
 
     def without_secrets(self, arguments: Any) -> Any:
         """Return the arguments without secrets.

@@ -212,7 +212,7 @@ def test_questions_are_told_with_what_it_takes_to_answer_them() -> None:
     first, second = told["waiting"]
     assert first["asker"] == "claude 2" and first["pages"][0]["options"][0]["description"] == "the first"
     assert second["asker"] == "AskUserQuestion of shop" and second["kind"] == "approval"
-    assert len(second["pages"][0]["link_warnings"]) == 3
+    assert len(second["pages"][0]["oddities"]) == 3
     assert told["ended"] == []
 
 

@@ -22,7 +22,7 @@ class Source:
 
     title = "a list"
     shares_state = False
-    can_tell_ended_replicas = True
+    reports_ended_replicas = True
 
     def __init__(self) -> None:
         self.found: list[FoundReplica] = []

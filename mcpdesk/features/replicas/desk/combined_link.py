@@ -492,7 +492,7 @@ class CombinedLink(Link):
             elif member.following is None and not member.is_refused:  # lost, or wrongly taken for ended
                 member.is_paused = member.has_left = False
                 member.following = asyncio.create_task(self._follow(member))
-        if self.source.can_tell_ended_replicas and time.monotonic() >= self._lenient_until:
+        if self.source.reports_ended_replicas and time.monotonic() >= self._lenient_until:
             for member in self._members:
                 if member.replica.key not in there and member.following is not None:
                     member.has_left = await self.source.has_left(member.replica.key)

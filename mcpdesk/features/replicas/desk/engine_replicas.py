@@ -37,12 +37,12 @@ from mcpdesk.link.remote import join
 from mcpdesk.version import __version__
 
 GREET_S = 5.0
-"""Maximum seconds to wait for the `Welcome` of a replica."""
+"""Seconds within which a replica must send its `Welcome`."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
-AGAIN_S = 1.0
+REJOIN_S = 1.0
 """Minimum number of seconds between two requests to join the same replica."""
-_welcome = msgspec.msgpack.Decoder(Welcome)
+_decode_welcome = msgspec.msgpack.Decoder(Welcome)
 
 
 class EngineWire:
@@ -107,7 +107,7 @@ class EngineWire:
     async def _read(self) -> None:
         """Read new entries. If no entry exists yet, wait. Raises: EngineUnavailable."""
         now = asyncio.get_running_loop().time()
-        if self._wants_to_join and now - self._joined_at >= AGAIN_S:
+        if self._wants_to_join and now - self._joined_at >= REJOIN_S:
             self._joined_at, self._wants_to_join = now, False
             self.send(join_message())
         for identifier, fields in await self._engine.read_stream(self._news, self._last):
@@ -124,7 +124,7 @@ class EngineWire:
             if AGAIN in fields:
                 self._wants_to_join = True
             elif WELCOME in fields:
-                self._greeting = _welcome.decode(fields[WELCOME])
+                self._greeting = _decode_welcome.decode(fields[WELCOME])
             elif self._greeting is not None:
                 self._ready.extend(separate(fields[MESSAGES]))
 
@@ -149,7 +149,7 @@ class EngineReplicas:
     """Finds all replicas that have a lease in the engine (implements `ReplicaSource`)."""
 
     shares_state = True
-    can_tell_ended_replicas = True
+    reports_ended_replicas = True
 
     def __init__(self, url: str, name: str) -> None:
         """Raises: DeskUserError for an invalid URL."""
@@ -157,8 +157,10 @@ class EngineReplicas:
         self._url, self._name = url, name
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
-        self._crowded = frozenset[str]()
-        """Machines that have had several replicas at once. Names of replicas there include the port."""
+        self._shared_hosts = frozenset[str]()
+        """Machines that have had several replicas at the same time. Names of replicas there include the
+        port.
+        """
 
     async def look(self) -> list[FoundReplica]:
         """Return the living replicas. Raises: OSError if the engine is unreachable."""
@@ -172,8 +174,8 @@ class EngineReplicas:
             raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
         full = [each.name for each in living]
         hosts = [each.partition(":")[0] for each in full]
-        self._crowded |= {host for host in hosts if hosts.count(host) > 1}
-        names = short_names(full, [each.id for each in living], self._crowded)
+        self._shared_hosts |= {host for host in hosts if hosts.count(host) > 1}
+        names = short_names(full, [each.id for each in living], self._shared_hosts)
         return [self._replica(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
     async def has_left(self, key: str) -> bool:
@@ -197,9 +199,9 @@ class EngineReplicas:
             since=replica.began,
             address=replica.url,
         )
-        return FoundReplica(replica.id, name, core, self._joining(engine, replica.id), replica.folders)
+        return FoundReplica(replica.id, name, core, self._join_function(engine, replica.id), replica.folders)
 
-    def _joining(self, engine: Engine, replica: str) -> Callable[[], Awaitable[tuple[Welcome, Wire]]]:
+    def _join_function(self, engine: Engine, replica: str) -> Callable[[], Awaitable[tuple[Welcome, Wire]]]:
         async def join_through_engine() -> tuple[Welcome, Wire]:
             wire = EngineWire(engine, replica, self._desk)
             return await wire.join(), wire
@@ -207,10 +209,12 @@ class EngineReplicas:
         return join_through_engine
 
 
-def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[str]) -> list[str]:
-    """Shorten `HOST:PORT` to `HOST`, except on `crowded` machines. Add part of the id to equal names."""
+def short_names(names: Sequence[str], ids: Sequence[str], shared_hosts: Collection[str]) -> list[str]:
+    """Shorten `HOST:PORT` to `HOST`, except on machines in `shared_hosts`. Add a part of the id to equal
+    names.
+    """
     hosts = [name.partition(":")[0] for name in names]
-    shorter = [name if host in crowded else host for host, name in zip(hosts, names, strict=True)]
+    shorter = [name if host in shared_hosts else host for host, name in zip(hosts, names, strict=True)]
     return [
         name if shorter.count(name) == 1 else f"{name}#{id[:4]}"
         for name, id in zip(shorter, ids, strict=True)
@@ -221,7 +225,7 @@ class AllReplicas:
     """Finds this replica and the others, for the dashboard of a replica (implements `ReplicaSource`)."""
 
     shares_state = True
-    can_tell_ended_replicas = True
+    reports_ended_replicas = True
 
     def __init__(self, others: EngineReplicas, own: str, path: Callable[[], str]) -> None:
         """`own` is the id of this replica. `path` returns the path of its socket."""
@@ -238,8 +242,8 @@ class AllReplicas:
             self._known = await self._others.look()
         replicas = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]
         if not any(each.key == self._own for each in replicas):
-            here = Welcome(mcpdesk=__version__, pid=os.getpid(), kind="serve")
-            replicas.insert(0, FoundReplica(self._own, "here", here, self._join))
+            own_core = Welcome(mcpdesk=__version__, pid=os.getpid(), kind="serve")
+            replicas.insert(0, FoundReplica(self._own, "own_core", own_core, self._join))
         return replicas
 
     async def has_left(self, key: str) -> bool:

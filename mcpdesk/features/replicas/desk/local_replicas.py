@@ -17,7 +17,7 @@ class LocalReplicas:
     """
 
     shares_state = False
-    can_tell_ended_replicas = False
+    reports_ended_replicas = False
 
     def __init__(self, named: Sequence[str], state: str | None = None) -> None:
         """`named` has names of servers and process ids.

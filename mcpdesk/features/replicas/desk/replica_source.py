@@ -37,7 +37,7 @@ class ReplicaSource(Protocol):
         """True if the replicas share state. A decision on one replica then applies to all."""
 
     @property
-    def can_tell_ended_replicas(self) -> bool:
+    def reports_ended_replicas(self) -> bool:
         """True if a replica that is missing from the result of `look` has certainly ended."""
 
     async def look(self) -> list[FoundReplica]:

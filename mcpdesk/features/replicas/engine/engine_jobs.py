@@ -124,7 +124,7 @@ class EngineJobTable:
         self._leases = engine.key("leases")
         self._holders = engine.key("job-holders", server)
 
-    async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
+    async def write(self, rows: Sequence[JobRow], deleted: Collection[str]) -> set[str]:
         """Implements `JobTable.write`."""
         refused: set[str] = set()
         for start in range(0, len(rows), BATCH):
@@ -135,9 +135,9 @@ class EngineJobTable:
             values = [each for row in part for each in _arguments(row)]
             arguments = [self._replica, self._lease_s, self._server, *values, LONGEST_S]
             refused |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
-        if gone:
-            keys = [self._running(self._replica), *map(self._job, gone)]
-            await self._engine.script(REMOVE, keys, [self._replica, *gone])
+        if deleted:
+            keys = [self._running(self._replica), *map(self._job, deleted)]
+            await self._engine.script(REMOVE, keys, [self._replica, *deleted])
         return refused
 
     async def rows(self, owner: str) -> list[JobRow]:

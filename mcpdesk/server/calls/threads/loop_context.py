@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcpdesk.inbox.question import Page, Question
     from mcpdesk.server.asks import question_wording
     from mcpdesk.server.asks.person_questions import ClientTask
-    from mcpdesk.server.asks.question_wording import Elicited, Root, SampledMessage
+    from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
     from mcpdesk.server.calls.threads.folder_loops import FolderLoops, LoopThread
     from mcpdesk.server.offer.server import Server
 
@@ -106,7 +106,7 @@ class LoopContext(Context):
         """Notify the client that the action behind a link is complete."""
         await self._on_core(self._context.complete_elicitation(answer))
 
-    async def sample(self, messages: question_wording.Messages, **options: Any) -> SampledMessage:
+    async def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:
         """Ask the client's model for a message. Options and errors are the same as for `Context.sample`."""
         return await self._on_core(self._context.sample(messages, **options))
 

@@ -16,7 +16,7 @@ from mcpdesk.server.calls.threads.worker_threads import WORKERS, ThreadedCall
 if TYPE_CHECKING:
     from mcpdesk.inbox.question import Page, Question
     from mcpdesk.server.asks import question_wording
-    from mcpdesk.server.asks.question_wording import Elicited, Root, SampledMessage
+    from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class SyncContext(CallContext):
         """Notify the client that the action behind a link is complete."""
         self._thread.wait_for(lambda: self._context.complete_elicitation(answer))
 
-    def sample(self, messages: question_wording.Messages, **options: Any) -> SampledMessage:
+    def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:
         """Ask the client's model for a message. Options and errors are the same as for `Context.sample`."""
         return self._thread.wait_for(lambda: self._context.sample(messages, **options))
 

@@ -517,7 +517,7 @@ class PassThroughRoutes:
         try:
             async for piece in chunks:
                 part = piece
-                if interceptor.is_active and framer is not None and framer.is_between:
+                if interceptor.is_active and framer is not None and framer.is_between_events:
                     if not await self._intercepted_events(piece, chunks, response, framer, talk):
                         return
                     continue

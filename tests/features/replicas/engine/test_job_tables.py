@@ -151,9 +151,9 @@ async def test_ends_of_dead_holders_and_jobs_of_its_own_are_left_for_a_core(tmp_
     done = row("done", "a", TaskStatus.COMPLETED)
     await other.write([row("runs", "a"), done], ())
     await own.write([row("own", "b")], ())
-    assert await own.left() == [row("own", "b")]
+    assert await own.restorable() == [row("own", "b")]
     await holders.die("a")
-    assert sorted(await own.left(), key=lambda each: each.id) == [done, row("own", "b")]
+    assert sorted(await own.restorable(), key=lambda each: each.id) == [done, row("own", "b")]
     data.close()
 
 
