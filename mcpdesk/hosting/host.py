@@ -20,7 +20,8 @@ from mcpdesk.hosting.core_loop.changes import LoopTurns
 from mcpdesk.hosting.endpoint import HostedEndpoint, intercept_all
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
-from mcpdesk.hosting.host_part import HostParts, StartedCore
+from mcpdesk.hosting.host_part import StartedCore
+from mcpdesk.hosting.host_parts import HostParts
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, rules_of, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
@@ -422,6 +423,10 @@ class Host:
         for notify in (*(each.roots_changed for each in self.upstreams.values()), *self.on_roots):
             notify()
 
+    def _sign_in(self) -> Callable[[], str] | None:
+        """Return the maker of links that sign in a browser, or None if no browser can sign in over TCP."""
+        return self.http.sign_in_link if self.http is not None and self.http.has_sign_in else None
+
     def screen_drawn(self) -> None:
         """Note that the screen has drawn the hosted servers. May be called on any thread."""
         self.call_soon(self._drawn.set)
@@ -449,7 +454,7 @@ class Host:
                 self.upstreams,
                 self.counted,
                 self.operator,
-                lambda: self.http,
+                self._sign_in,
             )
         )
         self.services.watch, self.watch = self.parts.call_watch, self.parts.exchange_watch

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-from mcpdesk.features import offering
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mcpdesk.auth.operator import Operator
@@ -16,11 +13,8 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.server.calls.call_observer import CallWatch
     from mcpdesk.settings import Settings
-    from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.metric import Figure
     from mcpdesk.upstream.upstream import Upstream
-
-Kind = TypeVar("Kind", bound="FeaturePart")
 
 
 class StartedCore(NamedTuple):
@@ -34,8 +28,10 @@ class StartedCore(NamedTuple):
     counted: Callable[[], list[Figure]]
     """Function that returns the metrics that the core itself counts."""
     operator: Operator
-    http: Callable[[], HttpService | None]
-    """Function that returns the HTTP service, or None if the core does not listen. For any thread."""
+    sign_in: Callable[[], Callable[[], str] | None]
+    """Function that returns the maker of sign-in links, or None if no browser can sign in over TCP. For any
+    thread.
+    """
 
 
 class HostPart:
@@ -71,53 +67,3 @@ class HostPart:
 
     async def stop(self) -> None:
         """End the work of the part. The part limits the time itself."""
-
-
-class HostParts:
-    """All parts of one core, in the order of their start."""
-
-    def __init__(self) -> None:
-        self._parts: list[HostPart] = []
-
-    def start(self, core: StartedCore) -> None:
-        """Create the parts of all features."""
-        for feature in offering("host_parts"):
-            self._parts += feature.host_parts(core)
-
-    @property
-    def call_watch(self) -> CallWatch | None:
-        """Observer of calls to hosted servers, or None."""
-        return next((part.call_watch for part in self._parts if part.call_watch), None)
-
-    @property
-    def exchange_watch(self) -> ExchangeWatch | None:
-        """Observer of exchanges with upstream servers, or None."""
-        return next((part.exchange_watch for part in self._parts if part.exchange_watch), None)
-
-    @property
-    def figures(self) -> list[Figure]:
-        """Metrics that the parts count."""
-        return [figure for part in self._parts for figure in part.figures]
-
-    def program_over(self, server: str, program: Program) -> None:
-        """Note that a background program of a server has ended."""
-        for part in self._parts:
-            part.program_over(server, program)
-
-    def state(self, kind: type[Kind]) -> Kind | None:
-        """Return the state of one kind. None if no part has it. May be called on any thread."""
-        states = (part.link_part for part in self._parts)
-        return next((state for state in states if isinstance(state, kind)), None)
-
-    def for_intent(self, intent: Intent[Any]) -> HostPart | None:
-        """Return the part that carries out a request of a front end, or None."""
-        for part in self._parts:
-            if (state := part.link_part) is not None and type(intent) in state.intents:
-                return part
-        return None
-
-    async def stop(self) -> None:
-        """Stop the parts, the last one first. If one fails, the others are still stopped."""
-        async with AsyncExitStack() as stack:
-            for part in self._parts:
-                stack.push_async_callback(part.stop)

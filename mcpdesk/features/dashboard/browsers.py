@@ -11,7 +11,7 @@ from mcpdesk.link.feature_part import FeaturePart, Intent
 if TYPE_CHECKING:
     from mcpdesk.hosting.host_part import StartedCore
 
-NOT_SERVED = "HTTP is not served here, so no dashboard is available."
+NOT_SERVED = "The dashboard is not served on TCP here."
 
 
 class SignInLink(Intent[str], frozen=True):
@@ -64,14 +64,12 @@ class BrowserAccess(HostPart):
     @property
     def link_part(self) -> BrowserView:
         """Whether the core serves a dashboard."""
-        http = self._core.http()
-        return BrowserView(http is not None and http.has_sign_in)
+        return BrowserView(self._core.sign_in() is not None)
 
     def do(self, intent: Intent[Any]) -> str | int:
         """Return a link that signs in a browser, or sign out all browsers. Raises: ValueError."""
-        http = self._core.http()
         if isinstance(intent, SignOutBrowsers):
             return self._core.operator.revoke_all()
-        if http is None:
+        if (make_link := self._core.sign_in()) is None:
             raise ValueError(NOT_SERVED)
-        return http.sign_in_link()
+        return make_link()

@@ -85,6 +85,6 @@ async def test_a_core_without_http_makes_no_link(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"name": "quiet"}')
     async with running_desk(tmp_path) as desk:
         assert not desk.feature_part(BrowserView).is_served
-        with pytest.raises(ValueError, match="HTTP is not served here"):
+        with pytest.raises(ValueError, match="not served on TCP here"):
             result_of(desk.do(SignInLink()))
         assert result_of(desk.do(SignOutBrowsers())) == 0
