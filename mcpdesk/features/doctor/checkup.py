@@ -89,7 +89,7 @@ class _Subject(Struct, frozen=True):
     target: RemoteTarget | None = None
     """Target with expanded variables. None if the file is not trusted."""
     refusal: DeskUserError | None = None
-    """Reason why the file is not trusted, or cannot be read any more."""
+    """Reason why the file is not trusted, or can no longer be read."""
 
 
 def check_up(found: FoundServers, plan: Plan) -> Report:

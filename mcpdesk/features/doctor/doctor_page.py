@@ -71,7 +71,7 @@ class DoctorPage(Dialog[None]):
 
     @work(thread=True, exclusive=True)
     def _examine(self) -> None:
-        """Run a check-up on a thread of its own, because servers may send any amount of data."""
+        """Run a check-up on a separate thread, because servers may send any amount of data."""
         from mcpdesk.client.discovery import discover
         from mcpdesk.features.doctor.checkup import Plan, check_up
         from mcpdesk.features.doctor.selection import no_input, only_trusted

@@ -178,7 +178,7 @@ def _stateless(outcome: ServerReply | CallError | None, secrets: Secrets) -> Oth
 
 
 async def _handshake(target: UrlTarget | CommandTarget, timeout_s: float) -> OtherEra:
-    """Return the answer of a stateless server to `initialize`, on a connection of its own."""
+    """Return the answer of a stateless server to `initialize`, on a separate connection."""
     reach = Reach(revision=ERAS["handshake"])
     try:
         async with connect(target, IDENTITY, reach=reach, answers=_questions) as server:

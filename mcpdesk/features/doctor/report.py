@@ -39,7 +39,7 @@ class LoginState(StrEnum):
     """The token has expired, and can be renewed without a person."""
     EXPIRED = "expired"
     HEADER = "header"
-    """The configuration sends an Authorization header of its own."""
+    """The configuration contains the Authorization header."""
 
 
 class UnsafeKind(StrEnum):
