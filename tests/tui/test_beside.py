@@ -12,10 +12,12 @@ from textual.widget import Widget
 
 from mcpdesk.link.link import Link
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.log_list import LogList
 from mcpdesk.tui.screens.logs import LogsPane
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.beside import BESIDE_FROM, DetailState
 from tests.support.activity import job, link_with
 from tests.support.driven import driven
@@ -155,3 +157,63 @@ def test_details_are_open_beside_the_list_until_they_are_closed() -> None:
     state.move(is_beside=False, are_in_use=False)
     state.open()
     assert state.is_open
+
+
+@pytest.mark.slow
+async def test_details_of_an_exchange_are_beside_the_list_and_follow_the_cursor() -> None:
+    async with shown("traffic", WIDE) as (app, pilot):
+        pane = cast(TrafficPane, app.main.pane)
+        rows, detail = pane.listing, pane.detail
+        await until(lambda: is_beside(rows, detail) and detail.shown is not None, pilot)
+        assert rows.region.width > detail.region.width > WIDE // 3
+        for key in ("home", "down"):
+            await pilot.press(key)
+            await until(lambda: detail.shown is not None and detail.shown.number == rows.selected, pilot)
+        await pilot.press("escape")
+        await until(lambda: not detail.display and rows.region.width == WIDE, pilot)
+        await pilot.press("enter")
+        await until(lambda: is_beside(rows, detail), pilot)
+
+
+@pytest.mark.slow
+async def test_the_newest_exchange_is_shown_while_the_list_follows_and_reading_it_stops_that() -> None:
+    async with shown("traffic", WIDE) as (app, pilot):
+        link, pane = app.main.link, cast(TrafficPane, app.main.pane)
+        rows, detail = pane.listing, pane.detail
+        for _ in range(3):
+            link.request("profiles", "tools/call", {"name": "user-profile"})
+        await until(lambda: len(rows.lines) > 3 and rows.selected == rows.lines[-1], pilot)
+        await until(lambda: detail.shown is not None and detail.shown.number == rows.selected, pilot)
+        detail.focus_first()
+        await until(lambda: not rows.following, pilot)
+        before = detail.shown
+        link.request("profiles", "tools/call", {"name": "user-profile"})
+        await until(lambda: rows.selected != rows.lines[-1], pilot)
+        assert detail.shown is before
+
+
+@pytest.mark.slow
+async def test_details_that_are_read_stay_as_they_are_when_they_move() -> None:
+    async with shown("traffic", WIDE) as (app, pilot):
+        pane = cast(TrafficPane, app.main.pane)
+        await pilot.press("home", "enter")
+        await until(lambda: pane.detail.has_focus_within, pilot)
+        focused, number = app.focused, pane.listing.selected
+        assert isinstance(focused, JsonTree)
+        for width in (NARROW, WIDE, NARROW):
+            await pilot.resize_terminal(width, 30)
+            place = is_beside if width == WIDE else is_below
+            await until(lambda place=place: place(pane.listing, pane.detail), pilot)  # type: ignore[misc]
+            assert app.focused is focused and pane.listing.selected == number
+            assert pane.detail.shown is not None and pane.detail.shown.number == number
+
+
+@pytest.mark.slow
+async def test_details_of_the_newest_exchange_are_hidden_in_a_narrow_pane() -> None:
+    async with shown("traffic", WIDE) as (app, pilot):
+        pane = cast(TrafficPane, app.main.pane)
+        await until(lambda: is_beside(pane.listing, pane.detail), pilot)
+        await pilot.resize_terminal(NARROW, 30)
+        await until(lambda: not pane.detail.display and pane.listing.region.width == NARROW, pilot)
+        await pilot.resize_terminal(WIDE, 30)
+        await until(lambda: is_beside(pane.listing, pane.detail), pilot)

@@ -29,7 +29,8 @@ from mcpdesk.tui.screens.compare import CompareScreen, DifferenceList
 from mcpdesk.tui.screens.frame_lines import DeskFooter
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
-from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect, pointing_at
+from mcpdesk.tui.traffic.pane_texts import how_to_connect, pointing_at
+from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts
 from mcpdesk.tui.widgets import menu
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
@@ -97,14 +98,14 @@ async def test_it_opens_following_with_counts(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-async def test_moving_shows_details_beside_where_there_is_room() -> None:
+async def test_moving_shows_other_details_while_they_are_open() -> None:
     async with running() as (_, pilot, pane):
         await pilot.press("home", "j")
         assert not pane.detail.display and pane.listing.size.width == pane.size.width
         await pilot.press("enter", "j")
         await pilot.pause()
         assert pane.detail.shown is not None and pane.detail.shown.name == "user-profile"
-        assert pane.detail.region.x > pane.listing.region.x
+        assert pane.detail.region.y > pane.listing.region.y
         await pilot.press("escape")
         assert not pane.detail.display
 

@@ -216,7 +216,7 @@ def columns_for(
     """Return the columns that fit into a line of `width` cells. A column of width 0 takes the remaining
     space.
 
-    `width` is the width of the list. On a terminal of 120 columns, it is 72 if the details are beside the
+    `width` is the width of the list. On a terminal of 160 columns, it is 96 if the details are beside the
     list. If the core column does not fit, the core is shown in the peer column.
     """
     left_out = {name for name, there in (("core", has_cores), ("server", has_servers)) if not there}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from textwrap import wrap
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
@@ -26,7 +26,7 @@ from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse
 from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
-from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, key_or_palette, with_feature_actions
+from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
 from mcpdesk.tui.core_answers import ClientConfigs, fetch_exchanges
 from mcpdesk.tui.editor import edit
 from mcpdesk.tui.feature_signs import signs_of
@@ -56,10 +56,12 @@ from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.line_cells import Cell
 from mcpdesk.tui.traffic.line_columns import words_of
 from mcpdesk.tui.traffic.line_jumps import next_like, next_mark, previous_of_kind
+from mcpdesk.tui.traffic.pane_texts import how_to_connect, pointing_at
 from mcpdesk.tui.traffic.possible_actions import Possible, PossibleActions
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
+from mcpdesk.tui.widgets.beside import DetailState, has_room_beside
 from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
@@ -72,11 +74,8 @@ if TYPE_CHECKING:
 
 _BEHIND = 10_000
 """Number of unpaired frames above which the progress of reading is shown."""
-BESIDE = 110
-"""Minimum width in cells for showing open details beside the list."""
-_NARROWEST = 36
-"""Minimum width of a wrapped message in cells."""
-_MAX_LINES = 2
+_FOLLOW_S = 0.5
+"""Minimum seconds between two exchanges in the details while the list follows the newest line."""
 _OF_EXCHANGES = frozenset(
     {"cancel", "edit_source", "copy", "pager", "replay", "edit", "logs", "compare", "next_like"}
 )
@@ -120,6 +119,11 @@ class TrafficPane(FilterPane, Pane):
         self._filters: SavedFilters | None = None
         self._configs = ClientConfigs(link)
         self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
+        self._details = DetailState()
+        self._detailed: tuple[int | None, int | None] = (None, None)
+        """Exchange and raw frame in the details."""
+        self._detailed_at = -math.inf
+        """Monotonic time in seconds of the last exchange in the details."""
         self._status: tuple[object, ...] = ()
         """Contents of the status line, and its width in cells."""
         self._possible = PossibleActions(link)
@@ -179,6 +183,7 @@ class TrafficPane(FilterPane, Pane):
         if not listing.view.lines:
             self._show_empty_text(view)
         listing.update_lines()
+        self._arrange_details()
         if self.detail.display:
             self.detail.update_exchange()
         self._show_status()
@@ -189,6 +194,8 @@ class TrafficPane(FilterPane, Pane):
         read again.
         """
         is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
+        if self.has_class("-detail") and self._detailed != (self.listing.selected, self.listing.frame):
+            return _FOLLOW_S
         return TICK_S if is_ageing else RULES_S
 
     def position(self) -> tuple[str, int | None]:
@@ -210,8 +217,9 @@ class TrafficPane(FilterPane, Pane):
         self.set_class(bool(query), "-filtering")
 
     def show_only(self, query: str) -> None:
-        """Show only matching exchanges, with the details closed."""
-        self.remove_class("-detail")
+        """Show only matching exchanges, with details only if there is space beside the list."""
+        self._details.reset()
+        self._arrange_details()
         self.listing.focus()  # the details, which may have had the focus, are hidden
         self.set_filter(query)
 
@@ -262,9 +270,13 @@ class TrafficPane(FilterPane, Pane):
             self.screen.minimize()
         elif self.detail.has_focus_within:
             self.listing.focus()
-        elif self.has_class("-detail") and not self.filter_field.has_focus:
-            self.remove_class("-detail")
-            self.call_after_refresh(self.listing.on_resize)
+        elif (
+            self.has_class("-detail")
+            and not self.filter_field.has_focus
+            and not (self._details.is_beside and self.filter_field.value)
+        ):
+            self._details.close()
+            self._arrange_details()
         else:
             self.close_filter()
             self.listing.focus()
@@ -451,6 +463,11 @@ class TrafficPane(FilterPane, Pane):
         if node != self.listing.node:
             self.listing.filter(node, is_typed=self.filter_field.has_focus)
 
+    def on_descendant_focus(self) -> None:
+        """Stop following if the details are read, because they change with the selected line."""
+        if self.listing.following and self.detail.has_focus_within:
+            self.listing.action_cursor(0)
+
     def on_descendant_blur(self) -> None:
         """Hide completions when the filter loses the focus."""
         if not self.filter_field.has_focus:
@@ -459,8 +476,8 @@ class TrafficPane(FilterPane, Pane):
     @on(TrafficList.Picked)
     def picked(self, event: TrafficList.Picked) -> None:
         """Show the details of the selected line if they are open."""
-        if self.detail.display:
-            self.detail.show(event.exchange, self.listing.frame)
+        if self.has_class("-detail"):
+            self._show_details(event.exchange, self.listing.frame)
         self._offer_possible()
 
     @on(TrafficList.Opened)
@@ -469,10 +486,11 @@ class TrafficPane(FilterPane, Pane):
         if not self.listing.lines:
             return
         shown, frame = self.detail.shown, self.listing.frame
-        was_open = bool(self.detail.display) and shown is not None and shown.number == event.exchange
+        was_open = self.has_class("-detail") and shown is not None and shown.number == event.exchange
         was_open = was_open and self.detail.frame == frame
+        self._details.open()
         self.add_class("-detail")
-        self.detail.show(event.exchange, frame)
+        self._show_details(event.exchange, frame)
         if was_open:
             self.detail.focus_first()
         self.call_after_refresh(self.listing.on_resize)
@@ -480,7 +498,7 @@ class TrafficPane(FilterPane, Pane):
     def _shifted(self) -> None:
         """Show changes of following, pausing or the waterfall immediately."""
         if self.detail.frame is not None and not self.listing.view.raw:
-            self.detail.show(self.listing.selected)
+            self._show_details(self.listing.selected, None)
         # This hides only the legend. A class of the pane would recompute all styles in it.
         self.query_one(".legend").display = self.listing.waterfall.is_on and not self.listing.view.raw
         self._show_status()
@@ -493,13 +511,31 @@ class TrafficPane(FilterPane, Pane):
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the details beside the list if there is space."""
-        beside = event.size.width >= BESIDE
-        self.set_class(beside, "-beside")
-        self.detail.set_class(not beside, "-below")
+        is_beside = has_room_beside(self)
+        are_in_use = self.detail.has_focus_within or not self.listing.following
+        self._details.move(is_beside=is_beside, are_in_use=are_in_use)
+        self.set_class(is_beside, "-beside")
+        self.detail.set_class(not is_beside, "-below")
+        self._arrange_details()
         if self.has_class("-wrong"):
             self.call_after_refresh(self.apply_filter)  # wrap the error message for the new width
 
     # Helpers
+
+    def _arrange_details(self) -> None:
+        """Show or hide the details. If the list follows the newest line, so do they, but not too often."""
+        listing = self.listing
+        is_open = self._details.is_open and listing.view.total > 0
+        if is_open != self.has_class("-detail"):
+            self.set_class(is_open, "-detail")
+            self.call_after_refresh(listing.on_resize)
+        wanted, age_s = (listing.selected, listing.frame), monotonic() - self._detailed_at
+        if is_open and wanted != self._detailed and (not listing.following or age_s >= _FOLLOW_S):
+            self._show_details(*wanted)
+
+    def _show_details(self, exchange: int | None, frame: int | None) -> None:
+        self._detailed, self._detailed_at = (exchange, frame), monotonic()
+        self.detail.show(exchange, frame)
 
     def _offer_possible(self) -> None:
         """Draw the footer again if other actions have an effect on the selected exchange."""
@@ -608,15 +644,6 @@ class TrafficPane(FilterPane, Pane):
 with_feature_actions(TrafficPane, "traffic")
 
 
-def pointing_at(before: int, message: str, width: int) -> str:
-    """Return an error message with an arrow below the cell `before`, on lines of at most `width` cells."""
-    size = cell_len(message)
-    if before + 2 + size > width and size < before:
-        return f"{' ' * (before - size - 1)}{message} ↑"
-    lead = " " * min(before, max(0, width - 2 - max(_NARROWEST, size // _MAX_LINES)))
-    return "\n".join(wrap(message, max(1, width), initial_indent=f"{lead}↑ ", subsequent_indent=f"{lead}  "))
-
-
 def counts(listing: TrafficList) -> str:
     """Return the numbers of all, matching, marked and deleted lines, and the progress of searches."""
     view = listing.view
@@ -652,23 +679,3 @@ def mode(listing: TrafficList) -> str:
         column = f"{words_of(order.column)} {'↓' if order.is_falling else '↑'}"
         return f"{sorts} by {column} · s changes it · f by arrival"
     return "following" if listing.following else "f follows"
-
-
-def how_to_connect(configs: ClientConfigs, view: CoreView, width: int) -> list[Cell]:
-    """Return instructions to produce traffic, on lines of at most `width` cells."""
-    lines: list[Cell] = [("", ""), ("  No messages yet.", "traffic--name"), ("", "")]
-    if not view.servers:
-        return lines
-    if width <= 0:  # not laid out yet
-        return []
-    server = view.servers[0]
-    lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
-    lessons = [("Claude Code", "claude-code")]
-    if server.url or not server.is_started:  # the URL exists as soon as the port is open
-        lessons.append(("by hand", "curl"))
-    for title, client in lessons:
-        lines += [("", ""), (f"  {title}", "traffic--muted")]
-        command = configs.lines(view, server, client, width - 5)
-        lines += [(f"    {line}", "traffic--peer") for line in command]
-    lines += [("", ""), (f"  For other clients: {key_or_palette('main.client_config')}", "traffic--muted")]
-    return [(one_line(text), style) for text, style in lines]
