@@ -111,10 +111,10 @@ def logout_command(target: str, account: str, trust: bool) -> None:
     """
     server = _server_at(target, Reach(trusts_files=trust))
     url, account = server.url, account or server.account
-    store, of = _store(account), f" of the account {account}" if account else ""
+    store, account_text = _store(account), f" of the account {account}" if account else ""
     store.check()
     if store.grant(url) is None:
-        raise DeskUserError(f"No token{of} for {url}.", f"Tokens are in {store.where}.")
+        raise DeskUserError(f"No token{account_text} for {url}.", f"Tokens are in {store.where}.")
     from mcpdesk.client.oauth.browser_login import revoke
 
     is_revoked = False
@@ -123,7 +123,7 @@ def logout_command(target: str, account: str, trust: bool) -> None:
     except CallError as error:
         print_message(f"warning: the token could not be revoked and may still be valid: {error}")
     store.forget(url)
-    print_text(f"The token{of} for {url} was {'revoked and ' if is_revoked else ''}forgotten.")
+    print_text(f"The token{account_text} for {url} was {'revoked and ' if is_revoked else ''}forgotten.")
 
 
 def _server_at(target: str, reach: Reach) -> UrlTarget:
@@ -133,10 +133,10 @@ def _server_at(target: str, reach: Reach) -> UrlTarget:
     if "://" not in target and not is_discovered(target) and not _is_in_file(target):
         hint = client_hint(target) or "Name a URL, or a server of a client such as cursor:github."
         raise DeskUserError(f"{target[:200]!r} is not a URL.", hint)
-    found = find_target(target, os.environ, ask_input, agreement(reach))
-    if not isinstance(found, UrlTarget):
+    resolved = find_target(target, os.environ, ask_input, agreement(reach))
+    if not isinstance(resolved, UrlTarget):
         raise DeskUserError(f"{target} is a program, which needs no login.", "Name a server with a URL.")
-    return found
+    return resolved
 
 
 def _is_in_file(target: str) -> bool:

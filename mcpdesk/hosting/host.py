@@ -26,7 +26,7 @@ from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings,
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, LogLine, Severity
-from mcpdesk.hosting.kept.kept_jobs import KeptJobs
+from mcpdesk.hosting.kept.kept_jobs import StoredJobs
 from mcpdesk.hosting.kept.round_keys import RoundKeys
 from mcpdesk.hosting.pump_sockets import PipeOpener, PumpSockets
 from mcpdesk.hosting.server_access import public_environment, secret_variables
@@ -131,7 +131,7 @@ class Host:
         self.front_end: Callable[[], FrontEnd] | None = None
         """Function that opens a link for a front end, on any thread. None if the core has no front ends."""
         self._kept_jobs = (
-            KeptJobs(self.services, self.journal, self.by_name)
+            StoredJobs(self.services, self.journal, self.by_name)
             if self.shared is None
             else self.shared.kept_jobs(self.by_name, lambda: self.is_draining)
         )

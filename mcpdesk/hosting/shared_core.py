@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.journal import Journal
-    from mcpdesk.hosting.kept.kept_jobs import KeptJobs
+    from mcpdesk.hosting.kept.kept_jobs import StoredJobs
     from mcpdesk.link.front_end import FrontEnd
     from mcpdesk.link.link import Link
     from mcpdesk.link.welcome import Welcome
@@ -91,7 +91,9 @@ class SharedCore(ABC):
         """Return the shared state of a server."""
 
     @abstractmethod
-    def kept_jobs(self, endpoints: Mapping[str, HostedEndpoint], is_draining: Callable[[], bool]) -> KeptJobs:
+    def kept_jobs(
+        self, endpoints: Mapping[str, HostedEndpoint], is_draining: Callable[[], bool]
+    ) -> StoredJobs:
         """Return the stored jobs of this core, which the others can show and continue."""
 
     @abstractmethod

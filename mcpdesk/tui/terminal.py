@@ -32,7 +32,7 @@ from textual.timer import Timer
 from mcpdesk.plain_text import one_cell_each
 
 _READ_BYTES = 4096
-_drivers: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
+_DRIVERS: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
 
 
 class DeskDriver(LinuxDriver):
@@ -40,10 +40,12 @@ class DeskDriver(LinuxDriver):
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
-        _drivers[app] = self
+        _DRIVERS[app] = self
         self.without_replies: Callable[[str], str] | None = None
-        """Function that removes replies of the terminal from read bytes. Each character of its text is one
-        byte. None if no query was sent."""
+        """Function that removes replies of the terminal from read bytes, or None if no query was sent.
+
+        The bytes are passed as text in which each character is one byte.
+        """
         self._terminal = self.fileno
         self._read_error: OSError | None = None
 
@@ -74,14 +76,14 @@ class DeskDriver(LinuxDriver):
             while ended not in select([self._terminal, ended], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
                     return
-                os.write(typed, self._typed(data))
+                os.write(typed, self._without_replies(data))
         except BrokenPipeError:
             return  # the application ends
         except OSError as error:
             self._read_error = error
             self.exit_event.set()
 
-    def _typed(self, data: bytes) -> bytes:
+    def _without_replies(self, data: bytes) -> bytes:
         """Return the read bytes without replies."""
         if self.without_replies is None:
             return data
@@ -100,8 +102,8 @@ class DeskDriver(LinuxDriver):
 
 
 def driver_of(app: App[Any]) -> DeskDriver | None:
-    """Return the driver of an application on a terminal. None in a browser and in a test."""
-    return _drivers.get(app)
+    """Return the driver of an application on a terminal, or None in a browser or a test."""
+    return _DRIVERS.get(app)
 
 
 class TerminalGate(LineFilter):
@@ -126,7 +128,7 @@ def _harmless(segment: Segment) -> Segment:
 
 
 KEY_TIMEOUT_S = 1.0
-"""Maximum seconds for which a key waits for the previous key, or for a form or dialog to open."""
+"""Maximum number of seconds for which a key waits for the previous key, or for a form or dialog to open."""
 KEY_POLL_S = 0.01
 _PASSES = 2
 """Number of passes over the widgets.
@@ -137,18 +139,18 @@ second pass, the messages that these actions sent to the widget move the same wa
 _TURNS = 2
 """Number of times that a marker is queued at each widget.
 
-The second time, it comes after the messages that the widget sent to itself.
+The second marker comes after the messages that the widget sent to itself.
 """
 
 
-LONGEST_HANDS_OFF = 3
+MAX_KEY_PAUSE = 3
 """Maximum length of an extended period, as a multiple of its first length."""
 
 
-class HandsOff:
-    """Period during which keys have no effect, because the person typed them for the previous screen.
+class KeyPause:
+    """Period during which keys have no effect. The person typed these keys for the previous screen.
 
-    Each key extends the period, up to `LONGEST_HANDS_OFF`, so that the person can notice the new screen.
+    Each key extends the period, up to `MAX_KEY_PAUSE`, so that the person can notice the new screen.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -158,7 +160,7 @@ class HandsOff:
     def begin(self) -> None:
         """Start the period."""
         now = time.monotonic()
-        self._until, self._latest = now + self._seconds, now + LONGEST_HANDS_OFF * self._seconds
+        self._until, self._latest = now + self._seconds, now + MAX_KEY_PAUSE * self._seconds
 
     @property
     def is_over(self) -> bool:
@@ -203,7 +205,7 @@ class KeyQueue:
         """True if a key has not taken effect yet."""
         self._number = 0
         self._limit: Timer | None = None
-        self._held_since: float | None = None
+        self._wait_started: float | None = None
 
     async def put(self, event: events.Event) -> None:
         """Queue a key or a paste. It is delivered when all earlier keys have taken effect."""
@@ -213,14 +215,14 @@ class KeyQueue:
             await self._next()
 
     async def _next(self) -> None:
-        was_held = self._held_since is not None
-        if self._waiting and self._is_held():
+        had_to_wait = self._wait_started is not None
+        if self._waiting and self._is_waiting_for_focus():
             self._app.set_timer(KEY_POLL_S, self._next)
             return
         if not self._waiting:
             self.is_busy = False
             return
-        if was_held and self._held_since is None:
+        if had_to_wait and self._wait_started is None:
             self._app.call_later(self._next)  # the focus moves in a message that may still be queued
             return
         event = self._waiting.popleft()
@@ -231,14 +233,14 @@ class KeyQueue:
         await self._deliver(event)
         self._follow(target, target, _PASSES, _TURNS, end)
 
-    def _is_held(self) -> bool:
+    def _is_waiting_for_focus(self) -> bool:
         if not self._must_wait():
-            self._held_since = None
+            self._wait_started = None
             return False
         now = time.monotonic()
-        if self._held_since is None:
-            self._held_since = now
-        return now - self._held_since < KEY_TIMEOUT_S
+        if self._wait_started is None:
+            self._wait_started = now
+        return now - self._wait_started < KEY_TIMEOUT_S
 
     def _follow(
         self,

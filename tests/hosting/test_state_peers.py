@@ -38,7 +38,7 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self.news: asyncio.Queue[tuple[int, bool] | str] = asyncio.Queue()
         self.peers = StatePeers(folder, folder / "state", lambda *told: self.news.put_nowait(told))
-        self.peers.wrote = lambda: self.news.put_nowait("wrote")
+        self.peers.on_peer_write = lambda: self.news.put_nowait("on_peer_write")
 
     async def next(self) -> tuple[int, bool] | str:
         """Next notification."""
@@ -72,10 +72,10 @@ async def test_a_process_that_runs_already_is_met_and_hears_of_what_is_written(
     async with await asyncio.start_unix_server(visited, other_point(tmp_path)):
         await watched.peers.open()
         reader, writer = await in_time(visits.get())
-        assert [await watched.next(), await watched.next()] == [(OTHER, True), "wrote"]
+        assert [await watched.next(), await watched.next()] == [(OTHER, True), "on_peer_write"]
         assert watched.peers.pids == {OTHER}
         writer.write(b"w")
-        assert await watched.next() == "wrote"
+        assert await watched.next() == "on_peer_write"
         watched.peers.notify_peers()
         assert await in_time(reader.readexactly(1)) == b"w"
         writer.close()
@@ -91,10 +91,10 @@ async def test_a_process_that_begins_later_is_met_once_however_often_it_connects
     links = [await asyncio.open_unix_connection(point) for _ in range(2)]
     for _, writer in links:
         writer.write(f"{OTHER}\n".encode())
-    assert [await watched.next(), await watched.next()] == [(OTHER, True), "wrote"]
+    assert [await watched.next(), await watched.next()] == [(OTHER, True), "on_peer_write"]
     for _, writer in links:
         writer.write(b"w")
-        assert await watched.next() == "wrote"
+        assert await watched.next() == "on_peer_write"
     for _, writer in links:
         writer.close()
     assert await watched.next() == (OTHER, False)

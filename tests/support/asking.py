@@ -79,8 +79,8 @@ async def asked(
         link.ask(*pages), may_cancel=may_cancel, kind=kind, peer=peer, is_form=is_form
     )
     with (
-        patch.object(question_dialog, "HANDS_OFF_S", hands_off_s),
-        patch.object(main_screen, "HANDS_OFF_S", after_s),
+        patch.object(question_dialog, "KEY_PAUSE_S", hands_off_s),
+        patch.object(main_screen, "KEY_PAUSE_S", after_s),
     ):
         async with running_frame(link, size=size) as (app, pilot):
             desk = Asked(app, pilot, link, question)

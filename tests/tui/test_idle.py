@@ -119,17 +119,17 @@ def test_writer_of_a_capture_rests_and_writes_what_comes_after(tmp_path: Path) -
         recording.close()
 
 
-async def test_folder_bell_rings_for_files_and_in_new_folders(tmp_path: Path) -> None:
-    bell = FolderWatcher(tmp_path, {".git"})
+async def test_folder_watcher_reports_files_and_in_new_folders(tmp_path: Path) -> None:
+    watcher = FolderWatcher(tmp_path, {".git"})
     try:
         (tmp_path / ".git").mkdir()
         async with within():
-            await bell.rings()
-            bell.cover()
+            await watcher.wait_for_change()
+            watcher.cover()
             (tmp_path / "new").mkdir()
-            await bell.rings()
-            bell.cover()
+            await watcher.wait_for_change()
+            watcher.cover()
             (tmp_path / "new" / "file").write_text("1")
-            await bell.rings()
+            await watcher.wait_for_change()
     finally:
-        bell.close()
+        watcher.close()

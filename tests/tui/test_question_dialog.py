@@ -18,7 +18,7 @@ from mcpdesk.tui.forms import question_dialog, question_page
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.question_dialog import question_keys
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
-from mcpdesk.tui.terminal import HandsOff
+from mcpdesk.tui.terminal import KeyPause
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.part_line import PartLine
 from tests.support.asking import APPROVAL, CHECKS, DATABASE, asked
@@ -208,7 +208,7 @@ async def test_keys_that_come_with_a_question_do_nothing(peer: str) -> None:
         assert desk.is_open and desk.marks == "( )( )( )" and not desk.dialog.query(".-cursor")
         assert not desk.link.answers and not desk.link.declined and not desk.dialog.has_class("-declining")
         assert "Keys typed before you saw this question were ignored." in desk.shown()
-        desk.dialog._hands_off = HandsOff(0.0)
+        desk.dialog._key_pause = KeyPause(0.0)
         await desk.press("2", "enter")
         assert desk.link.answers == [(desk.question.id, (Answer(("SQLite",)),))]
 
@@ -216,7 +216,7 @@ async def test_keys_that_come_with_a_question_do_nothing(peer: str) -> None:
 def test_who_types_on_and_on_is_heard_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("mcpdesk.tui.terminal.time.monotonic", lambda: now)
-    hands_off = HandsOff(1.0)
+    hands_off = KeyPause(1.0)
     hands_off.begin()
     for _ in range(5):
         now += 0.5

@@ -517,7 +517,7 @@ async def test_a_request_is_sent_again_as_it_was_without_what_held_once() -> Non
 
 @pytest.mark.slow
 async def test_a_destructive_tool_runs_again_only_when_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(menu, "HANDS_OFF_S", 0.0)
+    monkeypatch.setattr(menu, "KEY_PAUSE_S", 0.0)
     recording = Recording(None)
     recording.connect(connection(1))
     recording.frame(1, IN, call(1, "send-mail"))

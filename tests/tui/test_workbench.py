@@ -126,9 +126,9 @@ async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_
             await it.until(lambda: it.pane.draft is not None and it.pane.draft.call is None)
             return len(it.sent)
 
-        monkeypatch.setattr(menu, "HANDS_OFF_S", 60.0)
+        monkeypatch.setattr(menu, "KEY_PAUSE_S", 60.0)
         assert [await answer(*keys) for keys in ([*"yes", "enter", "escape"], ["enter"])] == [0, 0]
-        monkeypatch.setattr(menu, "HANDS_OFF_S", 0.0)
+        monkeypatch.setattr(menu, "KEY_PAUSE_S", 0.0)
         assert [await answer(key) for key in ("n", "escape", "enter", "y")] == [0, 0, 0, 1]
         assert await answer("s", "down", "down", "enter") == 2
         await it.pilot.press("ctrl+r")
@@ -302,7 +302,7 @@ async def test_two_tools_run_at_once_and_each_keeps_its_result() -> None:
 
 @pytest.mark.slow
 async def test_errors_say_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(menu, "HANDS_OFF_S", 0.0)
+    monkeypatch.setattr(menu, "KEY_PAUSE_S", 0.0)
     async with bench() as it:
         await it.open("place-order")
         await it.pilot.press("ctrl+r", "ctrl+r")

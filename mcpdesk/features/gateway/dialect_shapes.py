@@ -16,7 +16,7 @@ from mcpdesk.protocol.revisions import BY_NAME, V2025_06_18
 REVISION = V2025_06_18
 """Revision that `initialize` reports if the client requests no revision.
 
-It is also used for clients that send no `initialize`.
+Clients that send no `initialize` use this revision as well.
 """
 DISCOVERY_VERSION = "0.1"
 SYNC, ASYNC = "sync", "async"
@@ -70,7 +70,7 @@ def mode(params: JSONObject) -> str:
     return str(given)
 
 
-def superset(body: JSONObject, structured: Any) -> JSONObject:
+def dialect_result(body: JSONObject, structured: Any) -> JSONObject:
     """Return the CallToolResult of a successful call, with the additional members of the dialect.
 
     `structured` is the tool's structured content, even if the revision cannot represent it.

@@ -99,7 +99,7 @@ class GatewayDialect(Dialect):
         if error is not None:
             error.data = error.data | more
             raise error
-        return dialect_shapes.superset(shaped, structured) | more
+        return dialect_shapes.dialect_result(shaped, structured) | more
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Report the progress of a job after the response to its call, if the peer expects such reports."""

@@ -25,7 +25,9 @@ from mcpdesk.transports.pipe import stop_accepting
 WROTE = b"w"
 """Byte that a process sends after it has changed the state files."""
 MAX_UNREAD = 4_096
-"""Maximum unread bytes per peer. No more are sent, because one unread byte already makes the peer read."""
+"""Maximum number of unread bytes for each peer. More bytes are not sent, because one unread byte already
+makes the peer read the files.
+"""
 GREET_S = 2.0
 """Seconds within which a peer must send its process id."""
 CHUNK = 4_096
@@ -34,15 +36,15 @@ CHUNK = 4_096
 class StatePeers:
     """Other processes that use the state files of one folder. Used on the core's loop."""
 
-    def __init__(self, folder: Path, state: Path, noticed: Callable[[int, bool], object]) -> None:
-        """Create the object without connections.
+    def __init__(self, folder: Path, state: Path, on_presence: Callable[[int, bool], object]) -> None:
+        """Create the object without connections. `open` connects it.
 
-        `noticed` is called when another process starts or stops using the files. Its arguments are the
-        process id and True for a start.
+        `on_presence` is called when another process starts or stops to use the files. Its arguments are the
+        process id, and True for a start.
         """
-        self.wrote: Callable[[], object] = lambda: None
-        """Called when another process has changed the files."""
-        self._folder, self._state, self._noticed = folder, str(state), noticed
+        self.on_peer_write: Callable[[], object] = lambda: None
+        """Function that is called when another process has changed the files."""
+        self._folder, self._state, self._on_presence = folder, str(state), on_presence
         self._socket: rendezvous.MeetingSocket | None = None
         self._server: asyncio.Server | None = None
         self._peers: dict[asyncio.StreamWriter, int] = {}
@@ -60,7 +62,7 @@ class StatePeers:
         self._socket = await asyncio.to_thread(self._listen)
         if self._socket is None:
             return  # another core of this process listens; they share the files in memory
-        self._server = await asyncio.start_unix_server(self._visited, sock=self._socket.listener)
+        self._server = await asyncio.start_unix_server(self._accept, sock=self._socket.listener)
         running = partial(rendezvous.state_points, self._folder, self._state)
         for pid, point in (await asyncio.to_thread(running)).items():
             with suppress(OSError):  # the process has ended
@@ -77,7 +79,7 @@ class StatePeers:
 
     async def close(self) -> None:
         """Disconnect from the other processes."""
-        self._noticed = lambda pid, is_there: None
+        self._on_presence = lambda pid, is_present: None
         if self._socket is not None:
             await asyncio.to_thread(self._socket.withdraw)
         if self._server is not None:
@@ -102,10 +104,10 @@ class StatePeers:
         self._tasks[task] = writer
         task.add_done_callback(self._tasks.pop)
 
-    def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._start(self._greeted(reader, writer), writer)
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._start(self._handshake(reader, writer), writer)
 
-    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(GREET_S):
                 pid = int(await reader.readline())
@@ -119,21 +121,21 @@ class StatePeers:
         is_known = pid in self.pids
         self._peers[writer] = pid
         if not is_known:
-            self._noticed(pid, True)
-            self.wrote()  # the other process may have written earlier
+            self._on_presence(pid, True)
+            self.on_peer_write()  # the other process may have written earlier
 
     async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Handle notifications of another process until it ends."""
         try:
             while await reader.read(CHUNK):
-                self.wrote()
+                self.on_peer_write()
         except OSError:
             return
         finally:
             pid = self._peers.pop(writer)
             writer.close()
             if pid not in self.pids:
-                self._noticed(pid, False)
+                self._on_presence(pid, False)
 
 
 class FolderPeers:
@@ -144,7 +146,7 @@ class FolderPeers:
         self._journal = journal
         self._state = state
         self._peers: dict[str, StatePeers] = {}
-        self._readings = SerialQueue(HostedFolder.reload_state)
+        self._reload_queue = SerialQueue(HostedFolder.reload_state)
         self._is_over = False
 
     def pids(self, name: str) -> set[int]:
@@ -155,8 +157,8 @@ class FolderPeers:
         """Connect to the other processes that use the state files of a folder, and follow their changes."""
         name, state = hosted.server.name, hosted.server.hosted
         assert state is not None
-        peers = StatePeers(hosted.folder, self._state, partial(self._noticed, name, hosted.folder))
-        peers.wrote = partial(self._readings.ask, hosted)
+        peers = StatePeers(hosted.folder, self._state, partial(self._on_presence, name, hosted.folder))
+        peers.on_peer_write = partial(self._reload_queue.ask, hosted)
         opening = asyncio.create_task(peers.open())
         try:
             await asyncio.shield(opening)
@@ -179,13 +181,13 @@ class FolderPeers:
     async def close(self) -> None:
         """Disconnect from all processes, and stop reading."""
         self._is_over = True
-        await self._readings.close()
+        await self._reload_queue.close()
         await asyncio.gather(*map(self.leave, list(self._peers)))
 
-    def _noticed(self, name: str, folder: Path, pid: int, is_there: bool) -> None:
+    def _on_presence(self, name: str, folder: Path, pid: int, is_present: bool) -> None:
         if self._is_over:
             return
-        if not is_there:
+        if not is_present:
             message = f"process {pid} no longer uses the state files of {folder}"
             return self._journal.log("info", "server", message, "", name)
         message = (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.storage.job_table import FileJobTable
 
 
-class KeptJobs:
+class StoredJobs:
     """Job records of all servers of a core. Use it on the core's loop."""
 
     def __init__(self, services: Services, journal: Journal, endpoints: Mapping[str, HostedEndpoint]) -> None:
@@ -30,20 +30,20 @@ class KeptJobs:
     def update(self, job: Job, is_forgotten: bool) -> None:
         """Store a job that began, progressed or ended. Delete it if `is_forgotten`."""
         if job.server in self._endpoints:
-            self._of(job.server).update(job, is_forgotten)
+            self._records_of(job.server).update(job, is_forgotten)
 
     async def recall(self, name: str) -> None:
-        """Load the jobs of a server that an earlier process stored."""
-        home = self._endpoints[name].server.hosted
-        if home is None or not await home.look_for_state():
+        """Load the jobs of a server that an earlier process stored in the state file."""
+        state = self._endpoints[name].server.hosted
+        if state is None or not await state.look_for_state():
             return
         try:
-            await self._of(name).recall(self._file_table(home), time.time())
+            await self._records_of(name).recall(self._file_table(state), time.time())
         except StorageError as error:
             self._journal.notify(f"{name}: {error}", Severity.ERROR, "logs")
 
     def start(self) -> None:
-        """Begin with regular work, because the core now serves clients."""
+        """Begin regular work when the core serves clients. Jobs in a file need none."""
 
     async def forget(self, name: str) -> None:
         """Close the job records of a server that is removed."""
@@ -58,7 +58,7 @@ class KeptJobs:
     def _store(self) -> JobStore:
         return self._services.jobs
 
-    def _of(self, name: str) -> JobRecords:
+    def _records_of(self, name: str) -> JobRecords:
         records = self._records.get(name)
         if records is None:
             records = self._records[name] = self._make(name)
@@ -68,22 +68,22 @@ class KeptJobs:
         """Create the records of a server."""
         from mcpdesk.server.background.job_records import JobRecords
 
-        home = self._endpoints[name].server.hosted
-        assert home is not None
-        complain = partial(self._complain, name)
-        return JobRecords(self._file_table(home), _own_mark(), name, self._store, complain)
+        state = self._endpoints[name].server.hosted
+        assert state is not None
+        log_error = partial(self._log_error, name)
+        return JobRecords(self._file_table(state), _own_identity(), name, self._store, log_error)
 
-    def _file_table(self, home: ServerState) -> FileJobTable:
+    def _file_table(self, state: ServerState) -> FileJobTable:
         from mcpdesk.jobs.process_table import is_running
         from mcpdesk.storage.job_table import FileJobTable
 
-        return FileJobTable(home.data, _own_mark(), is_running)
+        return FileJobTable(state.data, _own_identity(), is_running)
 
-    def _complain(self, name: str, message: str) -> None:
+    def _log_error(self, name: str, message: str) -> None:
         self._journal.log("error", "jobs", message, "", name, cause=f"jobs:{name}:{message}")
 
 
-def _own_mark() -> str:
+def _own_identity() -> str:
     from mcpdesk.jobs.process_table import process_identity
 
     return process_identity(os.getpid())

@@ -14,7 +14,9 @@ MAX_DEPTH = 100
 MAX_ALIASED = 100_000
 """Maximum number of values that all aliases of a document may expand to."""
 MAX_DIGITS = 1_000
-"""Maximum characters of a number. YAML 1.1 has base-60 numbers whose value takes long to compute."""
+"""Maximum length in characters of a number. YAML 1.1 has base-60 numbers whose value takes long to
+compute.
+"""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9_:.]*")
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class CallWatch:
-    """Observer of calls. It is called on the core's loop, must return quickly, and must not raise."""
+    """Observer of calls. Its methods are called on the core's loop, must return quickly, and must not
+    raise.
+    """
 
     def begin(self, call: Call) -> None:
         """Called when a call begins. May set `call.span`."""

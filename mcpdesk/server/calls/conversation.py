@@ -176,7 +176,7 @@ class Conversation:
             counts = is_call(message)
             self.calls += counts
             try:
-                answer = self._serve(message, is_stateless, outlet, headers, principal)
+                answer = self._handle_request(message, is_stateless, outlet, headers, principal)
             except ProtocolError as error:
                 answer, code = self.refused(message["id"], error, is_stateless), error.code
                 self.failures += counts
@@ -221,7 +221,7 @@ class Conversation:
             hosted.join(self.requests.owner, is_read=False)
 
     def catch_up(self, state: SessionState) -> None:
-        """Apply state that the client has set in another process."""
+        """Apply the state that the client has set through another process."""
         self.session.catch_up(state)
         self._note_paths()
         if state.is_ready:
@@ -251,7 +251,7 @@ class Conversation:
             jobs = self.dispatcher.services.jobs
             jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)
 
-    def _serve(
+    def _handle_request(
         self,
         message: JSONObject,
         is_stateless: bool,
@@ -360,9 +360,9 @@ class Conversation:
 
     def _ended(self, call: Call) -> Reply:
         """Return the reply to a call that was ended. No reply if its caller no longer waits for it."""
-        if call.stop not in _ANSWERED:
+        if call.stop not in _END_MESSAGES:
             return ACCEPTED
-        error = ProtocolError(ErrorCode.INTERNAL_ERROR, _ANSWERED[call.stop])
+        error = ProtocolError(ErrorCode.INTERNAL_ERROR, _END_MESSAGES[call.stop])
         call.code = error.code
         return self.refused(call.id, error, call.terms.revision.is_stateless, call.phases())
 
@@ -418,9 +418,9 @@ class Conversation:
         if self._is_closed:
             return ACCEPTED
         answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
-        at_once = [each for each in answers if isinstance(each, tuple)]
-        later = await asyncio.gather(*(each for each in answers if not isinstance(each, tuple)))
-        bodies = [body for _, body, _ in (*at_once, *later) if body is not None]
+        immediate = [each for each in answers if isinstance(each, tuple)]
+        awaited = await asyncio.gather(*(each for each in answers if not isinstance(each, tuple)))
+        bodies = [body for _, body, _ in (*immediate, *awaited) if body is not None]
         return (200, b"[%b]" % b",".join(bodies), None) if bodies else ACCEPTED
 
     def _accept_member(
@@ -441,11 +441,12 @@ class Conversation:
         return (http_status(error, is_stateless), body, phases or Phases(time.time()))
 
     def announce(self, terms: Terms) -> None:
+        """Set the terms of the latest request. If they have changed, call `on_terms`."""
         self.terms = terms
         if terms is self.announced:
             return
-        before, self.announced = self.announced, terms
-        if before is not None and before.revision is terms.revision and before.client == terms.client:
+        previous, self.announced = self.announced, terms
+        if previous is not None and previous.revision is terms.revision and previous.client == terms.client:
             return
         if terms.client and self.transport != "memory":
             # The peer of an in-memory channel is known. Other peers send their name.
@@ -477,8 +478,8 @@ class Conversation:
         """
         access, principal = self.dispatcher.server.access, self.principal
         may = access.admits(principal) and not _has_expired(principal, None)
-        is_let = may or not access.requires_token
-        return is_let and (self._is_connected is None or self._is_connected())
+        is_admitted = may or not access.requires_token
+        return is_admitted and (self._is_connected is None or self._is_connected())
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)
@@ -533,11 +534,11 @@ def _is_notification(message: object) -> bool:
     return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
 
 
-_ANSWERED = {
+_END_MESSAGES = {
     LEFT: f"Not finished: {LEFT} before the question was answered",
     CANCELLED_AT_DESK: f"Not finished: {CANCELLED_AT_DESK}",
 }
-"""Reason for which a call was ended although its caller still waits for a response -> error message."""
+"""Error message for each reason for which a call was ended while its caller still waits for a response."""
 _EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID}
 """Error that is sent instead of the answer if the client's token has expired."""
 

@@ -24,7 +24,7 @@ from mcpdesk.tui.forms.question_page import AnswerDraft, QuestionPage
 from mcpdesk.tui.forms.question_text import absence_reason, asker, open_link
 from mcpdesk.tui.render.amounts import counted, since
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.terminal import HandsOff, is_typed
+from mcpdesk.tui.terminal import KeyPause, is_typed
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.menu import Dialog
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
@@ -36,7 +36,7 @@ LOOK_S = 0.1
 """Seconds between two updates from a core that does not report its changes."""
 SOON_S = 60
 """Remaining seconds below which the dialog shows the time left."""
-HANDS_OFF_S = 1.0
+KEY_PAUSE_S = 1.0
 """After a question has opened automatically, keys are ignored for this many seconds. Each key extends this
 time."""
 WIDTH = 88
@@ -92,7 +92,7 @@ class QuestionScreen(Dialog[None]):
         """
         super().__init__()
         self._is_unasked = is_unasked
-        self._hands_off = HandsOff(HANDS_OFF_S)
+        self._key_pause = KeyPause(KEY_PAUSE_S)
         self.link = link
         self.question = question
         drafts_page, drafts = self.drafts.pop(question.id, (None, []))
@@ -123,7 +123,7 @@ class QuestionScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         if self._is_unasked:
-            self._hands_off.begin()
+            self._key_pause.begin()
         self._show_keys()
         self._show_title()
         self._update()
@@ -139,13 +139,13 @@ class QuestionScreen(Dialog[None]):
     @property
     def takes_keys(self) -> bool:
         """True if keys take effect. At first, keys may be meant for the previous screen."""
-        return self.is_mounted and self._hands_off.is_over
+        return self.is_mounted and self._key_pause.is_over
 
     def ignores(self, event: events.Event) -> bool:
         """Return True if a key is probably meant for the screen below, or if an answer was already sent."""
         if self._sent is not None and is_typed(event):
             return True
-        if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._hands_off.ignores_key():
+        if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._key_pause.ignores_key():
             return False
         self._show_note("Keys typed before you saw this question were ignored.")
         return True

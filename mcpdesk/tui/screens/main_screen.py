@@ -37,7 +37,7 @@ from mcpdesk.tui.screens.frame_lines import (
 )
 from mcpdesk.tui.screens.refreshing import GuardedSteps, ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.sequences import SequenceBox
-from mcpdesk.tui.terminal import HandsOff, is_typed
+from mcpdesk.tui.terminal import KeyPause, is_typed
 from mcpdesk.tui.widgets.beside import BESIDE_FROM
 from mcpdesk.tui.widgets.pane import Pane
 
@@ -75,7 +75,7 @@ CALM_S = 1.0
 LEAD_S = 60.0
 """After a notice about a section of the activity screen, a visit within this many seconds shows this
 section."""
-HANDS_OFF_S = 0.4
+KEY_PAUSE_S = 0.4
 """Seconds after a question has closed during which typed keys are ignored. Each typed key extends them."""
 _log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class MainScreen(Screen[None]):
         self.panes = panes
         self._first = self._position.screen if self._position.screen in panes else next(iter(panes))
         self._last_focus: dict[str, Widget] = {}
-        self._hands_off = HandsOff(HANDS_OFF_S)
+        self._key_pause = KeyPause(KEY_PAUSE_S)
         self._has_shown_keys = False
         self._has_server = False
         self.has_clock = False
@@ -256,11 +256,11 @@ class MainScreen(Screen[None]):
     @property
     def takes_keys(self) -> bool:
         """True if typed keys take effect. Just after a question has closed, they do not."""
-        return self._hands_off.is_over
+        return self._key_pause.is_over
 
     def ignores(self, event: events.Event) -> bool:
         """Return True if the person probably typed a key for a dialog that has closed."""
-        if not is_typed(event) or not self._hands_off.ignores_key():
+        if not is_typed(event) or not self._key_pause.ignores_key():
             return False
         if not self._has_shown_keys:
             self._has_shown_keys = True
@@ -272,7 +272,7 @@ class MainScreen(Screen[None]):
 
         Do not call this if the person closed the question with escape.
         """
-        self._hands_off.begin()
+        self._key_pause.begin()
         self._has_shown_keys = False
 
     def may_open(self, question: Question) -> bool:

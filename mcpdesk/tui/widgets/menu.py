@@ -24,7 +24,7 @@ from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.sequences import prefix_bindings
-from mcpdesk.tui.terminal import HandsOff, is_typed
+from mcpdesk.tui.terminal import KeyPause, is_typed
 from mcpdesk.tui.widgets.fields import LineField, SearchField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 
@@ -122,7 +122,7 @@ WIDTH = 66
 """Width in cells that a line of a menu is assumed to have before the first layout."""
 LOST_CELLS = 8
 """Cells of a row that word wrapping may leave empty."""
-HANDS_OFF_S = 0.5
+KEY_PAUSE_S = 0.5
 """After a careful menu opens, letters choose nothing for this many seconds. Each typed letter extends this
 time."""
 LABEL_CELLS = 46
@@ -221,7 +221,7 @@ class Menu(Dialog[Any]):
         is the height of the help below the lines. If it has several rows, the help is wrapped.
         """
         super().__init__()
-        self._hands_off = HandsOff(HANDS_OFF_S if is_careful else 0.0)
+        self._key_pause = KeyPause(KEY_PAUSE_S if is_careful else 0.0)
         self._was_typed = False
         self.title_text = title
         self.choices = tuple(choices)
@@ -250,12 +250,12 @@ class Menu(Dialog[Any]):
         """Put the cursor on the initial line."""
         self.query_one(Input if self.filtered else ChoiceList).focus()
         self.listing.cursor = self._start
-        self._hands_off.begin()
+        self._key_pause.begin()
 
     def ignores(self, event: events.Event) -> bool:
         """Return True if a key is probably part of a text typed for the screen below."""
         is_enter_alone = isinstance(event, events.Key) and event.key == "enter" and not self._was_typed
-        if not is_typed(event) or is_enter_alone or not self._hands_off.ignores_key():
+        if not is_typed(event) or is_enter_alone or not self._key_pause.ignores_key():
             return False
         self._was_typed = True
         self.query_one(".box").border_subtitle = "keys typed before you saw this were ignored · esc close"

@@ -14,7 +14,7 @@ import pytest
 
 from mcpdesk.features.cases.recorded_cases import case_file, cases
 from mcpdesk.testing import ServerUnderTest
-from mcpdesk.tui.screens.main_screen import HANDS_OFF_S
+from mcpdesk.tui.screens.main_screen import KEY_PAUSE_S
 from tests.support.folders import write
 from tests.support.terminal import Desk
 from tests.support.traffic import asking_recording
@@ -145,7 +145,7 @@ def test_a_call_of_the_desk_becomes_a_case_with_what_the_person_answered(tmp_pat
         desk.see("What goes into it")
         desk.press(f"1{ENTER}")
         desk.see("One Assam with Milk")
-        time.sleep(2 * HANDS_OFF_S)  # the screen takes keys again, and does not tell
+        time.sleep(2 * KEY_PAUSE_S)  # the screen takes keys again, and does not tell
         desk.press("2")
         desk.see("tools/call order-tea")
         desk.press("w")

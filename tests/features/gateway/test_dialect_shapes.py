@@ -70,11 +70,11 @@ def test_other_modes_are_refused(given: Any) -> None:
 
 
 def test_results_keep_their_members_and_get_more() -> None:
-    assert dialect_shapes.superset(TEXT, None) == TEXT | {
+    assert dialect_shapes.dialect_result(TEXT, None) == TEXT | {
         "status": "ok", "stdout": "hi", "stderr": "", "exit_code": 0,
     }  # fmt: skip
     done = PROGRAM | {"exit_code": 0}
     body = TEXT | {"structuredContent": done}
-    assert dialect_shapes.superset(body, done) == body | {
+    assert dialect_shapes.dialect_result(body, done) == body | {
         "status": "ok", "stdout": "out", "stderr": "err", "exit_code": 0,
     }  # fmt: skip

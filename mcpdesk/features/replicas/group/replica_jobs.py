@@ -11,7 +11,7 @@ from mcpdesk.errors import StorageError
 from mcpdesk.features.replicas.group.job_records import ReplicaJobRecords
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.hosting.journal import Journal
-from mcpdesk.hosting.kept.kept_jobs import KeptJobs
+from mcpdesk.hosting.kept.kept_jobs import StoredJobs
 from mcpdesk.server.calls.services import Services
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ END_JOB = "end-job"
 SWEEP_S = 1.0
 
 
-class ReplicaJobs(KeptJobs):
+class ReplicaJobs(StoredJobs):
     """Job records of all servers of a replica, which other replicas can show and continue."""
 
     def __init__(
@@ -37,7 +37,7 @@ class ReplicaJobs(KeptJobs):
         super().__init__(services, journal, endpoints)
         self._group, self._is_draining = group, is_draining
         self._sweep_task: asyncio.Task[None] | None = None
-        services.mark, services.shared_ends, services.records_of = group.id, self, self._of
+        services.mark, services.shared_ends, services.records_of = group.id, self, self._records_of
         services.shared_rounds = group.rounds
         group.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
         group.engine.on_available.append(self._restate)
@@ -58,15 +58,15 @@ class ReplicaJobs(KeptJobs):
 
     def check(self, job: Job) -> None:
         """Raise StorageError if shared state cannot be written at present."""
-        self._of(job.server).check()
+        self._records_of(job.server).check()
 
     async def begun(self, job: Job) -> None:
         """Record that a job begins. Raises: StorageError if the record cannot be written."""
-        await self._of(job.server).begun(job)
+        await self._records_of(job.server).begun(job)
 
     async def conclude(self, final: Job) -> bool:
         """Write the final state of a job. Return False if another replica has taken over the job."""
-        return await self._of(final.server).conclude(final)
+        return await self._records_of(final.server).conclude(final)
 
     async def _sweep(self) -> None:
         trouble: dict[str, str] = {}
@@ -75,7 +75,7 @@ class ReplicaJobs(KeptJobs):
             for name in list(self._endpoints):
                 before = trouble.pop(name, "")
                 try:
-                    await self._of(name).sweep(may_take_over=not self._is_draining())
+                    await self._records_of(name).sweep(may_take_over=not self._is_draining())
                 except StorageError as error:
                     trouble[name] = str(error)
                     if trouble[name] != before:  # logged once instead of at every attempt
@@ -83,10 +83,10 @@ class ReplicaJobs(KeptJobs):
 
     def _restate(self) -> None:
         for name in self._endpoints:
-            self._of(name).rewrite_jobs()
+            self._records_of(name).rewrite_jobs()
 
-    def _of(self, name: str) -> ReplicaJobRecords:
-        records = super()._of(name)
+    def _records_of(self, name: str) -> ReplicaJobRecords:
+        records = super()._records_of(name)
         assert isinstance(records, ReplicaJobRecords)
         return records
 
@@ -97,7 +97,7 @@ class ReplicaJobs(KeptJobs):
             group.id,
             name,
             self._store,
-            partial(self._complain, name),
+            partial(self._log_error, name),
             lambda job: self._endpoints[name].dispatcher.tool_calls.repeat(job),
             lambda job, why: group.bus.publish(END_JOB, job=job, why=why),
             lambda: group.away,
