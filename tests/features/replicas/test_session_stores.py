@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
+from mcpdesk.errors import StorageError
 from mcpdesk.features.replicas.group.replica_group import ReplicaGroup
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import SharedSession
+from mcpdesk.transports.http.sessions import session_records
 from mcpdesk.transports.http.sessions.session_records import SessionRecord, SessionRecords
 from tests.support.engine import EngineServer, deployment, needs_engine, shared_engine
 
@@ -119,3 +123,20 @@ async def test_one_that_its_client_ended_is_gone(store: Store) -> None:
 async def test_one_that_never_was_is_not_found(store: Store) -> None:
     await store.write("ab", "ada", STATE, time.time())
     assert await store.go_on("cd", "calc", ["ada"]) is None
+
+
+def test_a_session_file_that_another_process_holds_is_an_error_and_not_a_missing_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_records, "WRITE_TIMEOUT_S", 0.01)
+    first = SessionRecords(tmp_path, TTL_S)
+    first.write([SessionRecord("ab", time.time(), "calc", "ada", 0, STATE)])
+    first.close([], [])
+    second = SessionRecords(tmp_path, TTL_S)
+    with closing(sqlite3.connect(tmp_path / session_records.FILE, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match="is held by another process"):
+            second.claim("ab", "calc", ["ada"])
+    found = second.claim("ab", "calc", ["ada"])
+    second.close([], [])
+    assert found is not None and found.state == STATE
