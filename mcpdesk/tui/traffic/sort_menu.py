@@ -49,6 +49,8 @@ def sort_menu(shown: Collection[str], order: SortedLines | None, *, has_servers:
         hint = "" if name in shown else "hidden column"
         if order is not None and order.column == name:
             hint = f"{'↓' if order.is_falling else '↑'} now; choose it again to reverse the order"
-        choices.append(Choice(words_of(name), SortChoice(name), hint, _LETTERS[name], _HELP[name]))
+        choices.append(
+            Choice(words_of(name), SortChoice(name), hint, _LETTERS.get(name, ""), _HELP.get(name, ""))
+        )
     cursor = 1 + names.index(order.column) if order is not None and order.column in names else 0
     return Menu("Sort by", choices, cursor=cursor)
