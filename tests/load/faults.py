@@ -417,8 +417,8 @@ class Nemesis:
         line.mend()
 
     async def _silence(self, seconds: float) -> None:
-        line = self._line("unexpected_bytes", 2 * seconds)
-        line.unexpected_bytes()
+        line = self._line("silence", 2 * seconds)
+        line.silence()
         await asyncio.sleep(2 * seconds)
         line.mend()
 

@@ -270,7 +270,7 @@ async def test_a_client_is_let_go_soon_while_the_line_to_the_engine_is_silent(
     connection = Connection()
     pair.reach("0:1").attach(connection, connection.let_go, 1)
     await until(lambda: connection.messages == [b"2"])
-    line.unexpected_bytes()
+    line.silence()
     await until(lambda: connection.is_let_go)
     line.mend()
     await streams.close()
