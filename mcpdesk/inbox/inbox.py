@@ -35,7 +35,7 @@ class _Waiting(Struct):
 
 
 class Answering(Protocol):
-    """Interface to answer questions; the first answer wins. Used on the core's loop."""
+    """Interface to answer questions. The first answer wins. Used on the core's loop."""
 
     async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
         """Answer a question; return False if it is no longer waiting.
@@ -59,14 +59,15 @@ class Inbox:
     def __init__(self, keep_ended: int = 200, clock: Callable[[], float] = time.time) -> None:
         """Create an inbox; `clock` returns Unix time in seconds."""
         self.version = 0
-        """Increases when a question arrives or ends."""
+        """Number that increases when a question arrives or ends."""
         self.audience = 0
         """Number of front ends of this core that could answer now."""
         self.audience_elsewhere = 0
         """Number of front ends of other processes that could answer now."""
         self.mark = ""
-        """Id of this process. The origin of each question that was asked in this process begins with this id.
-        Empty if the questions are not shared with other processes.
+        """Id of this process, or "" if the questions are not shared with other processes.
+
+        The origin of each question that was asked in this process begins with this id.
         """
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
@@ -87,7 +88,9 @@ class Inbox:
 
     @property
     def people(self) -> int:
-        """Number of front ends of all processes that could answer now; if 0, no person sees a question."""
+        """Number of front ends of all processes that could answer now. If it is 0, no person sees a
+        question.
+        """
         return self.audience + self.audience_elsewhere
 
     def attend(self, count: int) -> None:

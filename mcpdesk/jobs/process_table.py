@@ -35,13 +35,13 @@ class ProcessRow(NamedTuple):
     parent: int
     session: int
     born: float
-    """Start time by the system's clock. It distinguishes processes that have the same number."""
+    """Start time by the system's clock. It distinguishes processes that had the same number."""
     is_zombie: bool
     """True if the process has ended but was not reaped yet."""
     is_ending: bool
     """True if the process is a zombie or about to become one."""
     cpu_s: float
-    """Seconds of processor time, including its ended children."""
+    """Seconds of processor time of the process and its ended children."""
     memory: int
     """Resident memory in bytes."""
 
@@ -57,7 +57,7 @@ def rows(pids: Iterable[int]) -> dict[int, ProcessRow]:
 
 
 def still_runs(known: ProcessRow) -> bool:
-    """Return True if a process still runs; a zombie does not."""
+    """Return True if a process still runs. A zombie does not count as running."""
     now = row(known.pid)
     return now is not None and not now.is_zombie and now.born == known.born
 
@@ -149,12 +149,15 @@ _IS_LINUX = sys.platform == "linux"
 
 _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
-"""Read one process by its number. None if the process does not exist."""
+"""Return one process by its number, or None if the process does not exist."""
 marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
-"""Return the value of `MARK` in the environment of a process. Empty if it cannot be read. Do not call this
-function for zombies and kernel threads."""
+"""Return the value of `MARK` in the environment of a process, or "" if it cannot be read. Do not call this
+function for zombies and kernel threads.
+"""
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
-"""Number of the process or thread started last. 0 if the system does not provide it."""
+"""Return the number of the process or thread that was started last, or 0 if the system does not provide
+it.
+"""
 
 
 NEAR = 64
@@ -173,8 +176,7 @@ class Family(NamedTuple):
 
     mark: str
     keeper: int = 0
-    """Process that adopts the orphans of the job but is not part of the job. 0 if there is no such process.
-    """
+    """Process that adopts the orphans of the job but is not part of the job, or 0 without such a process."""
 
 
 def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
@@ -198,7 +200,7 @@ def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
 
 def has_family_ended(leader: int, mark: str) -> bool:
     """Return True if all processes of a program's family have certainly ended. If the result is False, call
-    `members` to find the processes that remain.
+    `members` to find the remaining processes.
 
     Call this only for a program that started so recently that no process number can have been reused.
     """
@@ -210,7 +212,7 @@ def has_family_ended(leader: int, mark: str) -> bool:
 
 
 def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
-    """Return the processes that still run; a zombie does not."""
+    """Return the processes that still run, without zombies."""
     return [process for process in processes if still_runs(process)]
 
 

@@ -43,7 +43,7 @@ from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message
 from mcpdesk.recorder.record import BY_MOCK, Direction
 
 LOOKED_THROUGH = 10_000
-"""Maximum number of exchanges that are searched for the request of an unexpected response."""
+"""Maximum number of exchanges among which the request of an unexpected response is searched."""
 LARGEST = 2 << 20
 """Maximum size in bytes of a frame that is decoded.
 
@@ -91,7 +91,7 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
 
 
 def _negotiated(method: str) -> Remark:
-    """Return the remark on a request that a server does not support and need not support."""
+    """Return the remark on a request that a server does not support, and does not have to support."""
     explanation = f"the server has no result for {method}"
     if method == "subscriptions/listen":
         explanation += ": changes of its lists are not reported, only seen when the lists are read again"
@@ -277,12 +277,14 @@ class HeaderVerdict(Enum):
     GOOD = "✓"
     BAD = "✗"
     OPEN = "·"
-    """Not checked, or not used in this request."""
+    """The header was not checked, or is not used in this request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Header to show, with secrets masked. `words` is empty if the protocol does not use the header."""
+    """Header to show, with secrets masked. `words` is the explanation, or "" if the protocol does not use the
+    header.
+    """
 
     name: str
     value: str

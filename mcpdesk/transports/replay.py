@@ -3,7 +3,7 @@
 The connection of a client lasts longer than the server behind it: a desk may end, or start and take over.
 `ClientState` tracks the lines between client and server. `Replay` repeats the client's requests that set up
 the session to a new server, hides the answers from the client, and resolves requests that the old server left
-unanswered. Neither of them does any I/O. Because a client waits for the pump, this module uses only the
+unanswered. Neither class does any I/O. Because a client waits for the pump, this module uses only the
 standard library, and `json` only when needed.
 """
 
@@ -40,11 +40,11 @@ UNCERTAIN = (
 )
 GONE = "the process that asked has ended"
 PAGES = 100
-"""Maximum number of pages of a tool list."""
+"""Maximum number of pages of a tool list that are read."""
 
 
 class PendingRequest:
-    """Request without an answer so far."""
+    """Request that has no answer yet."""
 
     __slots__ = ("line", "message", "method", "tool")
 
@@ -57,7 +57,7 @@ class PendingRequest:
         self.message: Message | None = message if is_kept else None
 
     def params(self) -> Message:
-        """Parameters of the request. Empty if the request has none."""
+        """Return the parameters of the request, or an empty dict without parameters."""
         params = (self.message or _read(self.line) or {}).get("params")
         return params if isinstance(params, dict) else {}
 

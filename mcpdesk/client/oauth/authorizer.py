@@ -29,7 +29,7 @@ from mcpdesk.client.oauth.values import (
 from mcpdesk.errors import AuthorizationError, HttpError
 
 MAX_LOGINS = 3
-"""Maximum logins for one request. If the request is rejected again, the rejection is final."""
+"""Maximum number of logins for one request. After these, a rejection of the request is final."""
 T = TypeVar("T")
 
 Visitor = Callable[[str], Awaitable[str]]
@@ -120,13 +120,15 @@ class Authorizer:
         store: GrantStore,
         visit: Visitor | None = None,
     ) -> None:
-        """`visit` opens a person's browser. `visit` is None if no person can log in.
+        """`visit` opens a person's browser, or is None if no person can log in.
 
         `setup.setup()` is called at each login.
         """
         self._url = server_url
         self.addresses = ServerAddresses(server_url)
-        """Kinds of IP addresses of the server. They decide which URLs from the server are accepted."""
+        """Kinds of IP addresses of the server. They decide which URLs in the server's metadata are
+        accepted.
+        """
         self._setup = setup
         self._store = store
         self._visit = visit
@@ -137,7 +139,7 @@ class Authorizer:
         self._renewing = asyncio.Lock()
 
     async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
-        """Return the authorization headers of a request. Empty if there is no token.
+        """Return the authorization headers of a request, or an empty dict without a token.
 
         An expired token is renewed first.
         """

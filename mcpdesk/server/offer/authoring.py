@@ -21,7 +21,7 @@ Suggestions = Iterable[str] | Callable[..., Any]
 TaskSupport = Literal["forbidden", "optional", "required"]
 NOTE = "__mcpdesk__"
 _FIELDS = {"timeout": "timeout_s", "offered": "is_offered"}
-"""Fields of a note that have another name than the keyword, by keyword."""
+"""Names of the fields of a note that differ from their keywords, by keyword."""
 _HINTS = {
     "read_only": "readOnlyHint",
     "destructive": "destructiveHint",
@@ -53,7 +53,7 @@ class ToolKeywords(ItemKeywords, total=False):
 
     annotations: Mapping[str, Any]
     read_only: bool | None
-    """Value of the hint `readOnlyHint`. Clients read the hints. None omits a hint."""
+    """Value of the hint `readOnlyHint` for clients, or None to omit the hint."""
     destructive: bool | None
     """Value of the hint `destructiveHint`."""
     idempotent: bool | None
@@ -61,7 +61,7 @@ class ToolKeywords(ItemKeywords, total=False):
     open_world: bool | None
     """Value of the hint `openWorldHint`."""
     timeout: float | None
-    """Time limit of a call in seconds. None uses the server's setting."""
+    """Time limit of a call in seconds, or None for the server's setting."""
     task: TaskSupport
     """`optional` if a client may run a call as a task, `required` if it must, `forbidden` if it cannot."""
     asks_first: bool
@@ -69,10 +69,10 @@ class ToolKeywords(ItemKeywords, total=False):
     the call.
     """
     resume: bool
-    """If True, another machine may run a job or task of this tool again, after the machine that ran it has
-    failed.
+    """If True, another machine may run a job or task of this tool again, with the same arguments, after the
+    machine that ran it has failed.
 
-    The arguments are the same. Only for tools that may safely run twice.
+    Only for tools that may safely run twice.
     """
     requires_jwt: bool
     """If True, callers without a verified token are rejected. `ctx.claims` has the claims of the token."""

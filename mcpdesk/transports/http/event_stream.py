@@ -32,13 +32,13 @@ STREAM_HEADERS = {
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
-"""While more bytes than this are queued, a handler must wait before it sends more."""
+"""Number of queued bytes above which a handler must wait before it sends more."""
 BURST = 64 << 10
 """Maximum number of bytes that may be sent in one turn of the event loop. They are written together."""
 TURN_S = 0.002
 """Seconds for which a sender may run before it must let the event loop write."""
 UNREAD_LIMIT = 64 << 20
-"""If more bytes than this are queued, the connection is closed, because the peer does not read."""
+"""Number of queued bytes above which the connection is closed, because the peer does not read."""
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ async def wait(over: asyncio.Event, seconds: float) -> None:
 
 
 async def break_off(request: web.BaseRequest, response: web.StreamResponse, piece: bytes) -> None:
-    """Write the beginning of an answer and close the connection."""
+    """Write the beginning of an answer, then close the connection."""
     with suppress(ConnectionError, ClientConnectionResetError):
         await response.prepare(request)
         await response.write(piece)
@@ -185,7 +185,7 @@ class PostOutlet:
     is_prompt = False
     """True to begin a stream after a short time even without a message."""
     retry_s = 0.0
-    """The client was asked to reconnect after this many seconds. 0 if the client was not asked."""
+    """Seconds after which the client was asked to reconnect, or 0 if it was not asked."""
     # The values below are class attributes, because most calls end without a message.
     _out: list[bytes] | None = None
     _room = 0
@@ -219,7 +219,7 @@ class PostOutlet:
 
     @property
     def sends_priming_event(self) -> bool:
-        """True if the client can resume the stream when it receives an event id."""
+        """True if the client can resume the stream after it has received an event with only an id."""
         return False
 
     def send(self, message: bytes) -> None:

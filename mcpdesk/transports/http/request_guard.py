@@ -23,7 +23,7 @@ from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_o
 from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
 
 FOREIGN = frozenset({"cross-site", "same-site"})
-"""Values of `Sec-Fetch-Site` if a page of another site sent the request. Ports of one machine are the same
+"""Values of `Sec-Fetch-Site` for requests from a page of another site. Two ports of one machine are the same
 site.
 """
 
@@ -42,14 +42,16 @@ INTERPRETED = frozenset(
         "sec-fetch-site", "traceparent", "tracestate", "upgrade",
     }
 )  # fmt: skip
-"""Lower-case headers that this program interprets. It also interprets all that begin with `Mcp-`."""
+"""Headers that this program interprets, in lower case. It also interprets all headers that begin with
+`Mcp-`.
+"""
 NOT_OPENED = "This address is for MCP clients: a browser cannot open or embed it"
 
 
 class RequestGuard:
     """Checks the requests that arrive at one address.
 
-    `bound` and `port` are this address. They are empty and 0 on a Unix socket.
+    `bound` and `port` are this address. On a Unix socket, `bound` is empty and `port` is 0.
     """
 
     def __init__(self, bound: str, port: int = 0) -> None:
@@ -114,7 +116,9 @@ def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
 
 
 def _malformed(request: web.BaseRequest, key_header: str) -> str:
-    """Return an error message if a target or header is not UTF-8, or the session id is invalid. Else ""."""
+    """Return an error message if the target or a header is not UTF-8, or if the session id is invalid, else
+    "".
+    """
     if not _is_text(request.path_qs):
         return "The request target is not UTF-8; percent-encode other octets"
     for name, value in request.headers.items():
@@ -188,7 +192,7 @@ LONGEST = 2_000
 def page_headers(
     request: web.BaseRequest, origins: tuple[str, ...], fact_paths: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return the CORS headers for a page of a listed origin. Empty for others."""
+    """Return the CORS headers for a page of an allowed origin, or an empty dict for other requests."""
     origin, path = request.headers.get("Origin"), request.path
     is_shared = path.startswith((*SHARED, *fact_paths)) or split_path(path)[1] is not None
     if origin is None or not is_shared or not is_listed(origin, origins):
