@@ -33,7 +33,7 @@ from mcpdesk.tui.actions import bindings_for, key_or_menu
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import counted, duration, seconds_until_since_changes, since
-from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
+from mcpdesk.tui.render.safe_text import clean, one_line, shortened, shown_command
 from mcpdesk.tui.render.tones import LINE_STYLES
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
@@ -211,7 +211,7 @@ def _cut(lines: list[str]) -> list[str]:
 
 
 COLUMNS: tuple[Column[ClientView], ...] = (
-    Column("name", lambda one, _: one_line(one.name, 60), lambda one: one.name, "lines--key", least=26),
+    Column("name", lambda one, _: shortened(one.name, 60), lambda one: one.name, "lines--key", least=26),
     Column("replica", lambda one, _: one_line(one.core, 16), lambda one: one.core, MUTED),
     Column("last seen", seen_text, lambda one: -(one.seen or math.inf), falls=True),
     Column(
@@ -330,6 +330,10 @@ class ClientsPane(ColumnSection[ClientView], Pane):
 
     def style_of(self, column: Column[ClientView], cell: str) -> str:
         return _style(column, cell)
+
+    def fitted(self, column: Column[ClientView], cell: str, room: int) -> str:
+        """Return a cell cut to `room` cells, in the middle, because names often differ at the end."""
+        return shortened(cell, room)
 
     def detail_of(self, row: ClientView) -> tuple[str, Content]:
         return title_of(row), self._with_calls(row, self._text_of(row, self.detail_cells))

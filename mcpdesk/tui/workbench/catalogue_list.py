@@ -339,7 +339,8 @@ class CatalogueList(LineList):
         yield f"  {mark} ", style
         glyphs = [badge for badge in badges(item) if badge.glyph]
         room = max(4, width - 4 - 2 * len(glyphs) - 1)
-        text = one_line(_label(item), room)
+        # The hits are positions in the label, so its middle cannot be cut.
+        text = one_line(_label(item), room) if row.hits else shortened(_label(item), room)
         plain = "lines--muted" if item.problem and not item.stale else ""
         if row.hits:
             yield from ((letter, "lines--hit" if at in row.hits else plain) for at, letter in enumerate(text))
