@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.widget import Widget
 
-from mcpdesk.tui.actions import ACTIONS, NO_KEY, bindings_for
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.tui.actions import ACTIONS, BY_ID, NO_KEY, bindings_for
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.dialog_actions import DIALOG_ACTIONS
 from mcpdesk.tui.screens.action_menu import LEFT_OUT, action_choices
 from mcpdesk.tui.screens.frame_lines import MAX_KEYS, DeskFooter
 from mcpdesk.tui.screens.main_screen import PANES
+from mcpdesk.tui.screens.palette import action_choices as palette_choices
+from mcpdesk.tui.screens.palette import name_of
+from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame
 from tests.support.patience import until
 
@@ -186,3 +192,64 @@ async def test_on_every_pane_footer_and_action_menu_are_true(
             bound = {each.binding.id for each in active.values() if each.enabled and each.binding.id}
             bound -= {active[NO_KEY].binding.id} if NO_KEY in active else set()
             assert bound - LEFT_OUT <= listed, widget
+
+
+def empty_link() -> FakeLink:
+    """A desk without servers, clients, traffic, questions and log lines."""
+    link = quiet_link()
+    link.core = replace(link.core, servers=(), clients=())
+    link.catalogues.clear()
+    link.log_lines = []
+    link.recording = Recording(None)
+    link.traffic = link.recording.index
+    return link
+
+
+def look(app: DeskApp) -> object:
+    """Everything that a key may change: dialog, focus, text of the screen, news and clipboard."""
+    shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+    return app.screen, app.focused, shown, len(app.news_log), app.clipboard, app.is_running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("screen", PANES)
+@pytest.mark.parametrize("link_of", [empty_link, quiet_link])
+async def test_every_key_in_the_footer_does_something(screen: str, link_of: Any) -> None:
+    async with running_frame(link_of(), size=(200, 60), panes=PANES) as (app, pilot):
+        await until(lambda: app.main.pane is not None, pilot)
+        await app.main.show_screen(screen)
+        await pilot.pause(0.2)
+        parts = app.main.query_one(DeskFooter).parts
+        shown = {part.action.removeprefix("press('").removesuffix("')") for part in parts}
+        assert {"ctrl+p", "question_mark"} <= shown
+        for key in sorted(shown - {"ctrl+q"}, key=lambda key: (key != "ctrl+r", key)):
+            before = look(app)
+            await pilot.press(*key.split())
+            try:
+                await until(lambda before=before: look(app) != before, pilot)
+            except AssertionError as error:
+                raise AssertionError(f"{key} is in the footer and does nothing") from error
+            while app.screen is not app.main:
+                await pilot.press("escape")
+            await app.main.show_screen(screen)
+            app.main.settle_focus()
+            await pilot.pause()
+
+
+@pytest.mark.slow
+async def test_every_action_has_a_key_or_is_in_the_menu_and_the_palette() -> None:
+    listed: set[str] = set()
+    async with running_frame(quiet_link(), panes=PANES) as (app, pilot):
+        await until(lambda: app.main.pane is not None, pilot)
+        for screen in PANES:
+            await app.main.show_screen(screen)
+            await pilot.pause()
+            for widget in focusable(app):
+                widget.focus()
+                await pilot.pause()
+                listed |= {choice.value.action.id for choice in action_choices(app.main)}
+            named = {entry.label for entry in palette_choices(app)}
+            assert {name_of(BY_ID[each]) for each in listed if each.startswith(f"{screen}.")} <= named
+    of_dialogs = {action.id for action in DIALOG_ACTIONS} | {"json.copy_path"}  # which needs a result
+    without = {action.id for action in ACTIONS if not action.keys} - of_dialogs - {"catalogue.pick_mode"}
+    assert without <= listed, "an action without a key must be in the action menu"

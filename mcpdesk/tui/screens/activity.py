@@ -223,6 +223,10 @@ class ActivityPane(Vertical, Pane):
         """Select the next or previous section."""
         self.query_one(TabStrip).action_step(by)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the filter of an empty section."""
+        return action != "filter" or not (self.query(TabStrip) and self.section.has_class("-empty"))
+
     def action_filter(self) -> None:
         """Focus the filter."""
         self.section.action_filter()

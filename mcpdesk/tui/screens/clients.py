@@ -224,7 +224,11 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column("revision", lambda one, _: one_line(one.revision, 12) or "…", lambda one: one.revision),
     Column("era", lambda one, _: era(one.revision), lambda one: one.revision, MUTED),
     Column(
-        "since", lambda one, now: since((one.left or now) - one.opened), lambda one: -one.opened, MUTED, True
+        "connected",
+        lambda one, now: since((one.left or now) - one.opened),
+        lambda one: -one.opened,
+        MUTED,
+        True,
     ),
     Column("conns", lambda one, _: str(one.connections), lambda one: -one.connections, MUTED, True),
     Column("calls", lambda one, _: str(one.calls), lambda one: -one.calls, "", True),
@@ -234,9 +238,9 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column("tools", lambda one, _: one.tools.value, lambda one: one.tools),
     Column("caller", lambda one, _: one_line(one.caller, 60) or "–", lambda one: one.caller, MUTED, least=24),
 )
-AGES = ("last seen", "since")
+AGES = ("last seen", "connected")
 """Columns whose text changes with time alone."""
-GIVING_WAY = ("era", "caller", "tools", "p50", "conns", "transport", "server", "revision", "since", "p95")
+GIVING_WAY = ("era", "caller", "tools", "p50", "conns", "transport", "server", "revision", "connected", "p95")
 """Columns that are hidden if space is short, the first one first."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",

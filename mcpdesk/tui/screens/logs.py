@@ -183,6 +183,12 @@ class LogsPane(FilterPane, Pane):
         """Show the lines below an entry."""
         self.listing.fold(False)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the actions on lines while none is shown, and all except follow if there are none."""
+        if not self.has_class("-empty") or action in ("follow", "reset", "next_hit"):
+            return True
+        return action in ("filter", "level", "source") and bool(self.listing.lines)
+
     async def action_show_call(self) -> None:
         """Show the call that wrote the selected line.
 
@@ -261,7 +267,9 @@ class LogsPane(FilterPane, Pane):
         chosen, rows = self.listing.selected, self.listing
         self._draw_histogram(0.0 if not rows.following else HISTOGRAM_S)
         self.query_one(".status", Static).update(_status(rows))
-        self.set_class(not rows.rows, "-empty")
+        if (is_empty := not rows.rows) != self.has_class("-empty"):
+            self.set_class(is_empty, "-empty")
+            self.refresh_bindings()
         if not rows.rows:
             self.query_one(".empty", Static).update(_empty(rows))
         self.set_class(self._details.is_open and bool(rows.lines), "-detail")

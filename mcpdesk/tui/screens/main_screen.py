@@ -594,7 +594,11 @@ class MainScreen(Screen[None]):
         self.app.push_screen(RootsPrompt(self.link))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable actions of features that are not available on this core."""
+        """Disable actions of features that are not available on this core, and the key of the screen of
+        servers on this screen.
+        """
+        if action == "servers" and not parameters:
+            return self.shown != "servers"
         of_feature = FEATURE_ACTIONS.get(f"main.{action}")
         return of_feature is None or of_feature.is_available(self.link.view())
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 DIGITS = re.compile(r"\d")
 LEAST_TICK_S, MAX_TICK_S = 0.05, 60.0
 """Limits for the seconds until ages are drawn again. They limit the effect of changes of the system clock."""
+WITHOUT_ROWS = ("back", "add")
+"""Actions of sections that are possible without rows."""
 Row = TypeVar("Row")
 Found = TypeVar("Found")
 
@@ -255,6 +257,10 @@ class Section(FilterPane, Generic[Row]):
         room = self.query_one(".detail").scrollable_content_region.width
         return max(1, room or self.size.width - 3)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Disable the actions on rows while there are none."""
+        return action in WITHOUT_ROWS or not self.has_class("-empty")
+
     def update_data(self, view: CoreView) -> None:
         """Load the rows if they have changed. Called even while another section is shown."""
         version = self.version_of(view)
@@ -269,6 +275,7 @@ class Section(FilterPane, Generic[Row]):
         if (is_empty := not self.rows) != self.has_class("-empty"):
             had_focus = self.has_focus_within
             self.set_class(is_empty, "-empty")
+            self.refresh_bindings()
             if had_focus:
                 self.call_after_refresh(self._focus_entry)
         self.apply_filter()

@@ -229,7 +229,7 @@ def save(part: Savable, folder: Path) -> Path:
 _POLICIES = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
-    Policy.DENY: "neither clients nor the desk may call it",
+    Policy.DENY: "nobody may call it, including this desk",
 }
 
 
