@@ -23,7 +23,7 @@ from textual.content import Content
 from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.notifications import SeverityLevel
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from mcpdesk.paths import PACKAGE, config_folder
 from mcpdesk.plain_text import from_field, harmless
@@ -449,7 +449,8 @@ class DeskApp(App[None]):
         """Show the keys of the focused pane."""
         from mcpdesk.tui.screens.overlays import HelpScreen
 
-        self.push_screen(HelpScreen(self.screen, self.main.pane))
+        pane = None if isinstance(self.screen, ModalScreen) else self.main.pane
+        self.push_screen(HelpScreen(self.screen, pane))
 
     def action_first_steps(self) -> None:
         """Show three exercises on the sample."""

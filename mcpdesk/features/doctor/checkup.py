@@ -26,20 +26,20 @@ from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, Ur
 from mcpdesk.client.trust import Agree, UntrustedFileError
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features import offering
-from mcpdesk.features.doctor.comparison import Entry, duplicates
+from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
 from mcpdesk.features.doctor.entry_secrets import Secrets, secrets_of, unsafe_settings
 from mcpdesk.features.doctor.examination import Examination, examine
 from mcpdesk.features.doctor.report import (
     VERSION,
+    BrokenFile,
+    CheckState,
     ClientBudget,
-    FileProblem,
-    Lock,
     LockChange,
+    LockCheck,
     Login,
     LoginState,
     Report,
     ServerReport,
-    ServerState,
     Totals,
 )
 from mcpdesk.hosting.folder.manifest import LOCK_NAME
@@ -59,7 +59,7 @@ MAX_CHANGES = 50
 _LOG = logging.getLogger(__name__)
 
 
-class Plan(Struct, frozen=True):
+class CheckupPlan(Struct, frozen=True):
     """Settings of a check-up."""
 
     state_dir: Path
@@ -92,7 +92,7 @@ class _Subject(Struct, frozen=True):
     """Reason why the file is not trusted, or can no longer be read."""
 
 
-def check_up(found: FoundServers, plan: Plan) -> Report:
+def check_up(found: FoundServers, plan: CheckupPlan) -> Report:
     """Examine all servers that are trusted, and compare the entries of all servers. Blocks."""
     began = time.monotonic()
     subjects = _prepared(found.servers, plan)
@@ -101,7 +101,7 @@ def check_up(found: FoundServers, plan: Plan) -> Report:
     return _summary(found, subjects, servers, plan, time.monotonic() - began)
 
 
-def _prepared(servers: Sequence[FoundServer], plan: Plan) -> list[_Subject]:
+def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subject]:
     """Ask for trust once for each file, and expand the entries of trusted files."""
     targets = dict[Path, dict[str, RemoteTarget] | DeskUserError]()
     inputs = list[str]()
@@ -129,7 +129,7 @@ def _prepared(servers: Sequence[FoundServer], plan: Plan) -> list[_Subject]:
     return subjects
 
 
-async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, Examination]:
+async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict[str, Examination]:
     """Examine the servers that can be started, at most `MAX_AT_ONCE` at the same time. Return the results by
     target.
     """
@@ -168,14 +168,14 @@ async def _examinations(subjects: Sequence[_Subject], plan: Plan) -> dict[str, E
     return results
 
 
-def _report(subject: _Subject, examination: Examination | None, plan: Plan) -> ServerReport:
+def _report(subject: _Subject, examination: Examination | None, plan: CheckupPlan) -> ServerReport:
     found, target, secrets = subject.found, subject.target, subject.secrets
     facts = server_facts(found, is_trusted=subject.refusal is None)
     problem, remarks = str(facts.pop("problem")), [secrets.masked(each) for each in facts.pop("remarks")]
     facts["address"] = secrets.masked(facts["address"])
     report = ServerReport(
         **facts,
-        state=ServerState.OK,
+        state=CheckState.OK,
         shadowed=found.is_shadowed,
         unsafe=list(unsafe_settings(found.server, target)),
         remarks=remarks,
@@ -184,15 +184,15 @@ def _report(subject: _Subject, examination: Examination | None, plan: Plan) -> S
         is_refused = isinstance(subject.refusal, UntrustedFileError)
         reason = "" if is_refused else secrets.masked(str(subject.refusal))
         hint = f"mcpdesk trust {shlex.quote(str(found.path))}"
-        return replace(report, state=ServerState.NOT_TRUSTED, reason=reason, hint=hint)
+        return replace(report, state=CheckState.NOT_TRUSTED, reason=reason, hint=hint)
     if problem or isinstance(target, BrokenTarget):
         reason = secrets.masked(problem or getattr(target, "problem", ""))
-        state = ServerState.ONLY_IN_CLIENT if found.server.is_only_in_client else ServerState.UNUSABLE
+        state = CheckState.ONLY_IN_CLIENT if found.server.is_only_in_client else CheckState.UNUSABLE
         return replace(report, state=state, reason=reason)
     assert examination is not None and target is not None
     return replace(
         report,
-        state=ServerState.FAILED if examination.reason else ServerState.OK,
+        state=CheckState.FAILED if examination.reason else CheckState.OK,
         reason=examination.reason,
         hint=examination.hint,
         stderr=list(examination.stderr),
@@ -225,7 +225,7 @@ def _login(target: RemoteTarget, state_dir: Path) -> Login | None:
     return Login(state, grant.expires, list(grant.scopes))
 
 
-def _lock(found: FoundServer, plan: Plan, definitions: Definitions) -> Lock | None:
+def _lock(found: FoundServer, plan: CheckupPlan, definitions: Definitions) -> LockCheck | None:
     """Compare the definitions of a server with its lock file. Return None if it has none."""
     file = next((each for each in _lock_files(found, plan) if each.is_file()), None)
     if file is None:
@@ -233,9 +233,9 @@ def _lock(found: FoundServer, plan: Plan, definitions: Definitions) -> Lock | No
     locks = (each.agreed_definitions(file) for each in offering("agreed_definitions"))
     agreed = next((each for each in locks if each is not None), None)
     if agreed is None:
-        return Lock(str(file), "unreadable")
+        return LockCheck(str(file), "unreadable")
     changes = contract_changes(agreed, definitions)
-    return Lock(
+    return LockCheck(
         str(file),
         changes[0].verdict.value if changes else "same",
         [
@@ -245,7 +245,7 @@ def _lock(found: FoundServer, plan: Plan, definitions: Definitions) -> Lock | No
     )
 
 
-def _lock_files(found: FoundServer, plan: Plan) -> list[Path]:
+def _lock_files(found: FoundServer, plan: CheckupPlan) -> list[Path]:
     """Return the files that may have the lock of a server: in the folder that it serves, and by its name."""
     name = f"{plain_name(found.server.name)}.lock.json"
     folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd(), found.path.parent]
@@ -262,11 +262,15 @@ def _served_locks(argv: Sequence[str]) -> list[Path]:
 
 
 def _summary(
-    found: FoundServers, subjects: Sequence[_Subject], servers: list[ServerReport], plan: Plan, seconds: float
+    found: FoundServers,
+    subjects: Sequence[_Subject],
+    servers: list[ServerReport],
+    plan: CheckupPlan,
+    seconds: float,
 ) -> Report:
-    problems = [FileProblem(each.client, str(each.path), mask_text(each.reason)) for each in found.problems]
+    problems = [BrokenFile(each.client, str(each.path), mask_text(each.reason)) for each in found.problems]
     entries = [
-        Entry(
+        ComparedEntry(
             subject.found.target,
             str(subject.found.path),
             subject.found.server,

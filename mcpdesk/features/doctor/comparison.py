@@ -12,7 +12,7 @@ from msgspec import Struct
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.features.doctor.entry_secrets import Secrets
 from mcpdesk.features.doctor.identities import identity_of
-from mcpdesk.features.doctor.report import Difference, Duplicate
+from mcpdesk.features.doctor.report import Duplicate, EntryDifference
 
 NONE = "(none)"
 LONGEST = 120
@@ -20,7 +20,7 @@ LONGEST = 120
 _Kind = Literal["version", "reported version", "arguments"]
 
 
-class Entry(Struct, frozen=True):
+class ComparedEntry(Struct, frozen=True):
     """Entry of a server in one file."""
 
     target: str
@@ -31,19 +31,19 @@ class Entry(Struct, frozen=True):
     """Version that the server reported. Empty if it is unknown."""
 
 
-def duplicates(entries: Sequence[Entry]) -> list[Duplicate]:
+def duplicates(entries: Sequence[ComparedEntry]) -> list[Duplicate]:
     """Return the servers with entries in several files, with the differences between the entries.
 
     A file may have several entries of one server, such as one for each database. Such entries are compared
     with entries of the same name in other files.
     """
-    groups = dict[str, list[Entry]]()
+    groups = dict[str, list[ComparedEntry]]()
     for entry in entries:
         if identity := identity_of(entry.server):
             groups.setdefault(identity.name, []).append(entry)
     found = list[Duplicate]()
     for name, members in groups.items():
-        by_name = dict[str, list[Entry]]()
+        by_name = dict[str, list[ComparedEntry]]()
         is_repeated = max(Counter(each.file for each in members).values()) > 1
         for each in members:
             by_name.setdefault(each.server.name if is_repeated else "", []).append(each)
@@ -54,7 +54,7 @@ def duplicates(entries: Sequence[Entry]) -> list[Duplicate]:
     return found
 
 
-def _differences(entries: Sequence[Entry]) -> Iterator[Difference]:
+def _differences(entries: Sequence[ComparedEntry]) -> Iterator[EntryDifference]:
     identities = [identity_of(each.server) for each in entries]
     versions = [each.version if each else "" for each in identities]
     arguments = [shlex.join(each.arguments) if each else "" for each in identities]
@@ -67,7 +67,9 @@ def _differences(entries: Sequence[Entry]) -> Iterator[Difference]:
     yield from _of_pairs("headers", entries, lambda server: server.headers)
 
 
-def _of_texts(kind: _Kind, entries: Sequence[Entry], texts: Sequence[str]) -> Iterator[Difference]:
+def _of_texts(
+    kind: _Kind, entries: Sequence[ComparedEntry], texts: Sequence[str]
+) -> Iterator[EntryDifference]:
     """Yield a difference if the texts of the entries are not equal."""
     targets = dict[str, list[str]]()
     for entry, text in zip(entries, texts, strict=True):
@@ -79,20 +81,20 @@ def _of_texts(kind: _Kind, entries: Sequence[Entry], texts: Sequence[str]) -> It
         f"{secrets[text].masked(text, LONGEST) or NONE} in {', '.join(named)}"
         for text, named in targets.items()
     )
-    yield Difference(kind, "; ".join(shown))
+    yield EntryDifference(kind, "; ".join(shown))
 
 
 def _of_pairs(
     kind: Literal["variables", "headers"],
-    entries: Sequence[Entry],
+    entries: Sequence[ComparedEntry],
     pairs_of: Callable[[ConfiguredServer], Mapping[str, str]],
-) -> Iterator[Difference]:
+) -> Iterator[EntryDifference]:
     """Yield a difference for each name whose values differ. The values are not shown."""
     pairs = [pairs_of(each.server) for each in entries]
     for name in dict.fromkeys(name for each in pairs for name in each):
         having = [entry.target for entry, each in zip(entries, pairs, strict=True) if name in each]
         shown = entries[0].secrets.masked(name, LONGEST)
         if len(having) < len(entries):
-            yield Difference(kind, f"{shown} is only in {', '.join(having)}")
+            yield EntryDifference(kind, f"{shown} is only in {', '.join(having)}")
         elif len({each[name] for each in pairs}) > 1:
-            yield Difference(kind, f"{shown} has different values")
+            yield EntryDifference(kind, f"{shown} has different values")

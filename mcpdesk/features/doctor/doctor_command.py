@@ -11,8 +11,8 @@ import msgspec
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, USAGE, print_json, print_message, print_text
 from mcpdesk.cli.reach import agreement, ask_input
-from mcpdesk.features.doctor.checkup import TIMEOUT_S, Plan, check_up
-from mcpdesk.features.doctor.report import Report, ServerState
+from mcpdesk.features.doctor.checkup import TIMEOUT_S, CheckupPlan, check_up
+from mcpdesk.features.doctor.report import CheckState, Report
 from mcpdesk.features.doctor.report_text import report_lines
 from mcpdesk.features.doctor.selection import no_input, only_trusted, selected
 from mcpdesk.transports.clean_terminal import is_terminal
@@ -85,7 +85,7 @@ def doctor_command(
     settings = resolve({}, os.environ).settings
     found = selected(targets)
     reach = Reach(trusts_files=trust)
-    plan = Plan(
+    plan = CheckupPlan(
         settings.state_dir,
         agreement(reach) if targets else only_trusted(settings, trusts_all=trust),
         ask_input if targets else no_input,
@@ -107,4 +107,4 @@ def doctor_command(
 
 def _is_refused(report: Report) -> bool:
     """Return True if a server was not started because its file is not trusted."""
-    return any(each.state is ServerState.NOT_TRUSTED for each in report.servers)
+    return any(each.state is CheckState.NOT_TRUSTED for each in report.servers)

@@ -73,7 +73,7 @@ class DoctorPage(Dialog[None]):
     def _examine(self) -> None:
         """Run a check-up on a separate thread, because servers may send any amount of data."""
         from mcpdesk.client.discovery import discover
-        from mcpdesk.features.doctor.checkup import Plan, check_up
+        from mcpdesk.features.doctor.checkup import CheckupPlan, check_up
         from mcpdesk.features.doctor.selection import no_input, only_trusted
         from mcpdesk.settings import resolve
 
@@ -91,7 +91,7 @@ class DoctorPage(Dialog[None]):
         try:
             settings = resolve({}, os.environ).settings
             agree = only_trusted(settings, trusts_all=False)
-            plan = Plan(settings.state_dir, agree, no_input, on_examined=examined, on_begin=begun)
+            plan = CheckupPlan(settings.state_dir, agree, no_input, on_examined=examined, on_begin=begun)
             report = check_up(discover(), plan)
         except asyncio.CancelledError:
             return

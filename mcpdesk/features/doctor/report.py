@@ -14,7 +14,7 @@ VERSION = 1
 """Number of the schema. It changes when a member is removed or its meaning changes, not when one is added."""
 
 
-class ServerState(StrEnum):
+class CheckState(StrEnum):
     """Result for one server."""
 
     OK = "ok"
@@ -89,7 +89,7 @@ class LockChange(Struct, frozen=True):
     message: str
 
 
-class Lock(Struct, frozen=True):
+class LockCheck(Struct, frozen=True):
     """Comparison of a server with its lock file."""
 
     file: str
@@ -118,7 +118,7 @@ class ServerReport(Struct, frozen=True):
     transport: str
     address: str
     trusted: bool
-    state: ServerState
+    state: CheckState
     shadowed: bool = False
     """True if an earlier file of the client has a server with this name. The client then ignores this one."""
     reason: str = ""
@@ -142,7 +142,7 @@ class ServerReport(Struct, frozen=True):
     """All tools, resources, templates, prompts and skills."""
     login: Login | None = None
     """Null for a program."""
-    lock: Lock | None = None
+    lock: LockCheck | None = None
     """Null if the server has no lock file."""
     unsafe: list[UnsafeSetting] = []
     remarks: list[str] = []
@@ -151,12 +151,12 @@ class ServerReport(Struct, frozen=True):
     @property
     def has_fault(self) -> bool:
         """True if the server is a reason for exit code 1."""
-        is_down = self.state in (ServerState.FAILED, ServerState.UNUSABLE)
+        is_down = self.state in (CheckState.FAILED, CheckState.UNUSABLE)
         is_changed = self.lock is not None and self.lock.verdict in ("breaking", "unreadable")
         return is_down or is_changed or bool(self.unsafe)
 
 
-class FileProblem(Struct, frozen=True):
+class BrokenFile(Struct, frozen=True):
     """Configuration file that cannot be read."""
 
     client: str
@@ -165,7 +165,7 @@ class FileProblem(Struct, frozen=True):
     """Reason, with the line if it is known."""
 
 
-class Difference(Struct, frozen=True):
+class EntryDifference(Struct, frozen=True):
     """Difference between entries of the same server."""
 
     kind: Literal["version", "reported version", "arguments", "variables", "headers"]
@@ -178,7 +178,7 @@ class Duplicate(Struct, frozen=True):
     server: str
     """Package, image, program or URL."""
     targets: list[str]
-    differences: list[Difference] = []
+    differences: list[EntryDifference] = []
     """Empty if the entries are equal."""
 
 
@@ -201,7 +201,7 @@ class Report(Struct, frozen=True):
     ok: bool
     """True if no error was found. Servers that were not started because of trust are not errors."""
     servers: list[ServerReport]
-    problems: list[FileProblem]
+    problems: list[BrokenFile]
     duplicates: list[Duplicate]
     clients: list[ClientBudget]
     over_budget: list[str]

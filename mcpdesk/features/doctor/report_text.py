@@ -10,20 +10,20 @@ from pathlib import Path
 
 from mcpdesk.cli.printing import aligned
 from mcpdesk.features.doctor.report import (
+    CheckState,
     ClientBudget,
     Duplicate,
     LoginState,
     Report,
     ServerReport,
-    ServerState,
 )
 from mcpdesk.plain_text import clean
 
 HEAD = ("server", "state", "start", "revision", "other era", "tools", "tokens", "login", "lock")
 _STATES = {
-    ServerState.NOT_TRUSTED: "not started: not trusted",
-    ServerState.UNUSABLE: "not started: unusable",
-    ServerState.ONLY_IN_CLIENT: "not started: only in client",
+    CheckState.NOT_TRUSTED: "not started: not trusted",
+    CheckState.UNUSABLE: "not started: unusable",
+    CheckState.ONLY_IN_CLIENT: "not started: only in client",
 }
 _LOGINS = {
     LoginState.NONE: "no login",
@@ -80,7 +80,7 @@ def _grouped(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _fault_lines(server: ServerReport) -> Iterator[str]:
-    if server.state in (ServerState.FAILED, ServerState.UNUSABLE):
+    if server.state in (CheckState.FAILED, CheckState.UNUSABLE):
         yield f"{server.target}: {server.reason}"
         if server.hint:
             yield f"  {server.hint}"
@@ -89,7 +89,7 @@ def _fault_lines(server: ServerReport) -> Iterator[str]:
 
 def _untrusted_lines(servers: Sequence[ServerReport]) -> Iterator[str]:
     """Yield the command that trusts a file, once for each file."""
-    waiting = [each for each in servers if each.state is ServerState.NOT_TRUSTED]
+    waiting = [each for each in servers if each.state is CheckState.NOT_TRUSTED]
     for hint, count in Counter(each.hint for each in waiting).items():
         reason = next((f" ({each.reason})" for each in waiting if each.hint == hint and each.reason), "")
         yield f"{_count(count, 'server')} not trusted{reason}. Read and trust the file: {hint}"
@@ -170,7 +170,7 @@ def _count(number: int, word: str) -> str:
 def _summary(report: Report) -> str:
     """Return the last line: the number of servers in each state."""
     states = Counter(each.state for each in report.servers)
-    counts = ", ".join(f"{states[state]} {state.value}" for state in ServerState if states[state])
+    counts = ", ".join(f"{states[state]} {state.value}" for state in CheckState if states[state])
     unsafe = sum(bool(each.unsafe) for each in report.servers)
     more = f", {unsafe} unsafe" if unsafe else ""
     cut = " There are more configuration files or servers than are read." if report.is_cut else ""

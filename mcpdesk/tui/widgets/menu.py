@@ -51,11 +51,9 @@ class Dialog(ModalScreen[Result]):
     }
     """
 
-    def action_help(self) -> None:
+    async def action_help(self) -> None:
         """Show the keys of the dialog."""
-        from mcpdesk.tui.screens.overlays import HelpScreen
-
-        self.app.push_screen(HelpScreen(self))
+        await self.run_action("app.show_help")
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
         """Close with a result. Does nothing if the dialog is not the active screen."""

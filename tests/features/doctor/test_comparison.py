@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mcpdesk.client.configs.servers import ConfiguredServer
-from mcpdesk.features.doctor.comparison import Entry, duplicates
+from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
 from mcpdesk.features.doctor.entry_secrets import secrets_of
 
 
-def entry(target: str, *argv: str, version: str = "", **environment: str) -> Entry:
+def entry(target: str, *argv: str, version: str = "", **environment: str) -> ComparedEntry:
     """Entry of a server. The text before the colon is its file."""
     file, _, name = target.partition(":")
     server = ConfiguredServer(name, argv, environment=environment)
-    return Entry(target, file, server, secrets_of(server), version)
+    return ComparedEntry(target, file, server, secrets_of(server), version)
 
 
 def test_equal_entries_are_duplicates_without_differences() -> None:
