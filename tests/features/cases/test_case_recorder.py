@@ -27,7 +27,7 @@ def test_cases_are_the_last_format_of_the_menu(monkeypatch: pytest.MonkeyPatch) 
     line = export_menu([1, 2], []).choices[-1]
     assert (line.label, line.key, line.value) == ("2 shown, test cases", "c", ([1, 2], "cases"))
     marked = export_menu([1, 2], [1], 2).choices
-    assert ("1 marked, test cases", "C") in [(each.label, each.key) for each in marked]
+    assert ("1 marked, test cases", "c") in [(each.label, each.key) for each in marked]
     assert (marked[-1].label, marked[-1].value) == ("this one, test case", ([2], "cases"))
     monkeypatch.setenv(VARIABLE, "cases")
     assert not [each for each in export_menu([1], [1], 1).choices if "case" in each.label]
