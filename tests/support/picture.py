@@ -151,7 +151,7 @@ async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot
                 yield name, pilot
 
 
-WIDE = ("3 days in Lisbon", "notebook 2.1", "withdraw-cash")
+WIDE = ("3 days in Lisbon", "notebook", "withdraw-cash")
 """Words on a wide workbench after the calls of a client and a person."""
 
 

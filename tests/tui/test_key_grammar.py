@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -211,6 +212,11 @@ def look(app: DeskApp) -> object:
     return app.screen, app.focused, shown, len(app.news_log), app.clipboard, app.is_running
 
 
+def is_changed(app: DeskApp, before: object) -> bool:
+    """True if something differs from an earlier `look`."""
+    return look(app) != before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("screen", PANES)
 @pytest.mark.parametrize("link_of", [empty_link, quiet_link])
@@ -226,7 +232,7 @@ async def test_every_key_in_the_footer_does_something(screen: str, link_of: Any)
             before = look(app)
             await pilot.press(*key.split())
             try:
-                await until(lambda before=before: look(app) != before, pilot)
+                await until(partial(is_changed, app, before), pilot)
             except AssertionError as error:
                 raise AssertionError(f"{key} is in the footer and does nothing") from error
             while app.screen is not app.main:
