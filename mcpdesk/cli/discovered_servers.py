@@ -54,6 +54,8 @@ def trusted_files(found: FoundServers, store: TrustStore, trusts_all: bool) -> s
 
 def _row(found: FoundServer, is_trusted: bool) -> tuple[str, ...]:
     address = "cannot be used" if found.server.problem else found.address
+    if found.server.is_disabled:
+        address = f"{address} (disabled)"
     cells = (found.target, found.transport, address, "yes" if is_trusted else "no", _short(found.path))
     return tuple(clean(cell, newlines=False) for cell in cells)
 
@@ -76,6 +78,7 @@ def server_facts(found: FoundServer, is_trusted: bool) -> dict[str, Any]:
         "transport": found.transport,
         "address": "" if found.server.problem else found.address,
         "trusted": is_trusted,
+        "disabled": found.server.is_disabled,
         "problem": found.server.problem,
         "remarks": list(found.server.remarks),
     }

@@ -133,7 +133,12 @@ def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> Conf
         return ConfiguredServer(name, project=project, problem=str(error), is_only_in_client=is_of_client)
     except RecursionError:
         return ConfiguredServer(name, project=project, problem="it is nested too deeply")
-    return configured_server(name, given, project)
+    server = configured_server(name, given, project)
+    return msgspec.structs.replace(server, is_disabled=_is_disabled(entry))
+
+
+def _is_disabled(entry: Any) -> bool:
+    return isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
 def _named_once(server: ConfiguredServer, used_names: set[str]) -> ConfiguredServer:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 MEANINGS = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
-    Policy.DENY: "neither clients nor the desk may call it",
+    Policy.DENY: "nobody may call it, including this desk",
 }
 
 

@@ -56,6 +56,7 @@ def test_list_as_json_says_what_is_trusted(home: Path, capfd: pytest.CaptureFixt
         "target": "cursor:github", "client": "cursor", "name": "github", "scope": "project",
         "file": str(home / "code" / "shop" / ".cursor" / "mcp.json"), "project": "", "transport": "http",
         "address": "mcp.example.com/mcp", "trusted": False, "problem": "", "remarks": [],
+        "disabled": False,
     }  # fmt: skip
 
 

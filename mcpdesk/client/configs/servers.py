@@ -43,6 +43,8 @@ class ConfiguredServer(Struct, frozen=True):
     """Reason why the server cannot be used, or an empty string."""
     is_only_in_client: bool = False
     """True if the entry is valid, but only its client can use the server. `problem` has the reason."""
+    is_disabled: bool = False
+    """True if the entry is switched off: its client does not start the server."""
     remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:

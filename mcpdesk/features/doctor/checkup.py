@@ -112,14 +112,18 @@ def _prepared(servers: Sequence[FoundServer], plan: CheckupPlan) -> list[_Subjec
             inputs.append(value)
         return value
 
-    for path in dict.fromkeys(each.path for each in servers):
-        names = {each.server.name for each in servers if each.path == path}
+    used = [each for each in servers if not each.server.is_disabled]
+    for path in dict.fromkeys(each.path for each in used):
+        names = {each.server.name for each in used if each.path == path}
         try:
             targets[path] = dict(configured_targets(path, os.environ, ask, plan.agree, names))
         except DeskUserError as error:
             targets[path] = error
     subjects = list[_Subject]()
     for each in servers:
+        if each.server.is_disabled:
+            subjects.append(_Subject(each, secrets_of(each.server)))
+            continue
         known = targets[each.path]
         if isinstance(known, DeskUserError):
             subjects.append(_Subject(each, secrets_of(each.server), refusal=known))
@@ -180,6 +184,8 @@ def _report(subject: _Subject, examination: Examination | None, plan: CheckupPla
         unsafe=list(unsafe_settings(found.server, target)),
         remarks=remarks,
     )
+    if found.server.is_disabled:
+        return replace(report, state=CheckState.DISABLED)
     if subject.refusal is not None:
         is_refused = isinstance(subject.refusal, UntrustedFileError)
         reason = "" if is_refused else secrets.masked(str(subject.refusal))

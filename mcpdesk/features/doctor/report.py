@@ -27,6 +27,8 @@ class CheckState(StrEnum):
     """It was not started, because its entry is invalid or has a variable without a value."""
     ONLY_IN_CLIENT = "only in client"
     """It was not started, because only its client can use it."""
+    DISABLED = "disabled"
+    """It was not started, because its entry is switched off."""
 
 
 class LoginState(StrEnum):
@@ -118,6 +120,7 @@ class ServerReport(Struct, frozen=True):
     transport: str
     address: str
     trusted: bool
+    disabled: bool
     state: CheckState
     shadowed: bool = False
     """True if an earlier file of the client has a server with this name. The client then ignores this one."""

@@ -24,6 +24,7 @@ _STATES = {
     CheckState.NOT_TRUSTED: "not started: not trusted",
     CheckState.UNUSABLE: "not started: unusable",
     CheckState.ONLY_IN_CLIENT: "not started: only in client",
+    CheckState.DISABLED: "not started: disabled",
 }
 _LOGINS = {
     LoginState.NONE: "no login",

@@ -322,6 +322,15 @@ def test_invalid_entries_and_those_of_the_client_alone_are_told_apart(home: Home
     assert report(capfd, "goose:developer", "--trust")["ok"]
 
 
+def test_entries_that_are_switched_off_are_not_started(home: Home, capfd: Capture) -> None:
+    started = home.path / "started"
+    trap = {"command": sys.executable, "args": ["-c", f"open({str(started)!r}, 'w')"]}
+    home.cursor({"off": {**trap, "disabled": True}, "quiet": {**trap, "enabled": False}})
+    servers = by_name(report(capfd, "--trust"))
+    assert {name: each["state"] for name, each in servers.items()} == {"off": "disabled", "quiet": "disabled"}
+    assert all(each["disabled"] for each in servers.values()) and not started.exists()
+
+
 @pytest.mark.process
 def test_a_person_is_asked_only_about_the_file_of_a_named_server(home: Home) -> None:
     home.cursor({"good": odd()})
