@@ -106,7 +106,7 @@ async def test_a_program_is_spoken_to_in_its_newest_revision(monkeypatch: pytest
         'say({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "what?"}})',
         "pass",
     ],
-    ids=["unknown method", "bad params", "unexpected_bytes"],
+    ids=["unknown method", "bad params", "silence"],
 )
 async def test_a_program_of_an_older_revision_gets_its_handshake(
     unknown: str, monkeypatch: pytest.MonkeyPatch

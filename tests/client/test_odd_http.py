@@ -46,7 +46,7 @@ FAULTS: list[tuple[str, Odd, str, str]] = [
         hints.BAD_ENCODING,
     ),
     (
-        "decide_without_question",
+        "unasked",
         lambda good, seen: http(200, b"\x8b\x03", Content_Encoding="br"),
         "Content-Enc",
         hints.BAD_ENCODING,

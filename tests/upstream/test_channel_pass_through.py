@@ -365,14 +365,14 @@ async def test_requests_that_stand_alone_share_a_program_and_keep_their_ids_and_
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
         await until(lambda: pids(tmp_path))  # that of the desk itself
-        slow = [asyncio.create_task(raw_answer(http, url, *alone(1, "frame_batch"))) for _ in range(2)]
+        slow = [asyncio.create_task(raw_answer(http, url, *alone(1, "together"))) for _ in range(2)]
         found = await asyncio.gather(*slow)
         (shared,) = {json.loads(each)["result"]["content"][0]["text"] for each in found}
         content = [{"type": "text", "text": shared}]
         plain = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": content}})
         assert found == [plain, plain], "also the answer whose id was another one on the way"
         seen = [line for line in lines(tmp_path) if '"together"' in line]
-        message, _ = alone(1, "frame_batch")
+        message, _ = alone(1, "together")
         assert len(seen) == 2 and seen[0] == json.dumps(message) and json.loads(seen[1])["id"] != 1
         assert seen[1] == json.dumps(message | {"id": json.loads(seen[1])["id"]})
         status, told = await answer(http, url, *alone(3, "no such tool"))
