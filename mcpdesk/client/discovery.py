@@ -5,6 +5,7 @@ The files are read and parsed, but nothing in them is started, expanded or conne
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -26,6 +27,7 @@ MAX_FILES = 500
 MAX_SERVERS = 2000
 """Maximum number of servers that are returned."""
 LONGEST_ADDRESS = 200
+_LOG = logging.getLogger(__name__)
 
 
 class FoundServer(Struct, frozen=True):
@@ -113,6 +115,12 @@ def discover(
         except DeskUserError as error:
             problems.append(FileProblem(row.client, path, str(error).removeprefix(f"{path}: ")))
             continue
+        except Exception as error:  # a file must not end the search for the others
+            _LOG.exception("a configuration file could not be read")
+            bug = "mcpdesk has a bug that it triggers"
+            reason = str(error) if isinstance(error, OSError | ValueError) else bug
+            problems.append(FileProblem(row.client, path, reason))
+            continue
         found = list(_servers(row, path, config, names))
         is_cut = is_cut or len(servers) + len(found) > MAX_SERVERS
         servers += found[: MAX_SERVERS - len(servers)]
@@ -175,7 +183,7 @@ def _existing(
     for each in (project_files, iter(user_files)):
         for row, path in each:
             resolved = _resolved(path)
-            if resolved not in seen and path.is_file():
+            if resolved not in seen and _is_file(path):
                 seen.add(resolved)
                 yield row, path
 
@@ -185,6 +193,13 @@ def _resolved(path: Path) -> Path:
         return path.resolve()
     except (OSError, RuntimeError):  # a loop of symbolic links
         return path
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # for example in a folder that this user cannot read
+        return False
 
 
 def _servers(

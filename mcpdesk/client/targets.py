@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.client_places import CLIENTS
+from mcpdesk.client.configs.fastmcp_file import python_command
 from mcpdesk.client.configs.python_commands import file_command, module_command, module_files, module_target
 from mcpdesk.client.configs.servers import ConfiguredServer, InputVariable
 from mcpdesk.client.configs.variables import expanded
@@ -158,8 +159,9 @@ def configured_targets(
 
 
 def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:
-    """Return the target for an entry of a configuration file. Raises: DeskUserError if the entry cannot be
-    used.
+    """Return the target for an entry of a trusted configuration file.
+
+    Raises: DeskUserError if the entry cannot be used.
     """
     if server.problem:
         raise DeskUserError(f"{server.name}: {server.problem}.")
@@ -175,7 +177,8 @@ def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | Comm
     if any("\0" in text for text in (*server.argv, server.folder, *server.environment.values())):
         raise DeskUserError(f"{server.name}: its command has a NUL character.")
     _check_program(server, folder)
-    return CommandTarget(server.argv, server.environment, folder)
+    argv = python_command(server) if server.python_file else server.argv
+    return CommandTarget(argv, server.environment, folder)
 
 
 def _url_target(server: ConfiguredServer) -> UrlTarget:

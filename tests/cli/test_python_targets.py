@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpdesk.client.config_files import read_config
+from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.python_commands import (
     RUNNER,
     module_command,
@@ -21,9 +21,12 @@ from mcpdesk.client.configs.python_commands import (
     module_target,
     python_of,
 )
+from mcpdesk.client.discovery import discover
+from mcpdesk.client.targets import CommandTarget, find_target
 from mcpdesk.errors import DeskUserError
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
+from tests.support.trusting import agree
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -163,7 +166,6 @@ def test_a_fastmcp_file_is_a_configuration_with_one_server(project: Path) -> Non
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ({"source": {"path": "none.py"}}, "source.path: no file"),
         ({"source": {"path": 7}}, "path must be a string"),
         ({"source": {"type": "git", "path": "acme/srv.py"}}, "source.type is 'git'; allowed: filesystem"),
         ({"environment": {"type": "docker"}}, "environment.type is 'docker'; allowed: uv"),
@@ -174,6 +176,40 @@ def test_a_fastmcp_file_is_a_configuration_with_one_server(project: Path) -> Non
 )
 def test_a_value_that_cannot_be_used_is_named(project: Path, document: Any, problem: str) -> None:
     assert problem in configured(project, **document).problem
+
+
+@pytest.mark.parametrize("path", ["none.py", "x" * 300, "a/" * 5000, "\ud800"])
+def test_the_file_of_a_server_is_looked_up_only_after_the_person_agrees(
+    project: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def refuse(config: ConfigFile) -> None:
+        raise DeskUserError("not trusted")
+
+    configuration = project / ".mcp.json"
+    looked_up = list[Path]()
+    look_up = Path.is_file
+
+    def is_file(path: Path) -> bool:
+        looked_up.append(path)
+        return look_up(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "is_file", is_file)
+        server = configured(project, configuration.name, source={"path": path})
+        assert server.problem == "" and server.argv[0] == "python"
+        with pytest.raises(DeskUserError, match="not trusted"):
+            find_target(str(configuration), {}, lambda variable: "", refuse)
+    assert not [each for each in looked_up if each != configuration]
+    with pytest.raises(DeskUserError, match=r"^mcp: source\.path: "):
+        find_target(str(configuration), {}, lambda variable: "", agree)
+    assert [each.path for each in discover(project.parent, project, {}).servers] == [configuration]
+
+
+def test_a_trusted_file_is_run_by_the_python_of_its_project(project: Path) -> None:
+    configured(project)
+    python = make_environment(project / ".venv")
+    found = find_target(str(project / "fastmcp.json"), {}, lambda variable: "", agree)
+    assert isinstance(found, CommandTarget) and found.argv[:2] == (python, str(RUNNER))
 
 
 @pytest.mark.process

@@ -78,6 +78,24 @@ def test_broken_files_are_reported_and_stop_nothing(home: Home, monkeypatch: pyt
     assert len(found.servers) == 12
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError("disk fault"), "disk fault"), (KeyError("source"), "mcpdesk has a bug that it triggers")],
+)
+def test_a_file_whose_content_raises_an_unexpected_error_stops_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    def read(path: Path) -> config_files.ConfigFile:
+        if path.name == "config.toml":
+            raise error
+        return config_files.read_config(path)
+
+    monkeypatch.setattr(discovery, "read_config", read)
+    found = discover()
+    assert [(each.client, each.reason) for each in found.problems] == [("codex", reason)]
+    assert len(found.servers) == 12
+
+
 def test_a_search_has_limits(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "MAX_SERVERS", 5)
     assert len(discover().servers) == 5 and discover().is_cut

@@ -1,5 +1,8 @@
 """`fastmcp.json`: a server of FastMCP, its environment and its variables, in one file.
 
+No path in a file is looked up before a person has trusted the file. `python_command` then completes the
+command.
+
 Source: FastMCP documentation, Project Configuration (2026-11).
 """
 
@@ -15,6 +18,8 @@ from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.errors import DeskUserError
 
 SUFFIX = "fastmcp.json"
+PYTHON = "python"
+"""Program in the command of a server until the Python of its project is known."""
 OF_UV = {"dependencies": "--with", "editable": "--with-editable"}
 """Option of uv by key of `environment`, for lists."""
 
@@ -34,8 +39,25 @@ def fastmcp_server(path: Path, document: Mapping[str, Any]) -> ConfiguredServer:
     name = stem or path.resolve().parent.name or "server"
     try:
         return _server(name, path.resolve().parent, document)
-    except (InvalidEntry, DeskUserError) as error:
+    except (DeskUserError, OSError, ValueError) as error:
         return ConfiguredServer(name, problem=str(error).rstrip("."))
+
+
+def python_command(server: ConfiguredServer) -> tuple[str, ...]:
+    """Return the command of a server with a `python_file`, run by the Python of the file's project.
+
+    Call this only for a trusted file, because it looks up the paths of the file. Raises: DeskUserError if
+    the Python file does not exist.
+    """
+    file, shown = Path(server.python_file), repr(server.python_file[:200])
+    try:
+        if not file.is_file():
+            raise DeskUserError(f"{server.name}: source.path: no file {shown}.")
+        python = python_of(file.parent) if server.argv[0] == PYTHON else server.argv[:1]
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DeskUserError(f"{server.name}: source.path: {shown} cannot be used: {reason}.") from None
+    return (*python, *server.argv[1:])
 
 
 def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredServer:
@@ -46,8 +68,6 @@ def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredS
         if (kind := text_at(given, "type")) not in ("", allowed):
             raise InvalidEntry(f"{key}.type is {kind[:80]!r}; allowed: {allowed}")
     file = folder / text_at(source, "path")
-    if not file.is_file():
-        raise InvalidEntry(f"source.path: no file {str(file)!r}")
     served = [str(RUNNER), str(file), text_at(source, "entrypoint")]
     arguments = texts_at(deployment, "args")
     return ConfiguredServer(
@@ -55,11 +75,12 @@ def _server(name: str, folder: Path, document: Mapping[str, Any]) -> ConfiguredS
         (*_python(folder, file, environment), *served, *arguments),
         pairs_at(deployment, "env"),
         str(folder / text_at(deployment, "cwd")),
+        python_file=str(file),
     )
 
 
 def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the command of the Python that runs the file."""
+    """Return the command of the Python that runs the file, or `PYTHON` for the one of its project."""
     options: list[str] = []
     if python := text_at(environment, "python"):
         options.append(f"--python={python}")
@@ -71,7 +92,7 @@ def _python(folder: Path, file: Path, environment: Mapping[str, Any]) -> tuple[s
     project = text_at(environment, "project")
     options.append(f"--project={folder / project}" if project else "--no-project")
     if options == ["--no-project"]:
-        return python_of(file.parent)
+        return (PYTHON,)
     return (uv_for(f"the environment of {file.name} has packages"), "run", *options, "python")
 
 

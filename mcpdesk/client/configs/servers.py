@@ -39,6 +39,10 @@ class ConfiguredServer(Struct, frozen=True):
     """File with further variables (VS Code's `envFile`). `environment` has precedence."""
     project: str = ""
     """Folder of the project that the entry belongs to, if the file has entries of several projects."""
+    python_file: str = ""
+    """Python file in `argv` whose existence and Python are determined once its configuration file is trusted.
+    Empty for any other command.
+    """
     problem: str = ""
     """Reason why the server cannot be used, or an empty string."""
     is_only_in_client: bool = False

@@ -112,6 +112,7 @@ def expanded(
         argv=tuple(map(lookup.replaced, server.argv)),
         environment=own,
         folder=lookup.replaced(server.folder),
+        python_file=lookup.replaced(server.python_file),
         url=lookup.replaced(server.url),
         headers={name: lookup.replaced(text) for name, text in server.headers.items()},
         account=lookup.replaced(server.account),
