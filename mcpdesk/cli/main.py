@@ -204,12 +204,11 @@ def with_command(arguments: list[str]) -> list[str]:
 
 
 def _with_module(arguments: list[str]) -> list[str]:
-    """Replace `-m MODULE` by the target `module:MODULE`. Words after `--` belong to a program."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    if "-m" not in arguments[:end]:
+    """Replace `-m MODULE`, as the first words or after a command, by the target `module:MODULE`."""
+    place = 1 if arguments[:1] and arguments[0] in COMMANDS else 0
+    if arguments[place : place + 1] != ["-m"] or "_MCPDESK_COMPLETE" in os.environ:
         return arguments
-    place = arguments.index("-m")
-    if place + 1 >= end:
+    if arguments[place + 1 : place + 2] in ([], ["--"]):
         raise DeskUserError("A module must follow -m.", "Example: mcpdesk -m package.server:app.")
     return [*arguments[:place], MODULE + arguments[place + 1], *arguments[place + 2 :]]
 

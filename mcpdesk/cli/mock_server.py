@@ -135,7 +135,7 @@ def serve_mock(file: Path, server: str, reader: BinaryIO, writer: BinaryIO) -> i
 def mock_command(file: Path, server: str = "") -> tuple[str, ...]:
     """Return the command that runs the mock over stdin and stdout."""
     chosen = ("--server", server) if server else ()
-    return (sys.executable, "-m", "mcpdesk", "stdio", "--mock", str(file.absolute()), *chosen)
+    return (sys.executable, "-P", "-m", "mcpdesk", "stdio", "--mock", str(file.absolute()), *chosen)
 
 
 def _key(request: JSONObject) -> bytes:

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from mcpdesk.cli.command_client import CommandClient, Notification
     from mcpdesk.link.values import CatalogueItem
 
+_UNKNOWN = re.compile(r"(?i)unknown|not found|not exist|no such|no tool|not (a )?valid|unrecogni[sz]ed")
+"""Words of servers that do not know a tool."""
 CALL_EXAMPLES = """\b
 Examples:
   mcpdesk call sample_servers/hello greet name=Ada loudly=yes
@@ -179,7 +181,7 @@ def call_command(
     if not result.get("isError"):
         return OK
     text = result_text(result)
-    if tools and not definition and tool in text:
+    if tools and not definition and tool in text and _UNKNOWN.search(text):
         print_message(f"mcpdesk: The server has no tool {tool!r}.\n  {tool_hint(tool, tools, target, text)}")
         return PROTOCOL_ERROR
     if wants_older_revision(text):
@@ -206,6 +208,8 @@ def _definition(
             raise
         faults.append(str(error))
     definition = next((each for each in tools if each.get("name") == tool), {})
+    if faults and not definition:
+        tools = []  # the tool may be in the part of the list that cannot be read
     if is_needed and faults and not definition:
         message = "warning: arguments written as KEY=VALUE are sent as text, because tools/list failed"
         print_message(f"{message}: {clean(faults[0], newlines=False)}")

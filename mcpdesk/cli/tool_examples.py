@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcpdesk.cli.printing import print_json, print_message, print_text, summary
+from mcpdesk.client.targets import COMMAND
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.example_value import example_value
 from mcpdesk.protocol.catalogue.schema_shapes import Schema, property_shapes
 
+LONGEST_EXAMPLE = 1_000
+"""Maximum number of characters of an example. A longer one has no arguments."""
 SUMMARY_WIDTH = 100
 """Maximum number of characters of a tool's description."""
 PLAIN_KEY = re.compile(r"[^=:\s-][^=:\s]*")
@@ -47,7 +50,7 @@ def print_tools(
                 f"  {clean(row['description'], newlines=False)[:SUMMARY_WIDTH]}".rstrip(),
                 f"  {clean(row['example'], newlines=False)}",
             )
-            if part
+            if part.strip()
         )
         for row in rows
     ]
@@ -57,17 +60,20 @@ def print_tools(
 def example_command(target: str, tool: Mapping[str, Any]) -> str:
     """Return a command that calls a tool of the target with minimal arguments.
 
-    A target of several words is the command line of a program.
+    Empty if the name of the tool looks like an option.
     """
-    words = ["mcpdesk", "call"]
-    given = [str(tool["name"]), *_argument_words(tool.get("inputSchema"))]
-    if _is_program(target):
-        return f"{shlex.join([*words, *given])} -- {target}"
-    return shlex.join([*words, target, *given])
+    name = str(tool["name"])
+    if name.startswith("-"):
+        return ""
+    example = _command(target, [name, *_argument_words(tool.get("inputSchema"))])
+    return example if len(example) <= LONGEST_EXAMPLE else _command(target, [name])
 
 
-def _is_program(target: str) -> bool:
-    return " " in target.strip() and "://" not in target
+def _command(target: str, words: Sequence[str]) -> str:
+    """Return a `call` of the target with further words. The command line of a program comes last."""
+    if target.startswith(COMMAND):
+        return f"{shlex.join(['mcpdesk', 'call', *words])} -- {target.removeprefix(COMMAND)}"
+    return shlex.join(["mcpdesk", "call", target, *words])
 
 
 def _argument_words(schema: Any) -> list[str]:
@@ -95,7 +101,6 @@ def tool_hint(name: str, tools: Sequence[Mapping[str, Any]], target: str, answer
     """
     from mcpdesk.server.offer.registry import similar_name
 
-    command = f"mcpdesk call -- {target}" if _is_program(target) else shlex.join(["mcpdesk", "call", target])
-    listing = f"`{command}` lists the tools."
+    listing = f"`{_command(target, [])}` lists the tools."
     near = similar_name(name, [str(each.get("name")) for each in tools])
     return f"Did you mean {near!r}? {listing}" if near and near not in answer else listing

@@ -58,6 +58,8 @@ class CommandTarget(Struct, frozen=True):
     """Name to show instead of the command."""
     watched: tuple[Path, ...] = ()
     """Files and folders that restart the program when they change, besides the files in the command."""
+    sources: tuple[Path, ...] = ()
+    """Files and folders of its own code. Only changes of Python files restart the program."""
 
     @property
     def text(self) -> str:
@@ -106,7 +108,7 @@ def find_target(
         module, served = named
         command = module_command(module, served, packages, Path.cwd())
         title = f"{module}:{served}" if served else module
-        return CommandTarget(command, title=title, watched=module_files(module, Path.cwd()))
+        return CommandTarget(command, title=title, sources=module_files(module, Path.cwd()))
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
         raise DeskUserError(f"No folder or file {text!r}.", client_hint(text) or hint)

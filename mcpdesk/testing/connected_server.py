@@ -164,6 +164,6 @@ def _line(line: LogLine) -> str:
 def stdio_target(folder: Path, state: Path, reach: Reach, environment: Mapping[str, str]) -> CommandTarget:
     """Return the command that serves a folder over stdio in a separate process."""
     more = ("--mode", reach.mode) if reach.mode else ()
-    argv = (sys.executable, "-m", "mcpdesk", "stdio", str(folder), "--alone", *more)
+    argv = (sys.executable, "-P", "-m", "mcpdesk", "stdio", str(folder), "--alone", *more)
     token = {} if reach.token is None else dict.fromkeys(SETTINGS_BY_NAME["token"].environment, reach.token)
     return CommandTarget(argv, {**environment, "MCPDESK_STATE_DIR": str(state), **token})

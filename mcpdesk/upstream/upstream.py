@@ -48,6 +48,8 @@ from mcpdesk.upstream.target_transport import (
 )
 
 if TYPE_CHECKING:
+    from watchfiles import Change
+
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.interceptor import Interceptor
 
@@ -407,9 +409,16 @@ class Upstream:
         files = await asyncio.to_thread(watched_files, program)
         if not files:
             return
-        from watchfiles import awatch
+        from watchfiles import DefaultFilter, PythonFilter, awatch
 
-        async for _ in awatch(*files):
+        usual, python = DefaultFilter(), PythonFilter()
+
+        def matters(change: Change, path: str) -> bool:
+            is_source = any(Path(path).is_relative_to(each) for each in program.sources)
+            is_watched = any(Path(path).is_relative_to(each) for each in program.watched)
+            return usual(change, path) if is_watched or not is_source else python(change, path)
+
+        async for _ in awatch(*files, watch_filter=matters):
             self._site.notify(f"{self.name}: a file of it changed, so it is started again", False)
             await self.restart()
             return
@@ -515,4 +524,4 @@ def watched_files(target: CommandTarget) -> tuple[Path, ...]:
     folder = target.folder or Path.cwd()
     paths = (folder / word for word in target.argv[1:] if re.search(r"\.\w{1,4}$", word))
     named = [path for path in paths if path.is_file() and "site-packages" not in path.parts]
-    return (*named, *(path for path in target.watched if path.exists()))
+    return (*named, *(path for path in (*target.watched, *target.sources) if path.exists()))

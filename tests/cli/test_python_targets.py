@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcpdesk.cli.main import with_command
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.python_commands import (
     RUNNER,
@@ -89,6 +90,23 @@ def test_the_package_of_a_module_is_watched(project: Path) -> None:
     assert module_files("acme.srv", project) == (project / "acme",)
     assert module_files("other.tool", project) == (project / "src" / "other",)
     assert module_files("json.tool", project) == ()
+
+
+def test_a_folder_that_others_can_write_to_provides_no_python(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = make_environment(project / ".venv")
+    assert python_of(project) == (python,)
+    project.chmod(0o777)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    assert python_of(project) != (python,)
+
+
+def test_dash_m_is_read_only_in_front_of_the_target(project: Path) -> None:
+    assert with_command(["-m", "acme.srv"]) == ["desk", "module:acme.srv"]
+    assert with_command(["call", "-m", "acme.srv", "t"]) == ["call", "module:acme.srv", "t"]
+    assert with_command(["call", "x", "t", "-m", "y"]) == ["call", "x", "t", "-m", "y"]
+    assert module_target("a." * 300 + "b", project) is None
 
 
 def test_the_name_of_a_module_is_checked(project: Path) -> None:

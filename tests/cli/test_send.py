@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcpdesk.cli.tool_examples import example_command
+from mcpdesk.client.targets import command_text
 from mcpdesk.server.offer.registry import similar_name
 
 if TYPE_CHECKING:
@@ -139,11 +140,33 @@ def test_examples_quote_what_a_shell_would_change() -> None:
         'tags:=[""]',
     ]
     odd = {"type": "object", "properties": {"a=b": {"const": 1}}, "required": ["a=b"]}
-    words = shlex.split(example_command("npx -y server", {"name": "t", "inputSchema": odd}))
+    program = command_text(["npx", "-y", "server"])
+    words = shlex.split(example_command(program, {"name": "t", "inputSchema": odd}))
     assert words == ["mcpdesk", "call", "t", "--input", '{"a=b": 1}', "--", "npx", "-y", "server"]
     broken: Any
     for broken in (None, [], {"type": 7}, {"required": 3}):
         assert example_command("x", {"name": "t", "inputSchema": broken}) == "mcpdesk call x t"
+
+
+def test_examples_name_any_target_and_hide_what_a_shell_takes_for_an_option() -> None:
+    tool = {"name": "t"}
+    assert shlex.split(example_command("cursor:my server", tool)) == [
+        "mcpdesk",
+        "call",
+        "cursor:my server",
+        "t",
+    ]
+    assert example_command("x", {"name": "--trust"}) == ""
+    long = {"type": "object", "properties": {"a": {"default": "x" * 9_999}}, "required": ["a"]}
+    assert example_command("x", {"name": "t", "inputSchema": long}) == "mcpdesk call x t"
+
+
+@pytest.mark.process
+def test_the_example_of_a_program_runs(mcpdesk: Run, folder: Path) -> None:
+    server = [sys.executable, "-m", "mcpdesk", "stdio", "--alone", str(folder)]
+    rows = json.loads(mcpdesk("call", "--json", "--", *server).stdout)["tools"]
+    [example] = [row["example"] for row in rows if row["name"] == "greet"]
+    assert mcpdesk(*shlex.split(example)[1:]).stdout == "Hello, TEXT!\n"
 
 
 def test_a_similar_name_ignores_case_and_separators_first() -> None:

@@ -167,18 +167,23 @@ async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: 
 
 
 @pytest.mark.process
-async def test_it_is_started_again_when_a_file_in_a_watched_folder_changes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "file"), [("watched", "new.toml"), ("sources", "new.py")])
+async def test_it_is_started_again_when_a_file_in_a_watched_folder_changes(
+    tmp_path: Path, kind: str, file: str
+) -> None:
     watched = tmp_path / "settings"
     watched.mkdir()
     plan = odd()
     assert isinstance(plan.target, CommandTarget)
     async with running_desk(
-        upstreams=[replace(plan, target=replace(plan.target, watched=(watched,)))]
+        upstreams=[replace(plan, target=replace(plan.target, **{kind: (watched,)}))]
     ) as desk:
         await until(lambda: upstream(desk).state == "ready")
         await call(desk, "grow")
         await until(lambda: "tool-7" in names(desk))
-        (watched / "new.toml").write_text("a = 1")
+        if kind == "sources":  # a program that writes into its own package is not restarted
+            (watched / "data.db").write_text("rows")
+        (watched / file).write_text("a = 1")
         await until(lambda: upstream(desk).state == "ready" and "tool-7" not in names(desk))
 
 

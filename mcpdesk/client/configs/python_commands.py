@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ MODULE = "module:"
 PROJECT_LEVELS = 3
 """Number of folders above a file, or above the current folder, in which an environment is searched."""
 ENVIRONMENTS = (".venv", "venv")
+LONGEST_MODULE = 200
+"""Maximum number of characters of a module name that is recognised without the prefix."""
 _SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -63,6 +66,8 @@ def module_target(text: str, folder: Path) -> tuple[str, str] | None:
         return None
     if module.endswith((".py", ".json", ".toml", ".jsonl")):
         return None
+    if len(module) > LONGEST_MODULE:
+        return None
     path = Path(*module.split("."))
     roots = (folder, folder / "src")
     is_there = any((root / path).is_dir() or (root / f"{path}.py").is_file() for root in roots)
@@ -82,7 +87,7 @@ def python_of(folder: Path) -> tuple[str, ...]:
     The environment is a `.venv` or `venv` in the folder or above, that of Poetry, or that of uv. Otherwise
     it is the active one, or the Python on PATH.
     """
-    folders = [folder, *folder.parents][:PROJECT_LEVELS]
+    folders = [each for each in [folder, *folder.parents][:PROJECT_LEVELS] if _is_own(each)]
     for python in (each for place in folders for each in _pythons_in(place)):
         if python.exists():
             return (str(python),)
@@ -94,6 +99,17 @@ def python_of(folder: Path) -> tuple[str, ...]:
         if python.exists():
             return (str(python),)
     return (shutil.which("python3") or shutil.which("python") or "python3",)
+
+
+def _is_own(folder: Path) -> bool:
+    """True if only this user and root can put a program into a folder."""
+    if sys.platform == "win32":
+        return True
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    return status.st_uid in (os.geteuid(), 0) and not status.st_mode & stat.S_IWOTH
 
 
 def _pythons_in(folder: Path) -> Iterator[Path]:

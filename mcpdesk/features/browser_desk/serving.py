@@ -49,7 +49,7 @@ def served_pages(core: ServedCore, theme: str | None) -> Iterator[list[str]]:
             name,
             port,
             core.operator,
-            [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
+            [sys.executable, "-P", "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
             {**core.environment, **chosen},
             rules_of(settings, ""),
             may_move=settings.web == DEFAULT_WEB_ADDRESS,

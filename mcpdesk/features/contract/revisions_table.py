@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 IDENTITY = {"name": "mcpdesk", "version": __version__}
 KINDS = ("tool", "resource", "template", "prompt", "skill")
+LONGEST_NAME = 200
+"""Maximum number of characters that are printed of a name."""
 MAX_NAMED = 5
 """Maximum number of items that one difference names."""
 
@@ -64,7 +66,7 @@ def print_eras(target: str, reach: Reach, timeout_s: float, as_json: bool) -> in
     """
     located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if isinstance(located, FolderTarget):  # in a process of its own, because its code may print on stdout
-        command = (sys.executable, "-m", "mcpdesk", "stdio", "--alone", str(located.path))
+        command = (sys.executable, "-P", "-m", "mcpdesk", "stdio", "--alone", str(located.path))
         located = CommandTarget(command, title=target)
     readings = [_reading(located, reach, each.name, timeout_s) for each in REVISIONS]
     answers = compared(readings)
@@ -99,7 +101,7 @@ async def _read(server: ServerConnection, revision: str) -> _Reading:
     answer = RevisionAnswer(
         revision,
         agreed.revision.name,
-        capabilities=tuple(sorted(map(str, agreed.capabilities))),
+        capabilities=tuple(sorted(map(_plain, agreed.capabilities))),
         items={kind: counts[kind] for kind in KINDS if counts[kind]},
         remarks=tuple(clean(each, newlines=False) for each in problems),
     )
@@ -127,9 +129,9 @@ def _differences(newest: _Reading, other: _Reading) -> Iterator[str]:
     """Yield what differs between two readings, one sentence each."""
     before, after = set(newest.answer.capabilities), set(other.answer.capabilities)
     if lacks := sorted(before - after):
-        yield f"without the capability {', '.join(lacks)}"
+        yield f"without the {_named('capabilit', lacks, 'y', 'ies')}"
     if more := sorted(after - before):
-        yield f"with the capability {', '.join(more)}"
+        yield f"with the {_named('capabilit', more, 'y', 'ies')}"
     reference = {(each.kind, each.name): each.definition for each in newest.offers}
     seen = {(each.kind, each.name): each.definition for each in other.offers}
     for kind in KINDS:
@@ -142,7 +144,7 @@ def _differences(newest: _Reading, other: _Reading) -> Iterator[str]:
         for member, verb in _changes(reference.get((kind, name), definition), definition):
             changed.setdefault((kind, member, verb), []).append(name)
     for (kind, member, verb), names in changed.items():
-        yield f"{member} {verb} in {_named(kind, names)}"
+        yield f"{_plain(member)} {verb} in {_named(kind, names)}"
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -156,10 +158,16 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
             yield member, "differs"
 
 
-def _named(kind: str, names: Sequence[str]) -> str:
-    shown = ", ".join(clean(name, newlines=False) for name in names[:MAX_NAMED])
+def _named(kind: str, names: Sequence[str], one: str = "", several: str = "s") -> str:
+    """Return a kind and the first names. `one` and `several` are the endings of the kind."""
+    shown = ", ".join(map(_plain, names[:MAX_NAMED]))
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f"{kind}{'s' * (len(names) > 1)} {shown}{more}"
+    return f"{kind}{several if len(names) > 1 else one} {shown}{more}"
+
+
+def _plain(name: object) -> str:
+    """Return a name that a server chose, on one line and without control characters."""
+    return clean(str(name)[:LONGEST_NAME], newlines=False)
 
 
 def _lines(answers: Sequence[RevisionAnswer]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +60,24 @@ def test_each_revision_is_tried_and_compared(mcpdesk: Run, tmp_path: Path) -> No
     assert table.returncode == 0
     assert "2025-11-25  answers with 2025-03-26" in table.stdout
     assert "\n2024-11-05:\n  without the capability completions\n" in table.stdout
+
+
+@pytest.mark.process
+def test_names_of_a_server_forge_no_lines_and_files_here_are_not_imported(
+    folder: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "forging.py"
+    program.write_text(OLD.replace('"completions"', repr("x\n2025-06-18  ok\x1b]0;t\x07")))
+    (tmp_path / "click.py").write_text("raise SystemExit('imported')")
+    for words in (["--", sys.executable, str(program)], [str(folder)]):
+        finished = subprocess.run(
+            [sys.executable, "-P", "-m", "mcpdesk", "check", "--eras", *words],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert finished.returncode == 0, finished.stderr
+        assert "imported" not in finished.stdout and "\x1b" not in finished.stdout
+        is_old = words[0] == "--"
+        assert not is_old or "\n2025-06-18  ok" not in finished.stdout
 
 
 @pytest.mark.process
