@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -21,6 +22,13 @@ SHORTEST = 4
 """Shorter values are not masked in texts, because they would match parts of other words."""
 LONGEST_TEXT = 600
 """Maximum number of characters of a masked text."""
+LONGEST_SEARCHED = 64 << 10
+"""Number of characters at the beginning of a text that are searched for unknown secrets, such as tokens. The
+rest is never shown.
+"""
+_CUT = "…"
+"""Sign at the end of a text that was cut."""
+_LAST_WORD = re.compile(r"\S*+\Z")
 _PLAIN = ("http://", "ws://")
 
 
@@ -32,12 +40,35 @@ class Secrets:
         self._values = sorted(found - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
 
     def masked(self, text: str, longest: int = LONGEST_TEXT) -> str:
-        """Return a text with secrets masked. A longer text is cut."""
-        text = text[: longest * 4]
+        """Return a text with secrets masked. A longer text is cut, after the secrets are masked.
+
+        If others have cut the text, the beginning of a secret at its end is masked as well.
+        """
         for value in self._values:
             text = text.replace(value, MASK)
-        text = mask_text(text)
-        return text if len(text) <= longest else f"{text[: longest - 1]}…"
+        is_cut = len(text) > LONGEST_SEARCHED
+        text = _without_begun_jwt(text[:LONGEST_SEARCHED]) if is_cut else text
+        text = mask_text(_CUT.join(map(self._with_masked_end, text.split(_CUT))))
+        if is_cut and len(text) < longest:  # the last word may be a part of a token
+            text = f"{_LAST_WORD.sub('', text)}{_CUT}"
+        return text if len(text) <= longest else f"{text[: longest - 1]}{_CUT}"
+
+    def _with_masked_end(self, text: str) -> str:
+        """Return a text with the beginning of a secret at its end masked."""
+        for value in self._values:
+            start = max(0, len(text) - len(value) + 1)
+            while (start := text.find(value[:SHORTEST], start)) >= 0:
+                if value.startswith(text[start:]):
+                    return f"{text[:start]}{MASK}"
+                start += 1
+        return text
+
+
+def _without_begun_jwt(text: str) -> str:
+    """Return a text that was cut. If its last word contains the beginning of a JWT, mask it."""
+    words = text.rsplit(maxsplit=1)
+    start = text.find("eyJ", text.rfind(words[-1])) if words else -1
+    return text if start < 0 else f"{text[:start]}{MASK}"
 
 
 def secrets_of(

@@ -62,7 +62,10 @@ class Examination(Struct, frozen=True):
 
 
 class _Output:
-    """Last lines of a program on stderr. The program may write any amount."""
+    """Last lines of a program on stderr. The program may write any amount; the transport cuts long lines.
+
+    The lines are cut only after secrets are masked.
+    """
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -84,7 +87,7 @@ class _Output:
         return tuple(self._secrets.masked(line, LONGEST_LINE) for line in lines)
 
     def _log(self, line: str) -> None:
-        self._lines.append(line[: LONGEST_LINE * 4])
+        self._lines.append(line)
 
     def _stray(self, line: bytes) -> None:
         self.strays += 1

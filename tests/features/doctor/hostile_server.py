@@ -1,8 +1,8 @@
 """A hostile server over stdio, of the standard library.
 
 With `flood` it writes megabytes to stderr and answers nothing, with `garbage` it answers every line with text
-that is no JSON, with `leak` it writes its arguments and variables to stderr and ends, with `escapes` it
-answers with escape sequences in its name.
+that is no JSON, with `leak` it writes its arguments and variables to stderr and ends, with `token` it
+writes a long JWT to stderr and ends, with `escapes` it answers with escape sequences in its name.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ def main(habit: str) -> None:
     if habit == "leak":
         print("starting with", *sys.argv[2:], os.environ.get("SHOP_PASSWORD"), file=sys.stderr)
         print("and", os.environ.get("SHOP_ADDRESS"), file=sys.stderr, flush=True)
+        raise SystemExit(9)
+    if habit == "token":
+        print(f"got eyJ{'a' * 60}.eyJ{'b' * 1500}.{'c' * 70} from the vault", file=sys.stderr, flush=True)
         raise SystemExit(9)
     if habit == "flood":
         for number in range(100):

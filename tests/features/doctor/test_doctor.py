@@ -153,7 +153,13 @@ def test_hostile_servers_fail_alone_and_their_output_is_bounded(home: Home, capf
 def test_secrets_are_masked_in_every_output(
     home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secrets = ("word-in-argument", "word-in-variable", "word-in-address", "word-in-query", "word-in-password")
+    secrets = (
+        "word-in-argument",
+        "word-in-variable",
+        "word-in-address",
+        "word-in-query",
+        "word-in-password" * 120,
+    )
     monkeypatch.setenv("OUTER_TOKEN", "word-in-argument")
     leaking = hostile("leak", "--token", "${OUTER_TOKEN}", env={
         "SHOP_PASSWORD": secrets[1], "SHOP_ADDRESS": f"postgres://me:{secrets[2]}@db/x"})  # fmt: skip
@@ -163,12 +169,18 @@ def test_secrets_are_masked_in_every_output(
     assert run(["doctor", "--trust"]) == 1
     shown = capfd.readouterr()
     for secret in secrets:
-        assert secret not in json.dumps(found) + shown.out + shown.err
+        assert secret[:16] not in json.dumps(found) + shown.out + shown.err
     leak = next(each for each in found["servers"] if each["target"] == "cursor:leak")
     assert "starting with --token ••••" in leak["stderr"][0]
     assert [each["kind"] for each in leak["unsafe"]] == ["key in arguments"]
     [duplicate] = found["duplicates"]
     assert [each["kind"] for each in duplicate["differences"]] == ["variables", "variables"]
+
+
+@pytest.mark.process
+def test_a_long_token_on_stderr_is_masked_as_a_whole(home: Home, capfd: Capture) -> None:
+    home.cursor({"token": hostile("token")})
+    assert by_name(report(capfd, "--trust", code=1))["token"]["stderr"] == ["got •••• from the vault"]
 
 
 @pytest.mark.slow

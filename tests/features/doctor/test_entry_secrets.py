@@ -6,7 +6,7 @@ import pytest
 
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.client.targets import UrlTarget
-from mcpdesk.features.doctor.entry_secrets import secrets_of, unsafe_settings
+from mcpdesk.features.doctor.entry_secrets import Secrets, secrets_of, unsafe_settings
 from mcpdesk.features.doctor.report import UnsafeKind
 
 SERVER = ConfiguredServer(
@@ -41,6 +41,32 @@ def test_values_of_variables_and_inputs_are_secrets() -> None:
 
 def test_long_texts_are_cut() -> None:
     assert len(secrets_of(SERVER).masked("x" * 10_000_000, 100)) == 100
+
+
+JWT = f"eyJ{'a' * 60}.eyJ{'b' * 1500}.{'c' * 70}"
+
+
+@pytest.mark.parametrize("longest", [100, 120, 300, 600])
+def test_a_long_secret_is_masked_before_the_text_is_cut(longest: int) -> None:
+    known = Secrets([key := "k0" * 900])
+    for secret, secrets in ((JWT, Secrets([])), (JWT, Secrets([JWT])), (key, known)):
+        for before in ("", "x" * (longest - 10), "x" * (longest * 4 - 50)):
+            masked = secrets.masked(f"{before} {secret} after", longest)
+            assert len(masked) <= longest
+            assert "eyJ" not in masked and "k0k0" not in masked
+    assert known.masked(f"token {key} after", longest) == "token •••• after"
+
+
+def test_a_secret_that_was_cut_before_is_masked() -> None:
+    secrets = Secrets(["first-secret-word", "fir-secret"])
+    assert secrets.masked("key first-secr") == "key ••••"
+    assert secrets.masked("program 'serve --key first-sec…' does not exist") == (
+        "program 'serve --key ••••…' does not exist"
+    )
+    assert secrets.masked("my fir") == "my fir"  # too short to be masked
+    huge = "eyJ" + "a" * 200_000 + "." + "b" * 200 + "." + "c" * 20
+    assert Secrets([]).masked(f"key {huge}") == "key …"
+    assert "eyJ" not in Secrets([]).masked(f"{'word ' * 30}{huge}", 300)
 
 
 @pytest.mark.parametrize(
