@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
@@ -13,11 +13,13 @@ from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.features.doctor.entry_secrets import Secrets
 from mcpdesk.features.doctor.identities import identity_of
 from mcpdesk.features.doctor.report import Duplicate, EntryDifference
+from mcpdesk.recorder.masking import MASK
 
 NONE = "(none)"
 LONGEST = 120
 """Maximum number of characters that are shown of the arguments of one entry."""
 _Kind = Literal["version", "reported version", "arguments"]
+_Compared = TypeVar("_Compared", str, tuple[str, ...])
 
 
 class ComparedEntry(Struct, frozen=True):
@@ -57,29 +59,48 @@ def duplicates(entries: Sequence[ComparedEntry]) -> list[Duplicate]:
 def _differences(entries: Sequence[ComparedEntry]) -> Iterator[EntryDifference]:
     identities = [identity_of(each.server) for each in entries]
     versions = [each.version if each else "" for each in identities]
-    arguments = [shlex.join(each.arguments) if each else "" for each in identities]
+    arguments = [each.arguments if each else () for each in identities]
     reported = [each.reported_version for each in entries]
-    yield from _of_texts("version", entries, versions)
+    yield from _of_texts("version", entries, versions, _masked)
     if all(reported):
-        yield from _of_texts("reported version", entries, reported)
-    yield from _of_texts("arguments", entries, arguments)
+        yield from _of_texts("reported version", entries, reported, _masked)
+    yield from _of_texts("arguments", entries, arguments, _command_text)
     yield from _of_pairs("variables", entries, lambda server: server.environment)
     yield from _of_pairs("headers", entries, lambda server: server.headers)
 
 
+def _masked(text: str, secrets: Secrets) -> str:
+    return secrets.masked(text, LONGEST)
+
+
+def _command_text(arguments: Sequence[str], secrets: Secrets) -> str:
+    """Return the arguments as a command with secrets masked. Each is masked before it is quoted, because
+    quoting may change a secret.
+    """
+    words = (secrets.masked(each, LONGEST) for each in arguments)
+    return secrets.masked(" ".join(map(_quoted, words)), LONGEST)
+
+
+def _quoted(word: str) -> str:
+    plain = word.replace(MASK, "mask")
+    return word if shlex.quote(plain) == plain else shlex.quote(word)
+
+
 def _of_texts(
-    kind: _Kind, entries: Sequence[ComparedEntry], texts: Sequence[str]
+    kind: _Kind,
+    entries: Sequence[ComparedEntry],
+    texts: Sequence[_Compared],
+    shown_as: Callable[[_Compared, Secrets], str],
 ) -> Iterator[EntryDifference]:
-    """Yield a difference if the texts of the entries are not equal."""
-    targets = dict[str, list[str]]()
+    """Yield a difference if the texts of the entries are not equal. `shown_as` masks a text."""
+    targets = dict[_Compared, list[str]]()
     for entry, text in zip(entries, texts, strict=True):
         targets.setdefault(text, []).append(entry.target)
     if len(targets) == 1:
         return
     secrets = {text: entry.secrets for entry, text in zip(entries, texts, strict=True)}
     shown = (
-        f"{secrets[text].masked(text, LONGEST) or NONE} in {', '.join(named)}"
-        for text, named in targets.items()
+        f"{shown_as(text, secrets[text]) or NONE} in {', '.join(named)}" for text, named in targets.items()
     )
     yield EntryDifference(kind, "; ".join(shown))
 

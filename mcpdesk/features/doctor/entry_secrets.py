@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit
 
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.client.configs.variables import variables
@@ -36,7 +38,10 @@ class Secrets:
     """Secret values of one server."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        found = {part for value in values for part in (value, *value.split()) if len(part) >= SHORTEST}
+        given = list(values)
+        parts = {part for value in given for part in (value, *value.split())}
+        parts |= {form for value in given for form in _forms(value)}
+        found = {part for part in parts if len(part) >= SHORTEST}
         self._values = sorted(found - {"Bearer", "Basic", "bearer", "basic"}, key=len, reverse=True)
 
     def masked(self, text: str, longest: int = LONGEST_TEXT) -> str:
@@ -64,6 +69,16 @@ class Secrets:
         return text
 
 
+def _forms(value: str) -> Iterator[str]:
+    """Yield a secret as it is written in URLs, commands, JSON and Python."""
+    for plain in {value, unquote(value), unquote_plus(value)}:
+        yield plain
+        yield from (quote(plain, safe=""), quote(plain), quote_plus(plain))
+        yield from (json.dumps(plain)[1:-1], repr(plain)[1:-1])
+        if (word := shlex.quote(plain)) != plain:
+            yield word[1:-1]
+
+
 def _without_begun_jwt(text: str) -> str:
     """Return a text that was cut. If its last word contains the beginning of a JWT, mask it."""
     words = text.rsplit(maxsplit=1)
@@ -86,6 +101,7 @@ def secrets_of(
     values += [each.value for each in secret_arguments(server.argv)]
     if environ is not None:
         values += [environ[name] for name in variables(server) if is_secret(name) and name in environ]
+    values += [each for value in values if "://" in value for each in _in_url(value)]
     if isinstance(target, UrlTarget):
         values += [*_secret_headers(target.headers), *_in_url(target.url)]
         values += [target.login.client_secret.text]
@@ -130,15 +146,19 @@ def secret_arguments(argv: Sequence[str]) -> Iterator[SecretArgument]:
 
 
 def _in_url(url: str) -> list[str]:
-    """Return the secrets in a URL: the password, or else the user, and values of secret parameters."""
+    """Return the secrets in a URL: the password, or else the user, and values of secret parameters.
+
+    The values are encoded as in the URL.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
         return [url]
     secret = [parts.password or parts.username]
-    secret += [
-        value for name, value in parse_qsl(parts.query) if mask_text(f"?{name}={value}") != f"?{name}={value}"
-    ]
+    for parameter in parts.query.split("&"):
+        name, _, value = parameter.partition("=")
+        if any(mask_text(text) != text for text in (f"?{name}=value", f"?{parameter}", unquote_plus(value))):
+            secret.append(value)
     return [each for each in secret if each]
 
 

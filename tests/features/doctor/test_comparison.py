@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcpdesk.client.configs.servers import ConfiguredServer
 from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
 from mcpdesk.features.doctor.entry_secrets import secrets_of
@@ -42,6 +44,20 @@ def test_differences_are_version_arguments_and_variables() -> None:
         "LEVEL is only in cursor:git, codex:git",
     ]
     assert "token" not in str([each.message for each in found.differences]).replace("--token", "")
+
+
+@pytest.mark.parametrize(
+    "secret", ["it's-a-word", 'say "big secret"', "a$b;c-word", "back\\slash-word", "t i p s"]
+)
+def test_a_secret_that_is_quoted_in_a_command_is_masked(secret: str) -> None:
+    [found] = duplicates(
+        [
+            entry("cursor:git", "npx", "@x/git", "--token", secret, "--name", "two words"),
+            entry("claude:git", "npx", "@x/git"),
+        ]
+    )
+    [difference] = found.differences
+    assert difference.message == "--token •••• --name 'two words' in cursor:git; (none) in claude:git"
 
 
 def test_reported_versions_count_if_all_entries_answered() -> None:

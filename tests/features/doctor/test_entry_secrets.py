@@ -43,6 +43,25 @@ def test_long_texts_are_cut() -> None:
     assert len(secrets_of(SERVER).masked("x" * 10_000_000, 100)) == 100
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (
+            "https://x.test/?api_key=p%40ss%2Fword%2B1",
+            ["p%40ss%2Fword%2B1", "p@ss/word+1"],
+        ),
+        ("https://x.test/?page=3&token=two+words%21", ["two+words%21", "two words!", "two%20words%21"]),
+        ("https://x.test/?token=%26first%3Dsecond", ["%26first%3Dsecond", "&first=second"]),
+        ("https://me:p%40ss-word@x.test/", ["p%40ss-word", "p@ss-word"]),
+    ],
+)
+def test_a_secret_in_a_url_is_masked_encoded_and_decoded(url: str, shown: list[str]) -> None:
+    for server in (ConfiguredServer("a", url=url), ConfiguredServer("a", ("serve", f"--upstream={url}"))):
+        secrets = secrets_of(server)
+        for text in shown:
+            assert secrets.masked(f"login {text} is refused") == "login •••• is refused"
+
+
 JWT = f"eyJ{'a' * 60}.eyJ{'b' * 1500}.{'c' * 70}"
 
 
