@@ -6,8 +6,7 @@ The first request opens the connection, in the newest revision that both sides s
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -18,10 +17,10 @@ from msgspec.structs import replace
 from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.answers.connection_faults import BROKE
 from mcpdesk.client.answers.refusal_words import newest_named, repaired_error
-from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send
+from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send, answer_alone
 from mcpdesk.client.negotiation import Agreement, agreement_from, discovered, is_contradiction
 from mcpdesk.client.published_skills import PublishedSkills
-from mcpdesk.client.timing import BackgroundMessages, CallDeadline
+from mcpdesk.client.timing import BackgroundMessages, CallDeadline, RenewalPace
 from mcpdesk.client.transport import (
     REDIRECTS,
     REFUSED,
@@ -43,7 +42,6 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY, SUBSCRIPTION_KEY, allow
 
 MAX_QUESTIONS = 100
 """Maximum number of unanswered questions of one call."""
-_LOG = logging.getLogger(__name__)
 
 AnswerQuestion: TypeAlias = Callable[[JSONObject, str], Awaitable[JSONObject]]
 """Handler of a question. It takes the parameters and the subject of the call, and returns the result.
@@ -606,7 +604,7 @@ class ServerConnection:
         if call.group is not None:
             task = call.group.create_task(answering)
         else:
-            task = asyncio.get_running_loop().create_task(_answering_alone(answering))
+            task = asyncio.get_running_loop().create_task(answer_alone(answering))
         questions = call.questions
         questions[identifier] = task
         task.add_done_callback(lambda ended: questions.pop(identifier, None))
@@ -671,12 +669,14 @@ class ServerConnection:
 
     async def _listen(self) -> None:
         await self.open()
+        pace = RenewalPace()
         try:
             while True:
                 used = self._agreement
                 try:
                     return await self._transport.listen(self._may_hear.set)
-                except SessionGone:
+                except SessionGone as gone:
+                    await pace.pause(gone, gone.has_received)
                     await self._replace_session(used)
         finally:
             self._may_hear.set()
@@ -689,11 +689,3 @@ class ServerConnection:
         except CallError as error:
             error.target = error.target or self.target
             raise
-
-
-async def _answering_alone(work: Coroutine[Any, Any, None]) -> None:
-    """Answer a question that belongs to no call. A failure is only logged."""
-    try:
-        await work
-    except Exception:
-        _LOG.exception("a question of a server could not be answered")

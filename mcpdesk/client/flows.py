@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -367,3 +367,11 @@ def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:
         else:
             valid.append(tool)
     return valid
+
+
+async def answer_alone(work: Coroutine[Any, Any, None]) -> None:
+    """Answer a question that belongs to no call. A failure is only logged."""
+    try:
+        await work
+    except Exception:
+        _LOG.exception("a question of a server could not be answered")

@@ -446,7 +446,7 @@ class StreamableHttp(ClientTransport):
 
         Return if the server offers no stream. Raises: SessionGone if it forgot the session of the stream.
         """
-        framer, failures, session = EventFramer(self._max_bytes), 0, ""
+        framer, failures, session, has_received = EventFramer(self._max_bytes), 0, "", False
 
         def begun() -> None:
             nonlocal failures, session
@@ -456,11 +456,14 @@ class StreamableHttp(ClientTransport):
         while not self._is_stateless:
             try:
                 async for event in self._requests.events(self._session, framer, begun):
+                    has_received = True
                     self._on_event(event.data, await read_on_thread(event.data))
             except HttpError as error:
                 failures += 1
                 if session and is_lost_session(error.status, error.body):
-                    raise SessionGone(error.message, status=error.status, body=error.body) from None
+                    gone = SessionGone(error.message, status=error.status, body=error.body)
+                    gone.has_received = has_received
+                    raise gone from None
                 if error.status:
                     return
                 if failures == MAX_FAILURES:

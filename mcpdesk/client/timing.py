@@ -1,4 +1,4 @@
-"""Deadlines of calls, and messages sent in the background."""
+"""Deadlines of calls, messages sent in the background, and pauses between renewals of a session."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
-from mcpdesk.errors import CallError, CallTimeout
+from mcpdesk.errors import CallError, CallTimeout, HttpError
 
 CLOSE_TIMEOUT_S = 2.0
 """Maximum seconds for ending a session, and for sending a message in the background."""
+RENEW_S = 1.0
+"""Pause before a lost session is replaced. It doubles while sessions are lost without an event."""
+LONGEST_PAUSE_S = 30.0
+"""Longest pause. A session that lasted for this time is not counted as a failure."""
+MAX_RENEWALS = 10
+"""The client gives up after this many consecutive sessions that were lost without an event."""
 
 
 class CallDeadline:
@@ -74,6 +80,28 @@ class BackgroundMessages:
         """Wait for the messages that are being sent."""
         if self._running:
             await asyncio.wait(self._running, timeout=CLOSE_TIMEOUT_S)
+
+
+class RenewalPace:
+    """Pauses before the renewals of a session, and their limit, because a server may lose every session."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._began = asyncio.get_running_loop().time()
+        """Loop time from which the session is in use."""
+
+    async def pause(self, lost: HttpError, has_received: bool) -> None:
+        """Wait before the session is renewed. `has_received` is True if an event arrived in the session.
+
+        Raises: HttpError after too many failures.
+        """
+        has_lasted = asyncio.get_running_loop().time() - self._began >= LONGEST_PAUSE_S
+        self._failures = 0 if has_received or has_lasted else self._failures + 1
+        if self._failures == MAX_RENEWALS:
+            reason = f"the server lost {MAX_RENEWALS} sessions in succession: {lost.message}"
+            raise HttpError(reason, status=lost.status, body=lost.body)
+        await asyncio.sleep(min(RENEW_S * 2 ** max(0, self._failures - 1), LONGEST_PAUSE_S))
+        self._began = asyncio.get_running_loop().time()
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[object]]) -> None:

@@ -292,10 +292,12 @@ class ClientTransport(ABC):
 class SessionGone(HttpError):
     """The server no longer knows the session, and did not process the request.
 
-    `reply` is the reply that reports this, or None if no reply does.
+    `reply` is the reply that reports this, or None if no reply does. `has_received` is True if an event
+    arrived on the stream of the session.
     """
 
     reply: ServerReply | None = None
+    has_received: bool = False
 
 
 def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str]) -> str:

@@ -7,6 +7,8 @@ from mcpdesk.protocol.framing import EventFramer
 
 RETRY_S = 1.0
 """Pause before a stream is resumed, if the server does not specify one."""
+MIN_RETRY_S = 0.1
+"""Shortest pause before a stream is resumed, even if the server specifies a shorter one."""
 
 
 def next_framer(framer: EventFramer) -> EventFramer:
@@ -18,7 +20,7 @@ def next_framer(framer: EventFramer) -> EventFramer:
 
 def pause_s(framer: EventFramer) -> float:
     """Pause in seconds before a stream is resumed."""
-    return RETRY_S if framer.retry_ms is None else framer.retry_ms / 1000
+    return RETRY_S if framer.retry_ms is None else max(MIN_RETRY_S, framer.retry_ms / 1000)
 
 
 def resuming(framer: EventFramer) -> dict[str, str]:
