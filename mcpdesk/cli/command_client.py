@@ -265,6 +265,7 @@ class CommandClient:
             lambda: print_message("watching; ctrl+c ends it"),
             lambda reason: print_message(f"the subscription ended, and is renewed: {clean(reason)}"),
             lambda: print_message("watching again; notifications may have been missed"),
+            lambda uri, reason: print_message(f"{clean(uri)} cannot be watched again: {clean(reason)}"),
         )
         queue = self._notifications
         future = self._made.start(following)

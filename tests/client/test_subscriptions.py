@@ -14,6 +14,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from mcpdesk.client import timing
+from mcpdesk.client.answers import resumption
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.subscriptions import subscription as module
@@ -22,6 +24,7 @@ from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.client.subscriptions.subscription import MAX_FAILURES, Subscription
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.errors import HttpError
+from mcpdesk.protocol.framing import EventFramer
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
@@ -35,6 +38,7 @@ from tests.upstream.test_upstream import names, upstream
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ACKNOWLEDGED_S", 0.1)
     monkeypatch.setattr(module, "RENEW_S", 0.05)
+    monkeypatch.setattr(timing, "RENEW_S", 0.05)
 
 
 class Served:
@@ -217,14 +221,27 @@ class ForgetfulServer:
 
     def __init__(self) -> None:
         self.sessions = 0
+        self.initialized = 0
         self.subscribed: list[str] = []
         """Session and URI of each subscription."""
+        self.refused: set[str] = set()
+        """URIs of resources that no longer exist."""
+        self.is_forgetting = False
+        """True if the server forgets each session as soon as its stream has begun."""
+        self.has_events = False
+        """True if the server sends an event on each stream."""
+        self.loses_subscribers = False
+        """True if the server forgets the session of each first attempt to subscribe to a resource."""
+        self._is_lost = False
+        self.is_mute = False
+        """True if the server does not answer subscriptions to a resource."""
         self._streams: list[web.Request] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         message = orjson.loads(await request.read())
         if message["method"] == "initialize":
             self.sessions += 1
+            self.initialized += 1
             agreed = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
             response = _response(message, agreed)
             response.headers["Mcp-Session-Id"] = self._session
@@ -235,7 +252,18 @@ class ForgetfulServer:
             return web.Response(status=404)
         if "id" not in message:
             return web.Response(status=202)
-        self.subscribed.append(f"{self._session} {message['params']['uri']}")
+        uri = message["params"]["uri"]
+        self.subscribed.append(f"{self._session} {uri}")
+        if self.is_mute:
+            await asyncio.Event().wait()
+        self._is_lost = self.loses_subscribers and not self._is_lost
+        if self._is_lost:
+            self.sessions += 1
+            return web.Response(status=404)
+        if uri in self.refused:
+            error = {"code": -32002, "message": "Resource not found"}
+            body = orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            return web.Response(body=body, content_type="application/json")
         return _response(message, {})
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
@@ -243,7 +271,13 @@ class ForgetfulServer:
             return web.Response(status=404)
         stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await stream.prepare(request)
-        await stream.write(b"retry: 1\n\n")
+        await stream.write(b"retry: 0\n\n")
+        if self.has_events:
+            event = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+            await stream.write(b"data: " + orjson.dumps(event) + b"\n\n")
+        if self.is_forgetting:
+            self.sessions += 1
+            return stream
         self._streams.append(request)
         await asyncio.Event().wait()
         return stream
@@ -298,6 +332,89 @@ async def test_followed_notifications_continue_in_a_new_session_when_the_server_
         assert served.subscribed == ["s1 a://", "s3 a://"]
         assert not following.done()
         following.cancel()
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "RENEW_S", 0.001)
+    monkeypatch.setattr(resumption, "MIN_RETRY_S", 0.001)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_a_server_that_loses_every_session_is_given_up_with_the_reason() -> None:
+    events = list[str]()
+    async with forgetful() as (served, connection):
+        served.is_forgetting = True
+        with pytest.raises(HttpError, match="the server lost 10 sessions in succession: HTTP 404"):
+            await follow_notifications(connection, [], lambda: None, events.append, lambda: None)
+        assert served.initialized == timing.MAX_RENEWALS
+        assert set(events) == {"the server has forgotten the session"}
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_sessions_with_events_are_renewed_without_limit() -> None:
+    async with forgetful() as (served, connection):
+        served.is_forgetting = served.has_events = True
+        connection.listen()
+        await until(lambda: served.initialized > 2 * timing.MAX_RENEWALS)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_a_server_that_loses_the_session_of_each_subscription_is_given_up() -> None:
+    async with forgetful() as (served, connection):
+        await connection.open()
+        following = asyncio.create_task(
+            follow_notifications(connection, ["a://"], lambda: None, lambda reason: None, lambda: None)
+        )
+        await until(lambda: served.subscribed and served.has_stream)
+        served.loses_subscribers = True
+        served.restart()
+        with pytest.raises(HttpError, match="lost 10 sessions in succession"):
+            await following
+
+
+async def test_a_resource_that_a_new_session_lacks_does_not_end_the_subscription() -> None:
+    events, refused = list[str](), list[tuple[str, str]]()
+    async with forgetful() as (served, connection):
+        following = asyncio.create_task(
+            follow_notifications(
+                connection,
+                ["a://", "b://"],
+                lambda: events.append("begun"),
+                events.append,
+                lambda: events.append("renewed"),
+                lambda uri, reason: refused.append((uri, reason)),
+            )
+        )
+        await until(lambda: events == ["begun"] and served.has_stream)
+        served.refused.add("a://")
+        served.restart()
+        await until(lambda: "renewed" in events or following.done())
+        assert not following.done()
+        assert refused == [("a://", "Resource not found")] and served.subscribed[-1] == "s3 b://"
+        following.cancel()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_an_attempt_to_follow_that_fails_leaves_no_listener(is_cancelled: bool) -> None:
+    async with forgetful() as (served, connection):
+        served.refused.add("a://")
+        served.is_mute = is_cancelled
+        following = asyncio.create_task(
+            follow_notifications(connection, ["a://"], lambda: None, lambda reason: None, lambda: None)
+        )
+        if is_cancelled:
+            await until(lambda: served.subscribed)
+            following.cancel()
+        await asyncio.wait([following])
+        assert following.cancelled() == is_cancelled
+        assert connection.on_new_session == []
+
+
+def test_a_server_cannot_have_its_stream_resumed_without_a_pause() -> None:
+    framer = EventFramer(1000)
+    framer.retry_ms = 0
+    assert resumption.pause_s(framer) == resumption.MIN_RETRY_S
 
 
 async def test_watched_resources_are_subscribed_to_again_in_a_new_session() -> None:

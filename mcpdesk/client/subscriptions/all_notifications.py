@@ -7,6 +7,10 @@ from collections.abc import Callable, Sequence
 
 from mcpdesk.client.connection import LISTS, ServerConnection
 from mcpdesk.client.subscriptions.subscription import Subscription
+from mcpdesk.client.timing import RenewalPace
+from mcpdesk.errors import HttpError, RpcError
+
+FORGOTTEN = "the server has forgotten the session"
 
 
 async def follow_notifications(
@@ -15,19 +19,21 @@ async def follow_notifications(
     begun: Callable[[], None],
     ended: Callable[[str], None],
     renewed: Callable[[], None],
+    refused: Callable[[str, str], None] = lambda uri, reason: None,
 ) -> None:
     """Subscribe to notifications, including updates of these resources.
 
     Return when the server ends the subscription for good. A subscription that ends is renewed, in the
     handshake era if the server forgot the session: `ended` is called with the reason, and `renewed` when
-    notifications arrive again.
+    notifications arrive again. `refused` is called with each URI that cannot be subscribed to in
+    a new session, and the reason.
 
     `begun` is called once notifications can arrive. Raises: CallError if the server refuses, the connection
     ends, or renewals failed too often.
     """
     agreement = await connection.open()
     if not agreement.revision.is_stateless:
-        await _follow_sessions(connection, uris, begun, ended, renewed)
+        await _follow_sessions(connection, uris, begun, ended, renewed, refused)
         return
     wanted = {**LISTS, "resourceSubscriptions": list(uris)}
     subscription = Subscription(connection, wanted, renewed, lambda reason: None, ended=ended)
@@ -43,28 +49,42 @@ async def _follow_sessions(
     begun: Callable[[], None],
     ended: Callable[[str], None],
     renewed: Callable[[], None],
+    refused: Callable[[str, str], None],
 ) -> None:
     """Subscribe in the handshake era, and again in each session that replaces a forgotten one."""
     is_new = asyncio.Event()
-    connection.on_new_session.append(is_new.set)
 
     async def subscribe() -> None:
         for uri in uris:
             await connection.result("resources/subscribe", {"uri": uri})
 
+    async def subscribe_again() -> None:
+        for uri in uris:
+            try:
+                await connection.result("resources/subscribe", {"uri": uri})
+            except RpcError as error:
+                refused(uri, error.message)
+
     async def renew() -> None:
         while True:
             await is_new.wait()
+            ended(FORGOTTEN)
+            pace = RenewalPace()
             is_new.clear()
-            ended("the server has forgotten the session")
-            await subscribe()
+            await subscribe_again()
+            while is_new.is_set():  # the server lost this session as well
+                await pace.pause(HttpError(FORGOTTEN), has_received=False)
+                is_new.clear()
+                await subscribe_again()
             renewed()
 
-    await connection.listening()
-    await subscribe()
-    begun()
-    tasks = [asyncio.create_task(connection.wait_until_unsubscribed()), asyncio.create_task(renew())]
+    connection.on_new_session.append(is_new.set)
+    tasks = list[asyncio.Task[None]]()
     try:
+        await connection.listening()
+        await subscribe()
+        begun()
+        tasks = [asyncio.create_task(connection.wait_until_unsubscribed()), asyncio.create_task(renew())]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
