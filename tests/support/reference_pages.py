@@ -45,8 +45,8 @@ Press `space` to see all actions of the selected item.
 
 In the tables, `^p` means ctrl+p, `⇧↑` shift+up, `⌥x` alt+x, `⏎` enter and `⌫` backspace. If a row has several
 keys, you can press any of them. `g r` is a sequence: press `g`, and then `r`. If you pause after the first
-key, the screen shows the possible second keys. `menu` means that the action has no key: choose it in the menu
-that `space` opens, or in the palette.
+key, the screen shows the possible second keys. `space`… means that the action has no key: choose it in the
+menu that `space` opens, or in the palette.
 
 ## Your own keys
 
@@ -134,7 +134,7 @@ def keys_page() -> str:
     for group in dict.fromkeys(action.group for action in ACTIONS):
         rows = [
             (
-                " ".join(code(key_name(key)) for key in action.keys.split(",") if key) or "menu",
+                " ".join(code(key_name(key)) for key in action.keys.split(",") if key) or "`space`…",
                 cell(action.title),
                 cell(action.help),
             )

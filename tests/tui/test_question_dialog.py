@@ -431,6 +431,19 @@ async def test_a_key_goes_to_the_next_question_and_what_was_chosen_stays() -> No
 
 
 @pytest.mark.slow
+async def test_a_question_that_was_skipped_is_offered_again_after_the_next() -> None:
+    async with asked(DATABASE) as desk:
+        second = desk.link.ask(CHECKS)
+        await desk.until(lambda: "g q: 1 more" in desk.shown())
+        await desk.press("g", "q")
+        await desk.until(lambda: desk.is_open and desk.dialog.question == second)
+        assert desk.app.main.questions.opened == {second.id}
+        await desk.press("x", "enter")
+        await desk.until(lambda: desk.app.main.questions.next == desk.question)
+        await desk.until(lambda: desk.is_open and desk.dialog.question == desk.question)
+
+
+@pytest.mark.slow
 async def test_the_question_of_a_client_that_left_says_so() -> None:
     async with asked(DATABASE) as desk:
         await desk.until(lambda: "claude-code 2.1 asks" in desk.shown())

@@ -249,7 +249,7 @@ class QuestionScreen(Dialog[None]):
         return self.question.may_cancel if action == "cancel" else True
 
     def action_next_question(self) -> None:
-        """Postpone this question and open the next waiting one."""
+        """Open the next waiting question. This one is offered again afterwards."""
         main = cast("DeskApp", self.app).main
         main.questions.update(self.link.view())  # the screen below a dialog is refreshed less often
         following = main.questions.after(self.question.id)
@@ -258,6 +258,7 @@ class QuestionScreen(Dialog[None]):
             return
         self._keep_drafts()
         self.dismiss()
+        main.questions.opened.discard(self.question.id)  # it is offered again after the following one
         main.ask(following)
 
     def action_later(self) -> None:

@@ -27,7 +27,7 @@ from mcpdesk.tui.widgets.menu import Dialog, PageDialog
 Row = tuple[str, str, str]
 """Keys, title, sentence."""
 
-MENU = "menu"
+MENU = "space"
 """Shown in place of a key if only the action menu and the palette have the action."""
 EVERYWHERE: tuple[Row, ...] = (
     ("↑ ↓", "move", "In every list and tree; also j k, g g and G for the ends, pgup pgdn."),
