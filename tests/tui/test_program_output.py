@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.color import Color
 
-from mcpdesk.tui.results.program_output import KEPT_ROWS, LONGEST, OutputView, plain, spans, wrapped
+from mcpdesk.tui.results.program_output import MAX_LINE, MAX_ROWS, OutputView, plain, spans, wrapped
 from tests.support.widgets import staged
 
 
@@ -133,14 +133,14 @@ async def test_it_follows_until_somebody_scrolls_up_and_again_at_the_end() -> No
 async def test_only_the_newest_rows_are_kept_and_what_is_read_stays_in_place() -> None:
     view = OutputView()
     async with staged(view) as (_, pilot):
-        view.add("".join(f"{n}\n" for n in range(KEPT_ROWS - 10)))
+        view.add("".join(f"{n}\n" for n in range(MAX_ROWS - 10)))
         view.toggle()
         view.scroll_to(y=9_000, animate=False, immediate=True, force=True)
         await pilot.pause()
         seen = view.render_line(0).text.rstrip()
         view.add("".join(f"new {n}\n" for n in range(20)))
         await pilot.pause()
-        assert len(view.rows) == KEPT_ROWS * 4 // 5
+        assert len(view.rows) == MAX_ROWS * 4 // 5
         assert view.render_line(0).text.rstrip() == seen == "9000"
 
 
@@ -153,8 +153,8 @@ async def test_a_progress_bar_is_one_line_and_an_endless_line_is_cut() -> None:
         view.add("\r\nnext\r\n")
         assert view.rows == ["loading 100 %", "next"]
         view.clear()
-        view.add("y" * LONGEST * 3)
-        assert len(view.text) == LONGEST * 3 + 2
+        view.add("y" * MAX_LINE * 3)
+        assert len(view.text) == MAX_LINE * 3 + 2
 
 
 async def test_nothing_of_a_program_reaches_the_terminal() -> None:

@@ -1,7 +1,7 @@
 """Output of a program, and the view that shows it.
 
-Colours become styles, and other terminal commands are removed. Each line begins without any style, because
-programs that use colours do so line by line.
+Escape sequences for colours become styles. All other escape sequences are removed. A style ends with its
+line: programs that print colours set them again in each line.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from mcpdesk.tui.results.long_text import word_rows
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
-KEPT_ROWS = 10_000
+MAX_ROWS = 10_000
 """Maximum number of rows. If there are more, the oldest fifth is removed."""
-LONGEST = 8_192
+MAX_LINE = 8_192
 """Maximum length in characters of a line. A longer line is divided."""
 
 Row = tuple[str, int, int]
-"""Line as the program wrote it, and start and end of its visible characters in this row."""
+"""The part of a line that is one row of the view: the line as the program wrote it, and the start and end of
+the row as indexes into `plain(line)`."""
 
 
 class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
-    """Shows text as it arrives. While `following` is True, the view stays at the end. Scrolling up ends
-    this.
+    """Shows text as it arrives. While `following` is True, the view stays at the end. Scrolling up sets
+    `following` to False.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
@@ -85,18 +86,18 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         if self._unfinished_rows:
             del self._rows[-self._unfinished_rows :]
         *lines, rest = (self._unfinished + text).split("\n")
-        while len(rest) > LONGEST:
-            lines.append(rest[:LONGEST])
-            rest = rest[LONGEST:]
-        for line in lines[-KEPT_ROWS:]:
-            self._rows += self._rows_of(_overwritten(line).rstrip("\r"))
-        self._unfinished = _overwritten(rest)
+        while len(rest) > MAX_LINE:
+            lines.append(rest[:MAX_LINE])
+            rest = rest[MAX_LINE:]
+        for line in lines[-MAX_ROWS:]:
+            self._rows += self._rows_of(_without_overwritten(line).rstrip("\r"))
+        self._unfinished = _without_overwritten(rest)
         unfinished = self._rows_of(self._unfinished.rstrip("\r")) if rest else []
         self._unfinished_rows = len(unfinished)
         self._rows += unfinished
         removed = 0
-        if len(self._rows) > KEPT_ROWS:
-            removed = len(self._rows) - KEPT_ROWS * 4 // 5
+        if len(self._rows) > MAX_ROWS:
+            removed = len(self._rows) - MAX_ROWS * 4 // 5
             del self._rows[:removed]
             self._unfinished_rows = min(self._unfinished_rows, len(self._rows))
         self._rows_changed(removed)
@@ -138,14 +139,15 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """Wrap all lines again. The text in the top row stays there, unless the view follows the end."""
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
-        above = sum(start == 0 or at == 0 for at, (_, start, _) in enumerate(self._rows[: top + 1]))
-        position = (above - 1, self._rows[top][1]) if top >= 0 else (0, 0)
+        top_lines = sum(start == 0 or at == 0 for at, (_, start, _) in enumerate(self._rows[: top + 1]))
+        # Index of the line in the top row, and index of the first character of the row in this line.
+        top_text = (top_lines - 1, self._rows[top][1]) if top >= 0 else (0, 0)
         rows = [self._rows_of(line) for line in lines]
         self._rows = [row for each in rows for row in each]
         self._unfinished_rows = len(rows[-1]) if self._unfinished_rows and rows else 0
-        now = sum(map(len, rows[: position[0]]))
-        now += sum(end <= position[1] for _, _, end in rows[position[0]]) if rows else 0
-        self._rows_changed(top - now)
+        new_top = sum(map(len, rows[: top_text[0]]))
+        new_top += sum(end <= top_text[1] for _, _, end in rows[top_text[0]]) if rows else 0
+        self._rows_changed(top - new_top)
 
     def _lines(self) -> list[str]:
         return [line for at, (line, start, _) in enumerate(self._rows) if start == 0 or at == 0]
@@ -170,8 +172,8 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         self.refresh()
 
 
-def _overwritten(line: str) -> str:
-    """Return the visible part of a line with carriage returns: the text after the last one."""
+def _without_overwritten(line: str) -> str:
+    """Return the visible part of a line: the text after the last carriage return."""
     if "\r" not in line:
         return line
     body = line.rstrip("\r")
@@ -189,8 +191,9 @@ _COMMAND = re.compile(
 )
 """Matches terminal commands: styles, other CSI sequences, strings (titles, links) up to their end, and all
 other escape sequences."""
-BLACK, GREY, WHITES = 0, 8, (7, 15)
-"""Numbers of colours that may be equal to the background."""
+_BLACK, _GREY, _WHITES = 0, 8, (7, 15)
+"""Numbers of ANSI colours. Black and white text is drawn in another colour, because the background may be
+black or white."""
 
 
 def plain(line: str) -> str:
@@ -225,8 +228,8 @@ def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
 def _legible(style: Style) -> Style:
     """Return a style without blinking, hiding and links, with black and white readable on any background."""
     color, behind = (each if each and not each.is_default else None for each in (style.color, style.bgcolor))
-    if behind is None and color is not None and color.number in (BLACK, *WHITES):
-        color = Color.from_ansi(GREY) if color.number == BLACK else None
+    if behind is None and color is not None and color.number in (_BLACK, *_WHITES):
+        color = Color.from_ansi(_GREY) if color.number == _BLACK else None
     return Style(
         color=color,
         bgcolor=behind,
