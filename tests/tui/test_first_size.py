@@ -7,7 +7,7 @@ from textual.app import App
 from textual.containers import Vertical
 from textual.geometry import Size
 
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from tests.support.driven import driven
 from tests.support.patience import until
 
@@ -27,8 +27,8 @@ class Deaf(Vertical):
         self.heard.append(self.size)
 
 
-class Hearing(KnowsFirstSize, Deaf):
-    """The same with `KnowsFirstSize`."""
+class Hearing(WithFirstResize, Deaf):
+    """The same with `WithFirstResize`."""
 
 
 @pytest.mark.parametrize(("kind", "hears"), [(Hearing, True), (Deaf, False)])

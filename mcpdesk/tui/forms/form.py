@@ -43,7 +43,7 @@ from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox
 from mcpdesk.tui.widgets.fields import LineField
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 
@@ -266,7 +266,7 @@ def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
     return False
 
 
-class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
+class Form(VerticalScroll, WithFirstResize, can_focus=False):
     """Form that edits a node. A field shows its failure after it was edited. After `show_all`, all fields
     show their failures.
     """

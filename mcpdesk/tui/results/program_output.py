@@ -24,7 +24,7 @@ from textual.strip import Strip
 
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.results.long_text import word_rows
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 MAX_ROWS = 10_000
@@ -37,7 +37,7 @@ Row = tuple[str, int, int]
 the row as indexes into `plain(line)`."""
 
 
-class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
+class OutputView(WithFirstResize, ScrollView, can_focus=True):
     """Shows text as it arrives. While `following` is True, the view stays at the end. Scrolling up sets
     `following` to False.
     """

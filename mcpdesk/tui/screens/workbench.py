@@ -37,7 +37,7 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.beside import has_room_beside
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts, is_same_item
@@ -76,7 +76,7 @@ class _Opening:
     """True if the item is called."""
 
 
-class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
+class WorkbenchPane(WithFirstResize, Vertical, Pane):
     """Catalogue on the left, selected item on the right. `server` is the name of the selected server."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("workbench")

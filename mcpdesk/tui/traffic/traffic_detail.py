@@ -53,7 +53,7 @@ from mcpdesk.tui.traffic.exchange_details import (
 from mcpdesk.tui.traffic.line_cells import operation_words
 from mcpdesk.tui.traffic.waterfall import phases_in_words
 from mcpdesk.tui.widgets.choice_box import TabStrip
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 TABS = ("frame", "messages", "steps", "held", "http", "events")
@@ -100,7 +100,7 @@ class FramePage(VerticalScroll):
         self.call_after_refresh(self.scroll_end, animate=False)
 
 
-class TrafficDetail(KnowsFirstSize, Vertical):
+class TrafficDetail(WithFirstResize, Vertical):
     """Details of an exchange. If none is shown, a text says how to choose one.
 
     `schema_of` returns the input schema of a called tool.

@@ -35,7 +35,7 @@ from mcpdesk.tui.traffic.shown_lines import ShownLines, UnfoldedLines
 from mcpdesk.tui.traffic.sort_menu import sort_menu
 from mcpdesk.tui.traffic.traffic_lines import STYLES, TrafficStrips
 from mcpdesk.tui.traffic.waterfall import MAX_ZOOM, Waterfall
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
 _CLOCK_S = 0.1
@@ -54,7 +54,7 @@ _WHEEL = 3
 _SORTING = "traffic-sort"
 
 
-class TrafficList(KnowsFirstSize, Widget, can_focus=True):
+class TrafficList(WithFirstResize, Widget, can_focus=True):
     """List that follows the newest line until the person selects a line. Then this line stays selected.
 
     Its component classes are `traffic_lines.STYLES`.

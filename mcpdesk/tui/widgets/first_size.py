@@ -1,4 +1,4 @@
-"""Base class for widgets whose layout depends on their size. They always receive their first size."""
+"""Base class for widgets whose layout depends on their size. They always receive a first Resize event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from textual import events, on
 from textual.widget import Widget
 
 
-class KnowsFirstSize(Widget):
+class WithFirstResize(Widget):
     """Widget whose `on_resize` is always called for its first size.
 
     Textual sends no Resize to a newly mounted widget if its size was requested between mounting and layout.

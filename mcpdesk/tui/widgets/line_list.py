@@ -21,7 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 
 Row = TypeVar("Row")
 Span = tuple[str, str]
@@ -49,7 +49,7 @@ def column(text: str, width: int) -> str:
     return set_cell_size(one_line(text, width), width)
 
 
-class LineList(KnowsFirstSize, ScrollView, can_focus=True):
+class LineList(WithFirstResize, ScrollView, can_focus=True):
     """Base class of trees and catalogues. Override `row_count`, `spans` and `row_chosen`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {

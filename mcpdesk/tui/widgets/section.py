@@ -26,7 +26,7 @@ from mcpdesk.link.values import CoreView
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.widgets.beside import has_room_beside
 from mcpdesk.tui.widgets.fields import SearchField
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
 from mcpdesk.tui.widgets.menu import Choice
 
@@ -48,7 +48,7 @@ def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
     return all(word in text for word in words)
 
 
-class FilterPane(KnowsFirstSize, Vertical):
+class FilterPane(WithFirstResize, Vertical):
     """Pane with a list, and a field above it that filters the list by words.
 
     The field is hidden while it is not used.

@@ -27,7 +27,7 @@ from mcpdesk.tui.render.json_text import Path, path_text
 from mcpdesk.tui.render.safe_text import clean, one_line, shortened
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.screens.server_page import server_text
-from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.first_size import WithFirstResize
 from mcpdesk.tui.workbench.catalogue_list import badges
 from mcpdesk.tui.workbench.drafts import Draft, is_same_item
 from mcpdesk.tui.workbench.offered_servers import OfferedServers
@@ -49,7 +49,7 @@ _MAX_CHECKED = 1_000_000
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 
-class WorkArea(KnowsFirstSize, Container):
+class WorkArea(WithFirstResize, Container):
     """Container of arguments and result."""
 
     class Resized(Message):
@@ -59,7 +59,7 @@ class WorkArea(KnowsFirstSize, Container):
         self.post_message(self.Resized())
 
 
-class ItemPane(KnowsFirstSize, Vertical):
+class ItemPane(WithFirstResize, Vertical):
     """Shows one draft, or instructions to add the first tool."""
 
     DEFAULT_CSS = """
