@@ -41,7 +41,8 @@ LENGTHS: Mapping[type, tuple[str, str]] = {
     dict: ("minProperties", "maxProperties"),
 }
 """JSON Schema keywords for `min_length` and `max_length`, by type of the value."""
-OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
+GENERAL_TYPES = (Any, object, dict, list, tuple, inspect.Signature.empty)
+"""Types whose schema would allow any value, any object or any array."""
 
 
 class HintError(Exception):
@@ -56,7 +57,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
         )
     except (TypeError, ValueError, NameError) as error:
         raise HintError(str(error).splitlines()[-1]) from error
-    _restore(hint, defs, root)
+    _complete(hint, defs, root)
     schema = dict(root)
     if str(root.get("$ref", "")).startswith(DEFS):
         schema = dict(defs[root["$ref"].removeprefix(DEFS)])
@@ -203,9 +204,9 @@ def without_none(hint: Any) -> Any:
 
 
 def is_too_general(hint: Any) -> bool:
-    """Return True if a hint says too little for a schema, such as `Any`, `dict` or `list[dict]`."""
+    """Return True if a hint is too general for a useful schema, such as `Any`, `dict` or `list[dict]`."""
     base, _ = split(hint)
-    if base in OPEN or getattr(base, "__name__", "") == "ToolResult":
+    if base in GENERAL_TYPES or getattr(base, "__name__", "") == "ToolResult":
         return True
     arguments = get_args(base)
     if get_origin(base) in (Union, UnionType):
@@ -237,11 +238,15 @@ def _other_schema(wanted: type) -> dict[str, Any]:
     if hasattr(wanted, "model_json_schema"):
         schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
         return schema
-    # After NotImplementedError, msgspec would accept a schema that is only a description.
+    # Do not raise NotImplementedError. If the type has a description, msgspec would then generate a schema
+    # that contains only the description.
     raise HintError(f"type {wanted} is not supported")
 
 
-def _restore(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
+def _complete(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
+    """Change the generated schemas `defs` and `root`: add descriptions, and list the values of an enum in the
+    author's order.
+    """
     orders: dict[frozenset[Any], list[Any]] = {}
     for part in _types(hint, set()):
         if get_origin(part) is Literal:
@@ -334,8 +339,8 @@ SECTION = (
     r"\s*:?\s*$"
     r"|:param\b|:returns?:|:raises\b|@param\b)"
 )
-SHAPED = r"(?m)^(?:\s|[-*+>|#`~]|\d+[.)]\s)"
-"""Beginnings of lines that must stay on a line of their own, such as list items and tables."""
+STRUCTURED_LINE = r"(?m)^(?:\s|[-*+>|#`~]|\d+[.)]\s)"
+"""Matches the beginning of a line that must not be joined with the previous one, such as a list item."""
 
 
 class Doc(Struct, frozen=True):
@@ -354,18 +359,20 @@ def read_docstring(docstring: str | None) -> Doc:
         return Doc(clean)
     section = re.search(SECTION, clean)
     if section is None:
-        return Doc(_flowing(clean))
+        return Doc(_without_line_wraps(clean))
     from docstring_parser import parse
 
     try:
         parsed = parse(clean)
     except Exception:  # the parser rejects some formats, but the text is usable
-        return Doc(_flowing(clean))
+        return Doc(_without_line_wraps(clean))
     parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
-    return Doc(_flowing(clean[: section.start()].rstrip()), parameters)
+    return Doc(_without_line_wraps(clean[: section.start()].rstrip()), parameters)
 
 
-def _flowing(text: str) -> str:
+def _without_line_wraps(text: str) -> str:
     """Join lines that were wrapped in the source. Lists, tables and code stay unchanged."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
-    return "\n\n".join(each if re.search(SHAPED, each) else each.replace("\n", " ") for each in paragraphs)
+    return "\n\n".join(
+        each if re.search(STRUCTURED_LINE, each) else each.replace("\n", " ") for each in paragraphs
+    )
