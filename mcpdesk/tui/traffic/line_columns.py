@@ -200,8 +200,8 @@ def sorted_by(column: str, view: View, index: Index, is_falling: bool | None = N
     return SortedLines(view, index, column, key, key.largest_first if is_falling is None else is_falling)
 
 
-def words_of(name: str) -> str:
-    """Return the name of a column in a sentence."""
+def column_label(name: str) -> str:
+    """Return the title of a column, as used in menus and sentences."""
     return _BY_NAME[name].title.partition(",")[0]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from mcpdesk.recorder.index.sorted_lines import SortedLines
-from mcpdesk.tui.traffic.line_columns import SORT_KEYS, words_of
+from mcpdesk.tui.traffic.line_columns import SORT_KEYS, column_label
 from mcpdesk.tui.widgets.menu import Choice, Menu
 
 _LETTERS = {
@@ -50,7 +50,7 @@ def sort_menu(shown: Collection[str], order: SortedLines | None, *, has_servers:
         if order is not None and order.column == name:
             hint = f"{'↓' if order.is_falling else '↑'} now; choose it again to reverse the order"
         choices.append(
-            Choice(words_of(name), SortChoice(name), hint, _LETTERS.get(name, ""), _HELP.get(name, ""))
+            Choice(column_label(name), SortChoice(name), hint, _LETTERS.get(name, ""), _HELP.get(name, ""))
         )
     cursor = 1 + names.index(order.column) if order is not None and order.column in names else 0
     return Menu("Sort by", choices, cursor=cursor)

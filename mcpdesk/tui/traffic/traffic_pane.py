@@ -54,7 +54,7 @@ from mcpdesk.tui.traffic.exchange_menus import (
 )
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.line_cells import Cell
-from mcpdesk.tui.traffic.line_columns import words_of
+from mcpdesk.tui.traffic.line_columns import column_label
 from mcpdesk.tui.traffic.line_jumps import next_like, next_mark, previous_of_kind
 from mcpdesk.tui.traffic.pane_texts import how_to_connect, pointing_at
 from mcpdesk.tui.traffic.possible_actions import Possible, PossibleActions
@@ -676,6 +676,6 @@ def mode(listing: TrafficList) -> str:
         return f"paused · {listing.view.held_back:,} waiting · p resumes"
     if (order := listing.sorted) is not None:
         sorts = "sorted" if order.done >= 1 else "sorting"
-        column = f"{words_of(order.column)} {'↓' if order.is_falling else '↑'}"
+        column = f"{column_label(order.column)} {'↓' if order.is_falling else '↑'}"
         return f"{sorts} by {column} · s changes it · f by arrival"
     return "following" if listing.following else "f follows"
