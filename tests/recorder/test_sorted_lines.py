@@ -56,22 +56,22 @@ def finish(lines: SortedLines) -> list[int]:
     return list(lines.lines)
 
 
-def check(recording: Recording, view: View, column: str, is_falling: bool, lines: SortedLines) -> None:
+def check(recording: Recording, view: View, column: str, is_descending: bool, lines: SortedLines) -> None:
     """The lines are those of the view, in the order a sort of all of them at once gives."""
     got = finish(lines)
-    fresh = finish(sorted_by(column, view, recording.index, is_falling))
+    fresh = finish(sorted_by(column, view, recording.index, is_descending))
     assert sorted(got) == list(view.lines)
     assert got == fresh
     assert [lines.position(line) for line in got] == list(range(len(got)))
     assert [lines.lines[at] for at in range(len(got))] == got and lines.lines[-1] == got[-1]
 
 
-@pytest.mark.parametrize("is_falling", [True, False])
+@pytest.mark.parametrize("is_descending", [True, False])
 @pytest.mark.parametrize("column", SORT_KEYS)
-def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_falling: bool) -> None:
+def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_descending: bool) -> None:
     recording = recorded(400)
     index, view = recording.index, View(recording.index)
-    got = finish(sorted_by(column, view, recording.index, is_falling))
+    got = finish(sorted_by(column, view, recording.index, is_descending))
     assert sorted(got) == list(view.lines)
     seen = set[object]()
     for before, line in pairwise(got):
@@ -84,7 +84,7 @@ def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_falling:
     if column in ("size", "what", "peer", "revision"):
         assert [value(index, line, column) for line in got] == sorted(
             (value(index, line, column) for line in got),
-            reverse=is_falling,  # type: ignore[type-var]
+            reverse=is_descending,  # type: ignore[type-var]
         )
 
 

@@ -50,9 +50,9 @@ def test_what_is_no_list_of_objects_is_no_table(value: Any) -> None:
 def test_numbers_come_before_texts_and_nothing_comes_last() -> None:
     found = records_of(PEOPLE, [])
     assert found is not None
-    assert in_order(range(4), found, "age", falls=False) == [1, 0, 3, 2]
-    assert in_order(range(4), found, "age", falls=True) == [2, 3, 0, 1]
-    assert in_order(range(4), found, "name", falls=False) == [0, 1, 3, 2]
+    assert in_order(range(4), found, "age", is_descending=False) == [1, 0, 3, 2]
+    assert in_order(range(4), found, "age", is_descending=True) == [2, 3, 0, 1]
+    assert in_order(range(4), found, "name", is_descending=False) == [0, 1, 3, 2]
 
 
 def test_csv_and_markdown_keep_what_looks_like_their_signs() -> None:

@@ -61,17 +61,17 @@ class SortedLines:
 
     raw = False
 
-    def __init__(self, view: View, index: Index, column: str, key: SortKey, is_falling: bool) -> None:
+    def __init__(self, view: View, index: Index, column: str, key: SortKey, is_descending: bool) -> None:
         """`column` is the name of the column with the values of `key`.
 
         Before the first call of `advance`, the sequence is empty.
         """
         self.column = column
-        self.is_falling = is_falling
+        self.is_descending = is_descending
         self._key = key
         self._view = view
         self._index = index
-        self._pieces = self._coming = LinePieces([], lambda line: line, is_falling)
+        self._pieces = self._coming = LinePieces([], lambda line: line, is_descending)
         self._next = 0
         """First line that is not in a piece yet."""
         self._altered = self._moved = 0
@@ -135,7 +135,7 @@ class SortedLines:
         shares = (number * _GOLDEN % 1.0 for number in range(pieces * _SAMPLES))
         sample = (lines[int(share * len(lines))] for share in shares)
         bounds = sorted(map(key, sample))[_SAMPLES // 2 :: _SAMPLES]
-        self._coming = LinePieces(bounds, key, self.is_falling, meant_for=len(lines))
+        self._coming = LinePieces(bounds, key, self.is_descending, meant_for=len(lines))
         self._coming.drop(self._base)
         self._next = 0
 
@@ -202,14 +202,14 @@ class LinePieces(Sequence[int]):
     sorting, because its lines are already in ascending order.
     """
 
-    def __init__(self, bounds: Iterable[Any], key: Key, is_falling: bool, meant_for: int = 0) -> None:
+    def __init__(self, bounds: Iterable[Any], key: Key, is_descending: bool, meant_for: int = 0) -> None:
         """`bounds` are the keys that separate the pieces, in ascending order.
 
         `meant_for` is the expected number of lines.
         """
         self.key = key
         self.meant_for = meant_for
-        self._is_falling = is_falling
+        self._is_descending = is_descending
         self._bounds = list(dict.fromkeys(bounds))
         self._pieces = [array("q") for _ in range(2 * len(self._bounds) + 1)]
         """Pieces in ascending order of their keys, even if the lines are shown in descending order."""
@@ -294,11 +294,11 @@ class LinePieces(Sequence[int]):
 
     def _turned(self, number: int) -> int:
         """Convert between the number of a piece and its shown position, in either direction."""
-        return len(self._pieces) - 1 - number if self._is_falling else number
+        return len(self._pieces) - 1 - number if self._is_descending else number
 
     def _counted(self) -> list[int]:
         if self._ends is None:
-            pieces = reversed(self._pieces) if self._is_falling else self._pieces
+            pieces = reversed(self._pieces) if self._is_descending else self._pieces
             self._ends = list(accumulate(map(len, pieces)))
         return self._ends
 
@@ -306,7 +306,7 @@ class LinePieces(Sequence[int]):
         if number in self._unsorted:
             self._unsorted.discard(number)
             rising = sorted(self._pieces[number])
-            self._pieces[number] = array("q", sorted(rising, key=self.key, reverse=self._is_falling))
+            self._pieces[number] = array("q", sorted(rising, key=self.key, reverse=self._is_descending))
         return self._pieces[number]
 
 

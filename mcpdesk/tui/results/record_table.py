@@ -145,8 +145,8 @@ class RecordTable(TypedQuery, LineList):
         words = self.query_text.lower().split()
         rows = [at for at in range(len(records.rows)) if all(word in self._text(at) for word in words)]
         if self._sorted is not None and self._sorted[0] in records.columns:
-            name, falls = self._sorted
-            rows = in_order(rows, records, name, falls=falls)
+            name, is_descending = self._sorted
+            rows = in_order(rows, records, name, is_descending=is_descending)
         self._order = rows
 
     def _text(self, at: int) -> str:

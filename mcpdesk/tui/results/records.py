@@ -63,14 +63,14 @@ def cell(record: Record, column: str) -> str:
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 
-def in_order(rows: Iterable[int], records: Records, column: str, *, falls: bool) -> list[int]:
+def in_order(rows: Iterable[int], records: Records, column: str, *, is_descending: bool) -> list[int]:
     """Return the indexes of records sorted by a column. Records without a value are last.
 
-    Numbers come before texts, each in ascending order. With `falls`, this order is reversed.
+    Numbers come before texts, each in ascending order. With `is_descending`, this order is reversed.
     """
     ranked = [(_rank(records.rows[row].get(column)), row) for row in rows]
     present = [each for each in ranked if each[0][0] < _NOTHING]
-    present.sort(key=lambda each: each[0], reverse=falls)
+    present.sort(key=lambda each: each[0], reverse=is_descending)
     return [row for _, row in present] + [row for rank, row in ranked if rank[0] == _NOTHING]
 
 

@@ -213,7 +213,7 @@ def _cut(lines: list[str]) -> list[str]:
 COLUMNS: tuple[Column[ClientView], ...] = (
     Column("name", lambda one, _: shortened(one.name, 60), lambda one: one.name, "lines--key", least=26),
     Column("replica", lambda one, _: one_line(one.core, 16), lambda one: one.core, MUTED),
-    Column("last seen", seen_text, lambda one: -(one.seen or math.inf), falls=True),
+    Column("last seen", seen_text, lambda one: -(one.seen or math.inf), is_descending=True),
     Column(
         "server",
         lambda one, _: one_line(f"{one.server} · {one.mode}" if one.mode else one.server, 24),

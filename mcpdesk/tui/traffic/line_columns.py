@@ -191,13 +191,15 @@ _ENOUGH, _ENOUGH_RAW = 40, 44
 """Minimum width in cells of the message or bytes column. Below it, the other columns shrink, too."""
 
 
-def sorted_by(column: str, view: View, index: Index, is_falling: bool | None = None) -> SortedLines:
+def sorted_by(column: str, view: View, index: Index, is_descending: bool | None = None) -> SortedLines:
     """Return the lines of a view sorted by a column.
 
-    If `is_falling` is None, the usual direction of the column is used.
+    If `is_descending` is None, the usual direction of the column is used.
     """
     key = SORT_KEYS[column]
-    return SortedLines(view, index, column, key, key.largest_first if is_falling is None else is_falling)
+    return SortedLines(
+        view, index, column, key, key.largest_first if is_descending is None else is_descending
+    )
 
 
 def column_label(name: str) -> str:

@@ -48,7 +48,7 @@ def sort_menu(shown: Collection[str], order: SortedLines | None, *, has_servers:
     for name in names:
         hint = "" if name in shown else "hidden column"
         if order is not None and order.column == name:
-            hint = f"{'↓' if order.is_falling else '↑'} now; choose it again to reverse the order"
+            hint = f"{'↓' if order.is_descending else '↑'} now; choose it again to reverse the order"
         choices.append(
             Choice(column_label(name), SortChoice(name), hint, _LETTERS.get(name, ""), _HELP.get(name, ""))
         )

@@ -211,10 +211,10 @@ class TrafficStrips:
         return self._strip(heading(columns), "traffic--head")
 
     def _title(self, column: LineColumn) -> str:
-        name, is_falling = self.order
+        name, is_descending = self.order
         if column.name == "time" and self.zero is not None:
             return "elapsed"
-        return f"{column.title}{'↓' if is_falling else '↑'}" if column.name == name else column.title
+        return f"{column.title}{'↓' if is_descending else '↑'}" if column.name == name else column.title
 
     def text(self, cells: Sequence[Cell] = ()) -> Strip:
         """Draw a line that is not part of the traffic."""

@@ -413,7 +413,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         With None, the mark or the time, use arrival order.
         """
         if self.sorted is not None and column == self.sorted.column:
-            self.sort_by(column, not self.sorted.is_falling)
+            self.sort_by(column, not self.sorted.is_descending)
         elif column in SORT_KEYS or column in (None, "mark", "time"):
             self.sort_by(column if column in SORT_KEYS else None)
 
@@ -465,7 +465,7 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         """Lay the lines out for the width of the widget, and return the width."""
         width, strips = self.size.width, self._strips
         strips.fit(width, self.view.raw)
-        strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_falling)
+        strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_descending)
         return width
 
     def _drawn(self, y: int, lines: UnfoldedLines) -> Strip:
@@ -521,12 +521,12 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
             self.following = False
             self.shifted()
 
-    def sort_by(self, column: str | None, is_falling: bool | None = None) -> None:
+    def sort_by(self, column: str | None, is_descending: bool | None = None) -> None:
         """Sort by a column and go to the first line. With None, use arrival order and keep the selection."""
         if column is None:
             self.sorted = None
         else:
-            self.sorted = sorted_by(column, self.view, self.index, is_falling)
+            self.sorted = sorted_by(column, self.view, self.index, is_descending)
             self.sorted.advance(_AT_ONCE_S)
             self._unfolded = self._top = None
             self._offset = 0
@@ -599,8 +599,8 @@ class TrafficList(WithFirstResize, Widget, can_focus=True):
         chosen = self.selected
         self.view = View(self.index, self.node, raw=raw)
         if self.sorted is not None:
-            column, is_falling = self.sorted.column, self.sorted.is_falling
-            self.sorted = None if raw else sorted_by(column, self.view, self.index, is_falling)
+            column, is_descending = self.sorted.column, self.sorted.is_descending
+            self.sorted = None if raw else sorted_by(column, self.view, self.index, is_descending)
         if self.paused:
             self.view.hold()
         self._top = self._line = self._unfolded = None

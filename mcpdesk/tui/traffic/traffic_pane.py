@@ -676,6 +676,6 @@ def mode(listing: TrafficList) -> str:
         return f"paused · {listing.view.held_back:,} waiting · p resumes"
     if (order := listing.sorted) is not None:
         sorts = "sorted" if order.done >= 1 else "sorting"
-        column = f"{column_label(order.column)} {'↓' if order.is_falling else '↑'}"
+        column = f"{column_label(order.column)} {'↓' if order.is_descending else '↑'}"
         return f"{sorts} by {column} · s changes it · f by arrival"
     return "following" if listing.following else "f follows"

@@ -35,14 +35,14 @@ class Column(NamedTuple, Generic[Row]):
     style: str = ""
     is_number: bool = False
     """True if cells are right-aligned."""
-    falls: bool = False
+    is_descending: bool = False
     """True if the largest value comes first."""
     least: int = 0
     """Minimum width in cells if space is short. 0 if the column is never cut."""
 
     def mark(self, is_reversed: bool) -> str:
         """Return the sort mark in the header of the sort column."""
-        return "↓" if (self.is_number or self.falls) != is_reversed else "↑"
+        return "↓" if (self.is_number or self.is_descending) != is_reversed else "↑"
 
     def aligned(self, cell: str, width: int) -> str:
         """Return a cell padded to `width`, with the gap that follows it."""
