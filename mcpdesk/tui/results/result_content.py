@@ -20,8 +20,8 @@ from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 
 MAX_DUMP = 4_096
 """Maximum number of bytes of a blob that are shown as hex."""
-_DRAWN_BY_TEXT = "image/svg+xml"
-_START = (MAX_DUMP // 3 + 1) * 4
+_SVG = "image/svg+xml"
+_DUMP_BASE64 = (MAX_DUMP // 3 + 1) * 4
 """Number of base64 characters that contain at least `MAX_DUMP` bytes."""
 _MARKDOWN = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
@@ -54,8 +54,8 @@ class Block:
     note: str = ""
     encoded: str = ""
     """Bytes of an image or a blob as base64."""
-    full_text: str | None = None
-    """Text before it was formatted for display, or None if the block is not a text."""
+    text_to_save: str | None = None
+    """Text that is saved in a file, or None if the block is not a text."""
     mime: str = ""
     uri: str = ""
     """URI of a resource."""
@@ -106,11 +106,14 @@ def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Bloc
         kind = BlockKind.JSON
     elif mime == "text/markdown" or (not mime and looks_like_markdown(text)):
         kind = BlockKind.MARKDOWN
-    return Block(kind, text, value, note, full_text=text, mime=mime, uri=uri)
+    return Block(kind, text, value, note, text_to_save=text, mime=mime, uri=uri)
 
 
 def table_of(structured: Any, content_blocks: Sequence[Block]) -> Records | None:
-    """Return the list of objects in a result's structured content or else in its JSON texts."""
+    """Return the list of objects in a result's structured content or else in its JSON texts.
+
+    Return None if there is no such list, or if there is no structured content and not every block is JSON.
+    """
     values = [block.value for block in content_blocks if block.kind is BlockKind.JSON]
     return (
         records_of(structured, values)
@@ -158,13 +161,13 @@ def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
     """Return a blob to draw: an image stays in base64, other bytes are decoded only as far as shown."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
     description = f"{note or mime}, {size_text(size)}"
-    if mime.startswith("image/") and mime != _DRAWN_BY_TEXT:
+    if mime.startswith("image/") and mime != _SVG:
         return Block(BlockKind.IMAGE, note=description, encoded=text, mime=mime, uri=uri)
     try:
-        if mime == _DRAWN_BY_TEXT:
+        if mime == _SVG:
             drawn = base64.b64decode(text, validate=True).decode(errors="replace")
             return text_block(drawn, mime, description, uri)
-        start = base64.b64decode(text[:_START] if len(text) % 4 == 0 else text, validate=True)
+        start = base64.b64decode(text[:_DUMP_BASE64] if len(text) % 4 == 0 else text, validate=True)
     except (binascii.Error, ValueError):
         return Block(BlockKind.TEXT, text, note=f"{note or mime}, not valid base64")
     cut = f", first {MAX_DUMP:,} bytes" if size > MAX_DUMP else ""
@@ -186,9 +189,10 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-_ODD = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST = 80
-"""Maximum number of characters of a name."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+"""Matches characters that are replaced in file names."""
+_MAX_NAME = 80
+"""Maximum number of characters of a file name without its ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +249,8 @@ def _fenced(text: str) -> str:
 
 def _savable(block: Block, stem: str) -> Savable | None:
     """Return a block as a file, or None if it has no contents or is invalid base64."""
-    if block.full_text is not None:
-        data, kind, ending = block.full_text.encode(), "text", ".txt"
+    if block.text_to_save is not None:
+        data, kind, ending = block.text_to_save.encode(), "text", ".txt"
     elif block.encoded:
         try:
             data, kind, ending = base64.b64decode(block.encoded, validate=True), "bytes", ".bin"
@@ -261,7 +265,7 @@ def _savable(block: Block, stem: str) -> Savable | None:
 
 def file_name(text: str, ending: str = "") -> str:
     """Return a plain file name made from untrusted text: no folders, no leading dot, never empty."""
-    name = _ODD.sub("-", text).strip("-.")[:_LONGEST] or "result"
+    name = _UNSAFE.sub("-", text).strip("-.")[:_MAX_NAME] or "result"
     return name if not ending or name.endswith(ending) else name + ending
 
 
