@@ -5,7 +5,7 @@ Each call has its own folder for the files it produces. Old folders are removed 
 A client may also choose the path to which a program writes a file. Such a file never replaces a file that
 this server did not create. When a program has ended, each file that it wrote is therefore marked: an extended
 attribute stores the state of the file. If anything else changes the file later, the mark is no longer valid,
-and the file counts as foreign until it is removed. Folders that were created for a file are marked as well.
+and the file is not replaced until it is removed. Folders that were created for a file are marked as well.
 On a file system without extended attributes, the most recent marks are kept in memory.
 """
 
@@ -21,25 +21,27 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from threading import Lock
 
-KEPT = 1000
-KEPT_BYTES = 4 << 30
+MAX_FOLDERS = 1000
+"""Maximum number of folders of one server's calls."""
+MAX_FOLDER_BYTES = 4 << 30
 """Maximum total bytes of the folders. The oldest are removed first, except those in use."""
 
-
-MARK = "user.mcpdesk.made"
+MARK_ATTRIBUTE = "user.mcpdesk.made"
+"""Extended attribute of a file that contains the mark."""
 MAX_MARKS = 10_000
 """Maximum number of marks in memory, for file systems without extended attributes."""
-_FOLDER, _NO_FILE = "folder", "no file"
-_OTHERS = stat.S_ISVTX | stat.S_IWOTH
+_FOLDER, _NOT_REGULAR = "folder", "no file"
+"""Identities of folders, and of other files that are not regular files."""
+_SHARED_BITS = stat.S_ISVTX | stat.S_IWOTH
 """Mode bits of a folder that other users can write to."""
 
 
 class CallFolders:
     """Folders of one server's calls, below `root`."""
 
-    def __init__(self, root: Path, most: int = KEPT, most_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, root: Path, max_folders: int = MAX_FOLDERS, max_bytes: int = MAX_FOLDER_BYTES) -> None:
         self.root = root
-        self._most, self._most_bytes = most, most_bytes
+        self._max_folders, self._max_bytes = max_folders, max_bytes
         self._lock = Lock()
         self._sizes: dict[Path, int | None] | None = None
         """Size of each folder in bytes, oldest folder first. The size is None while the folder is in use. The
@@ -82,7 +84,7 @@ class CallFolders:
         surplus, number, held = [], 1, 0
         for folder, size in reversed(sizes.items()):
             number, held = number + 1, held + (size or 0)
-            if (number > self._most or held > self._most_bytes) and size is not None:
+            if (number > self._max_folders or held > self._max_bytes) and size is not None:
                 surplus.append(folder)
         return surplus
 
@@ -152,12 +154,12 @@ class CreatedFiles:
                     del self._used[path]
             for path in (*claimed, *more):
                 identity = _identity(path)
-                if identity not in ("", _FOLDER, _NO_FILE):
+                if identity not in ("", _FOLDER, _NOT_REGULAR):
                     self._mark(path, identity)
 
     def _check(self, path: Path, shared: Iterable[Path]) -> None:
         identity = _identity(path)
-        is_in_the_way = identity in (_FOLDER, _NO_FILE)
+        is_in_the_way = identity in (_FOLDER, _NOT_REGULAR)
         if is_in_the_way or (identity and path not in self._used and identity != self._marked(path)):
             raise NotOwnFile(f"{str(path)!r} already exists and was not created here, or was changed since")
         for root in shared:
@@ -175,7 +177,7 @@ class CreatedFiles:
 
     def _mark(self, path: Path, text: str) -> None:
         try:
-            os.setxattr(path, MARK, text.encode(), follow_symlinks=False)
+            os.setxattr(path, MARK_ATTRIBUTE, text.encode(), follow_symlinks=False)
         except PermissionError:  # the file belongs to another user
             return
         except (OSError, AttributeError):  # not supported by this file system or operating system
@@ -185,14 +187,14 @@ class CreatedFiles:
 
     def _marked(self, path: Path) -> str:
         try:
-            return os.getxattr(path, MARK, follow_symlinks=False).decode("ascii", "replace")
+            return os.getxattr(path, MARK_ATTRIBUTE, follow_symlinks=False).decode("ascii", "replace")
         except (OSError, AttributeError):
             return self._marks.get(path, "")
 
 
 def _is_shared(root: Path) -> bool:
     try:
-        return bool(root.stat().st_mode & _OTHERS)
+        return bool(root.stat().st_mode & _SHARED_BITS)
     except OSError:
         return False
 
@@ -206,5 +208,5 @@ def _identity(path: Path) -> str:
     if stat.S_ISDIR(facts.st_mode):
         return _FOLDER
     if not stat.S_ISREG(facts.st_mode):
-        return _NO_FILE
+        return _NOT_REGULAR
     return f"{facts.st_ino}-{facts.st_size}-{facts.st_mtime_ns}"

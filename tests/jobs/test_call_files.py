@@ -28,7 +28,7 @@ def test_empty_folder_does_not_stay(tmp_path: Path) -> None:
 
 
 def test_oldest_make_room_and_those_in_use_stay(tmp_path: Path) -> None:
-    folders = CallFolders(tmp_path, most=3)
+    folders = CallFolders(tmp_path, max_folders=3)
     used, *others = [filled(folders) for _ in range(5)]
     for folder in others:
         folders.end(folder)
@@ -38,7 +38,7 @@ def test_oldest_make_room_and_those_in_use_stay(tmp_path: Path) -> None:
 
 
 def test_room_is_made_by_size_as_well(tmp_path: Path) -> None:
-    folders = CallFolders(tmp_path, most_bytes=100)
+    folders = CallFolders(tmp_path, max_bytes=100)
     first, second = filled(folders, 80), filled(folders, 80)
     for folder in (first, second):
         folders.end(folder)
@@ -47,11 +47,11 @@ def test_room_is_made_by_size_as_well(tmp_path: Path) -> None:
 
 
 def test_what_an_earlier_run_left_counts(tmp_path: Path) -> None:
-    earlier = CallFolders(tmp_path, most=3)
+    earlier = CallFolders(tmp_path, max_folders=3)
     left = [filled(earlier) for _ in range(3)]
     for folder in left:
         earlier.end(folder)
-    CallFolders(tmp_path, most=3).begin()
+    CallFolders(tmp_path, max_folders=3).begin()
     assert [folder.exists() for folder in left] == [False, True, True]
 
 
