@@ -27,7 +27,7 @@ from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, LogLine, Severity
 from mcpdesk.hosting.kept.kept_jobs import StoredJobs
-from mcpdesk.hosting.kept.round_keys import RoundKeys
+from mcpdesk.hosting.kept.request_state_keys import RequestStateKeys
 from mcpdesk.hosting.pump_sockets import PipeOpener, PumpSockets
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.hosting.shared_core import SharedCore, SharingCore
@@ -93,7 +93,7 @@ class Host:
             self.made_interceptor()
         self.services = Services(
             self.journal.log,
-            round_keys=RoundKeys(settings, lambda: self.shared).current,
+            request_state_keys=RequestStateKeys(settings, lambda: self.shared).current,
             mask=masked,
             environment=lambda: public_environment(self.hidden_variables()),
             starts=CallStarts(lambda: self.turns.woke),

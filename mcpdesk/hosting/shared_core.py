@@ -50,7 +50,7 @@ class SharedCore(ABC):
 
     @property
     @abstractmethod
-    def signing(self) -> Sequence[bytes]:
+    def signing_keys(self) -> Sequence[bytes]:
         """Keys for `requestState`. The first one signs, and all verify. Empty until they are known."""
 
     @property

@@ -54,12 +54,12 @@ class Services:
         self,
         log: WriteLine,
         *,
-        round_keys: Callable[[], Sequence[bytes]] | None = None,
+        request_state_keys: Callable[[], Sequence[bytes]] | None = None,
         mask: Callable[[Any, Any], Any] = lambda value, schema: value,
         environment: Callable[[], dict[str, str]] = dict,
         starts: CallStarts | None = None,
     ) -> None:
-        """`round_keys` returns the keys for `requestState`, see `Rounds`. None creates a private key."""
+        """`request_state_keys` returns the keys for `requestState`, see `Rounds`. None creates a key."""
         self._log = log
         self.mask = mask
         """Function that masks the arguments of a call before a person sees them for approval.
@@ -90,7 +90,7 @@ class Services:
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
         """Called with True if the code of an ended call still runs, and with False when that code ends."""
         self.starts = starts or CallStarts()
-        self._round_keys = round_keys
+        self._request_state_keys = request_state_keys
 
     def log(
         self,
@@ -128,7 +128,7 @@ class Services:
         """Operations that wait until their client returns."""
         from mcpdesk.server.asks.rounds import Rounds
 
-        return Rounds(self._round_keys, self.mark, self.shared_rounds)
+        return Rounds(self._request_state_keys, self.mark, self.shared_rounds)
 
     @made_once
     def jobs(self) -> JobStore:

@@ -64,7 +64,7 @@ async def test_the_key_and_the_secrets_of_rounds_are_the_same(desks: tuple[Runni
     one, two = (desk.host.shared for desk in desks)
     assert one is not None and two is not None
     assert one.api_key == two.api_key != ""
-    assert set(one.signing) == set(two.signing) != set()
+    assert set(one.signing_keys) == set(two.signing_keys) != set()
 
 
 @pytest.mark.slow

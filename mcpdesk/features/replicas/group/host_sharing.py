@@ -83,9 +83,9 @@ class HostSharing(SharedCore):
         return self.group.secrets.api_key
 
     @property
-    def signing(self) -> Sequence[bytes]:
+    def signing_keys(self) -> Sequence[bytes]:
         """Secrets for `requestState`. Empty until they have been read."""
-        return self.group.secrets.signing
+        return self.group.secrets.signing_keys
 
     @property
     def away(self) -> str:

@@ -35,12 +35,12 @@ It returns the current time, and each secret with its creation time.
 
 
 class SharedSecrets:
-    """Secrets in the engine. `signing` may be read on any thread."""
+    """Secrets in the engine. `signing_keys` may be read on any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self.api_key = ""
         """API key of callers, or "" until it has been read."""
-        self.signing: tuple[bytes, ...] = ()
+        self.signing_keys: tuple[bytes, ...] = ()
         """Secrets for `requestState`.
 
         The first secret signs, and all are accepted. Empty until they have been read.
@@ -78,7 +78,7 @@ class SharedSecrets:
         # Other replicas may not know a new secret yet. It is accepted but does not sign.
         settled = [secret for age, secret in made if age <= float(now) - SETTLE_S]
         fresh = [secret for age, secret in made if age > float(now) - SETTLE_S]
-        self.signing = (*settled, *fresh)
+        self.signing_keys = (*settled, *fresh)
 
     async def _created_or_stored(self, name: str) -> str:
         key = self._engine.key(name)

@@ -36,7 +36,7 @@ async def replicas(server: EngineServer, path: Path) -> AsyncIterator[tuple[Engi
     peers = [Asked(Stepwise()) for _ in "ab"]
     for mark, engine, peer in zip("ab", engines, peers, strict=True):
         peer.services.mark, peer.services.shared_rounds = mark, EngineRounds(engine, mark)
-        peer.services._round_keys = lambda: [SECRET]
+        peer.services._request_state_keys = lambda: [SECRET]
         await lease(engine, mark, time.time() + 600)
     try:
         yield engines[0], peers[0], peers[1]

@@ -12,30 +12,31 @@ from mcpdesk.settings import Settings
 if TYPE_CHECKING:
     from mcpdesk.hosting.shared_core import SharedCore
 
-ROUND_KEY = "request-state-key"
-"""File in the state folder with the key, unless a secret is configured."""
+KEY_FILE = "request-state-key"
+"""Name of the file in the state folder that contains the key. Not used if a secret is configured, or if cores
+share their keys."""
 
 
-class RoundKeys:
-    """Keys of one core."""
+class RequestStateKeys:
+    """Keys with which one core signs `requestState`, and verifies it when a client returns it."""
 
     def __init__(self, settings: Settings, shared: Callable[[], SharedCore | None]) -> None:
-        """`shared` returns the connection to other cores, which use the same keys."""
+        """`shared` returns the connection to other cores, which use the same keys, or None without others."""
         self._settings, self._shared = settings, shared
 
     def current(self) -> Sequence[bytes]:
-        """Return the keys. The first one signs, and all of them verify. Raises: StorageError."""
+        """Return the keys. The first one is used to sign, and all of them to verify. Raises: StorageError."""
         if configured := self._settings.request_state_secret:
             return [secret.encode() for secret in configured.split(",")]
         shared = self._shared()
         if shared is None:
-            return self._own
-        if not (keys := shared.signing):
+            return self._local_keys
+        if not (keys := shared.signing_keys):
             raise StorageError(f"no secret for requestState is available yet: {shared.away}")
         return keys
 
     @cached_property
-    def _own(self) -> list[bytes]:
+    def _local_keys(self) -> list[bytes]:
         from mcpdesk.auth import api_key
 
-        return [api_key.load_or_create(self._settings.state_dir, ROUND_KEY).encode()]
+        return [api_key.load_or_create(self._settings.state_dir, KEY_FILE).encode()]
