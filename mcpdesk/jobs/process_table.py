@@ -1,15 +1,16 @@
 """Processes of this machine, each with its job.
 
-On Linux the processes are read from `/proc`, on other systems through psutil: `row`, `marks` and `newest` are
-bound to the functions of this platform.
+On Linux the processes are read from `/proc`, on other systems through psutil: `row`, `marks_text` and
+`newest_pid` are bound to the functions of this platform.
 
-A job consists of its session, the descendants of the session's processes, and all processes with the job's
-mark. This mark is a text in the environment variable `MARK`, which programs inherit. It finds a program that
-starts a new session and forks twice, because such a program is in neither the group, the session nor the tree
-of the job. A keeper is a process that adopts the orphans of a job.
+The family of a job consists of all processes in the job's session, their descendants, and all processes with
+the job's mark. The leader is the first process of the session. The mark is a text in the environment variable
+`MARK`, which programs inherit. A program that starts a new session and forks twice is in neither the process
+group, the session nor the process tree of the job. Only the mark shows that it belongs to the job. A keeper
+is a process that adopts the orphans of a job.
 
-The functions `process_identity` and `is_running` do not use the mark of a job. They identify one process by a
-text with its number and start time.
+The functions `process_identity` and `is_running` are for single processes. They identify a process by a text
+with its number and start time.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ class ProcessRow(NamedTuple):
     pid: int
     parent: int
     session: int
-    born: float
-    """Start time by the system's clock. It distinguishes processes that had the same number."""
+    start_time: float
+    """Start time: on Linux in clock ticks since boot, on other systems in seconds since 1970. It
+    distinguishes processes that had the same number.
+    """
     is_zombie: bool
     """True if the process has ended but was not reaped yet."""
     is_ending: bool
@@ -59,7 +62,7 @@ def rows(pids: Iterable[int]) -> dict[int, ProcessRow]:
 def still_runs(known: ProcessRow) -> bool:
     """Return True if a process still runs. A zombie does not count as running."""
     now = row(known.pid)
-    return now is not None and not now.is_zombie and now.born == known.born
+    return now is not None and not now.is_zombie and now.start_time == known.start_time
 
 
 def _pids_of_linux() -> list[int]:
@@ -88,7 +91,7 @@ def _row_of_linux(pid: int) -> ProcessRow | None:
         pid=pid,
         parent=int(fields[1]),
         session=int(fields[3]),
-        born=float(fields[19]),
+        start_time=float(fields[19]),
         is_zombie=is_zombie,
         is_ending=is_zombie or bool(int(fields[6]) & EXITING),
         cpu_s=sum(map(int, fields[11:15])) / _TICKS,
@@ -108,7 +111,7 @@ def _row_of_psutil(pid: int) -> ProcessRow | None:
                 pid=pid,
                 parent=process.ppid(),
                 session=os.getsid(pid),
-                born=process.create_time(),
+                start_time=process.create_time(),
                 is_zombie=is_zombie,
                 is_ending=is_zombie,
                 cpu_s=times.user + times.system + times.children_user + times.children_system,
@@ -118,7 +121,7 @@ def _row_of_psutil(pid: int) -> ProcessRow | None:
         return None
 
 
-def _marks_of_linux(pid: int) -> str:
+def _marks_text_of_linux(pid: int) -> str:
     from mcpdesk.jobs import (
         guard_program,
     )  # imported late, because this module uses signals that Windows does not have
@@ -126,7 +129,7 @@ def _marks_of_linux(pid: int) -> str:
     return guard_program.marks(pid).decode("ascii", "replace")
 
 
-def _marks_of_psutil(pid: int) -> str:
+def _marks_text_of_psutil(pid: int) -> str:
     import psutil
 
     try:
@@ -135,7 +138,7 @@ def _marks_of_psutil(pid: int) -> str:
         return ""
 
 
-def _newest_of_linux() -> int:
+def _newest_pid_of_linux() -> int:
     try:
         with open("/proc/loadavg", "rb", buffering=0) as file:
             return int(file.read(200).split()[-1])
@@ -150,18 +153,18 @@ _IS_LINUX = sys.platform == "linux"
 _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
 """Return one process by its number, or None if the process does not exist."""
-marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
+marks_text = _marks_text_of_linux if _IS_LINUX else _marks_text_of_psutil
 """Return the value of `MARK` in the environment of a process, or "" if it cannot be read. Do not call this
 function for zombies and kernel threads.
 """
-newest = _newest_of_linux if _IS_LINUX else lambda: 0
+newest_pid = _newest_pid_of_linux if _IS_LINUX else lambda: 0
 """Return the number of the process or thread that was started last, or 0 if the system does not provide
 it.
 """
 
 
-NEAR = 64
-"""Maximum number of later processes that `has_family_ended` checks one by one."""
+MAX_CHECKED = 64
+"""Maximum number of processes, started after the leader, that `has_family_ended` checks one by one."""
 NO_SESSION = 0
 """Session of kernel threads, and of processes that entered our container from outside."""
 
@@ -182,16 +185,16 @@ class Family(NamedTuple):
 def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
     """Return the living processes of each job, by the job's leader. Takes milliseconds."""
     table = all_processes()
-    leaders_kept = {family.keeper: leader for leader, family in jobs.items() if family.keeper}
-    leaders = {family.mark: leader for leader, family in jobs.items()}
+    leader_by_keeper = {family.keeper: leader for leader, family in jobs.items() if family.keeper}
+    leader_by_mark = {family.mark: leader for leader, family in jobs.items()}
     families: dict[int, dict[int, ProcessRow]] = {leader: {} for leader in jobs}
     for row in table.values():
         if row.session in families:
             families[row.session][row.pid] = row
-        elif row.parent in leaders_kept:
-            families[leaders_kept[row.parent]][row.pid] = row
-        elif mark := next((mark for mark in _marks(row) if mark in leaders), None):
-            families[leaders[mark]][row.pid] = row
+        elif row.parent in leader_by_keeper:
+            families[leader_by_keeper[row.parent]][row.pid] = row
+        elif mark := next((mark for mark in _marks_of(row) if mark in leader_by_mark), None):
+            families[leader_by_mark[mark]][row.pid] = row
     children = _children(table.values())
     for family in families.values():
         _add_descendants(family, children)
@@ -204,11 +207,11 @@ def has_family_ended(leader: int, mark: str) -> bool:
 
     Call this only for a program that started so recently that no process number can have been reused.
     """
-    made = newest() - leader
-    if not 0 <= made <= NEAR:
+    started_since = newest_pid() - leader
+    if not 0 <= started_since <= MAX_CHECKED:
         return False
-    young = rows(range(leader + 1, leader + made + 1)).values()
-    return not any(row.session == leader or mark in _marks(row) for row in young)
+    newer = rows(range(leader + 1, leader + started_since + 1)).values()
+    return not any(row.session == leader or mark in _marks_of(row) for row in newer)
 
 
 def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
@@ -224,8 +227,8 @@ def signal_all(processes: Iterable[ProcessRow], number: int) -> None:
                 os.kill(process.pid, number)
 
 
-def _marks(row: ProcessRow) -> list[str]:
-    return [] if row.is_zombie or row.session == NO_SESSION else marks(row.pid).split(";")
+def _marks_of(row: ProcessRow) -> list[str]:
+    return [] if row.is_zombie or row.session == NO_SESSION else marks_text(row.pid).split(";")
 
 
 def _children(table: Iterable[ProcessRow]) -> dict[int, list[ProcessRow]]:

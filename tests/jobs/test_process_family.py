@@ -75,7 +75,7 @@ def test_a_number_that_was_given_to_another_is_left_alone(sleepers: list[subproc
     sleeper = subprocess.Popen(["sleep", "200"], start_new_session=True)
     sleepers.append(sleeper)
     [row] = members({sleeper.pid: Family("none")})[sleeper.pid]
-    signal_all([row._replace(born=row.born - 1)], 9)
+    signal_all([row._replace(start_time=row.start_time - 1)], 9)
     assert living([row]) == [row]
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from mcpdesk.jobs import guard_program
-from mcpdesk.jobs.process_table import MARK, all_processes, marks, row, still_runs, usage_of
+from mcpdesk.jobs.process_table import MARK, all_processes, marks_text, row, still_runs, usage_of
 from tests.support.patience import WITHIN_S
 
 NAME = "a) R 1 (b"
@@ -38,7 +38,7 @@ def test_a_process_is_described_whatever_its_name(sleeper: subprocess.Popen[byte
     assert found is not None and found[:5] == all_processes()[sleeper.pid][:5]
     assert (found.pid, found.parent, found.session) == (sleeper.pid, os.getpid(), sleeper.pid)
     assert not found.is_zombie and not found.is_ending and still_runs(found)
-    assert marks(sleeper.pid) == "s.1;"
+    assert marks_text(sleeper.pid) == "s.1;"
 
 
 @pytest.mark.process
@@ -49,7 +49,7 @@ def test_who_ends_while_it_is_looked_at_is_not_waited_for(
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     monkeypatch.setattr(guard_program, "EXEC_S", 10 * WITHIN_S)
     began = time.monotonic()
-    assert marks(sleeper.pid) == "" and time.monotonic() - began < WITHIN_S
+    assert marks_text(sleeper.pid) == "" and time.monotonic() - began < WITHIN_S
 
 
 @pytest.mark.process
