@@ -476,7 +476,7 @@ class JsonTree(TypedQuery, LineList):
         self.post_message(self.CopyRequested(path_text(self.selected), "path"))
 
     @property
-    def footer_height(self) -> int:
+    def fixed_lines(self) -> int:
         """One line for the search while it is active, otherwise 0."""
         return int(self.has_query)
 
@@ -542,7 +542,7 @@ class JsonTree(TypedQuery, LineList):
         style = self.rich_style + self.get_component_rich_style(component, partial=True)
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
-    def query_kept(self) -> None:
+    def query_ended(self) -> None:
         """Clear the hits if the search was cleared."""
         if not self.query_text:
             self._hits = []

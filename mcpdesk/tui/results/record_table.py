@@ -26,9 +26,10 @@ from mcpdesk.tui.widgets.typed_query import TypedQuery
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-_MEASURED = 500
-"""The width of a column is determined by the cells of at most this many rows."""
-_WIDEST = 40
+_MEASURED_ROWS = 500
+"""Number of rows, from the first, whose cells determine the widths of the columns."""
+_MAX_CELLS = 40
+"""Maximum width of a column in terminal cells."""
 _GAP = 2
 
 
@@ -71,21 +72,21 @@ class RecordTable(TypedQuery, LineList):
                 self._column = self._first = self.cursor = 0
                 self._sorted, self.query_text, self.is_typing = None, "", False
             self._widths = [self._width_of(records, name) for name in records.columns]
-            self._arrange()
+            self._filter_and_sort()
         self.rows_changed()
 
     @staticmethod
     def _width_of(records: Records, name: str) -> int:
-        cells = (cell_len(one_line(cell(row, name)[:_WIDEST])) for row in records.rows[:_MEASURED])
-        return min(_WIDEST, max(cell_len(one_line(name)) + 2, *cells, 1))
+        cells = (cell_len(one_line(cell(row, name)[:_MAX_CELLS])) for row in records.rows[:_MEASURED_ROWS])
+        return min(_MAX_CELLS, max(cell_len(one_line(name)) + 2, *cells, 1))
 
     @property
     def row_count(self) -> int:
         return len(self._order)
 
     @property
-    def footer_height(self) -> int:
-        """Number of lines for the headers and, while it is active, the filter."""
+    def fixed_lines(self) -> int:
+        """One line for the headers, and one for the filter while it is active."""
         return 1 + self.has_query
 
     def render_line(self, y: int) -> Strip:
@@ -104,7 +105,7 @@ class RecordTable(TypedQuery, LineList):
         if records is None:
             return
         record = records.rows[self._order[index]]
-        for at, cells in self._places(width):
+        for at, cells in self._visible_columns(width):
             name = records.columns[at]
             value, text = record.get(name), one_line(cell(record, name)[: 4 * cells], cells)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -113,7 +114,7 @@ class RecordTable(TypedQuery, LineList):
             width -= cells + _GAP
             yield shown + " " * (_GAP if width > 0 else 0), style
 
-    def _places(self, width: int) -> Iterator[tuple[int, int]]:
+    def _visible_columns(self, width: int) -> Iterator[tuple[int, int]]:
         """Yield the visible columns with their widths. The last column takes the remaining space."""
         left, at = width, self._first
         while left > 0 and at < len(self._widths):
@@ -127,7 +128,7 @@ class RecordTable(TypedQuery, LineList):
         style = self.rich_style + self.get_component_rich_style("lines--head", partial=True)
         chosen = style + self.get_component_rich_style("lines--hit", partial=True)
         segments = []
-        for at, cells in self._places(self.size.width):
+        for at, cells in self._visible_columns(self.size.width):
             mark = ""
             if self._sorted is not None and self._sorted[0] == names[at]:
                 mark = "↓" if self._sorted[1] else "↑"
@@ -138,7 +139,7 @@ class RecordTable(TypedQuery, LineList):
             segments.append(Segment(" " * _GAP, style))
         return Strip(segments).adjust_cell_length(self.size.width, style)
 
-    def _arrange(self) -> None:
+    def _filter_and_sort(self) -> None:
         records = self.records
         if records is None:
             return
@@ -156,15 +157,15 @@ class RecordTable(TypedQuery, LineList):
 
     def query_changed(self) -> None:
         """Show the rows that match the typed text."""
-        self._arrange()
+        self._filter_and_sort()
         self.rows_changed()
 
-    def query_kept(self) -> None:
-        """Show all rows again if the filter was cleared."""
+    def query_ended(self) -> None:
+        """Show the rows that match the filter. If escape cleared it, these are all rows."""
         self.query_changed()
 
     def action_filter(self) -> None:
-        """Start to type words that must occur."""
+        """Open the filter. It shows only rows that contain all typed words."""
         self.begin_query()
 
     def action_column(self, by: int) -> None:
@@ -178,7 +179,8 @@ class RecordTable(TypedQuery, LineList):
     def _is_complete(self, index: int) -> bool:
         wanted = self._widths[index]
         return any(
-            at == index and cells >= min(wanted, _GAP * 6) for at, cells in self._places(self.size.width)
+            at == index and cells >= min(wanted, _GAP * 6)
+            for at, cells in self._visible_columns(self.size.width)
         )
 
     def action_sort(self) -> None:
@@ -188,7 +190,7 @@ class RecordTable(TypedQuery, LineList):
         name = self.records.columns[self._column]
         order: dict[Any, tuple[str, bool] | None] = {(name, False): (name, True), (name, True): None}
         self._sorted = order.get(self._sorted, (name, False))
-        self._arrange()
+        self._filter_and_sort()
         self.rows_changed()
 
     def on_click(self, event: events.Click) -> None:

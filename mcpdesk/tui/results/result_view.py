@@ -121,7 +121,7 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         else:
             self._show_tally("line, or %")
 
-    def query_kept(self) -> None:
+    def query_ended(self) -> None:
         """Handle the end of typing: keep or clear the hits, or go to the requested line."""
         if self.query_sign == ":":
             wanted, self.query_text = self.query_text, ""

@@ -118,12 +118,12 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
         """Handle a cursor move by a key or a click."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows and footer lines. Textual uses it if the height is automatic."""
-        return max(1, self.row_count) + self.footer_height
+        """Return the number of rows and fixed lines. Textual uses it if the height is automatic."""
+        return max(1, self.row_count) + self.fixed_lines
 
     @property
-    def footer_height(self) -> int:
-        """Number of lines at the bottom that are drawn over the rows.
+    def fixed_lines(self) -> int:
+        """Number of lines, such as headers or a filter, that take space from the rows and do not scroll.
 
         The list can scroll further by as many lines.
         """
@@ -131,7 +131,7 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
 
     def rows_changed(self) -> None:
         """Update the widget after its rows were replaced. The cursor stays within them."""
-        self.virtual_size = Size(self.container_size.width, self.row_count + self.footer_height)
+        self.virtual_size = Size(self.container_size.width, self.row_count + self.fixed_lines)
         self.cursor = self.validate_cursor(self.cursor)
         self.refresh(layout=self.styles.is_auto_height)
 
@@ -191,12 +191,12 @@ class LineList(WithFirstResize, ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the cursor in view when the size changes."""
-        self.virtual_size = Size(self.container_size.width, self.row_count + self.footer_height)
+        self.virtual_size = Size(self.container_size.width, self.row_count + self.fixed_lines)
         self._show_cursor()
 
     def _show_cursor(self) -> None:
         if self.row_count and self.size.height:
-            row = Region(0, self.cursor, 1, 1 + self.footer_height)
+            row = Region(0, self.cursor, 1, 1 + self.fixed_lines)
             self.scroll_to_region(row, animate=False, force=True, immediate=True)
 
     def _segments(self, index: int, width: int, base: Style) -> list[Segment]:

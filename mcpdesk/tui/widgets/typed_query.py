@@ -25,7 +25,7 @@ class TypedQuery:
     def query_changed(self) -> None:
         """Handle a change of the typed text."""
 
-    def query_kept(self) -> None:
+    def query_ended(self) -> None:
         """Handle Enter or escape, which end the typing. After escape, `query_text` is empty."""
 
     @property
@@ -72,7 +72,7 @@ class TypedQuery:
             self.is_typing = False
             if event.key == "escape":
                 self.query_text = ""
-            self.query_kept()
+            self.query_ended()
         elif event.key == "backspace" or event.is_printable:
             if event.key == "backspace":
                 self.query_text = self.query_text[:-1]
