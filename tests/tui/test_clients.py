@@ -19,7 +19,7 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.clients import (
     COLUMNS,
     CONFIG_TARGETS,
-    GIVING_WAY,
+    HIDING_ORDER,
     ClientsPane,
     ConfigTarget,
     targets_for,
@@ -285,7 +285,7 @@ def test_columns_give_way_in_order_and_the_name_stays() -> None:
     names = [name for name in everything if name not in ("replica", "conns")]
     assert columns_in(200, "token of ada") == names
     assert columns_in(200) == [one for one in names if one != "caller"]
-    assert columns_in(14 * 12 + 1, "key") == [one for one in names if one != GIVING_WAY[0]]
+    assert columns_in(14 * 12 + 1, "key") == [one for one in names if one != HIDING_ORDER[0]]
     assert columns_in(20) == ["name", "last seen", "calls", "errors"]
 
 

@@ -16,7 +16,7 @@ from mcpdesk.tui.activity.kept_panels import PLAN_READ_S, PLAN_REST_S
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import seconds_until_since_changes, since
 from mcpdesk.tui.screens.clients import ClientsPane
-from mcpdesk.tui.screens.statistics import LOOK_S, StatisticsPane
+from mcpdesk.tui.screens.statistics import UPDATE_S, StatisticsPane
 from mcpdesk.tui.traffic.colour_rules import PERIOD_S
 from tests.support.activity import activity, callback, job, link_with, plan, todo
 from tests.support.frame import quiet_link, running_frame
@@ -108,12 +108,12 @@ async def test_statistics_rest_once_all_calls_are_shown() -> None:
         await pilot.press("6")
         pane = app.main.query_one(StatisticsPane)
         await until(lambda: len(pane.rows) > 1 and pane.tick_s() is None, pilot)
-        pane._looked = time.monotonic() + 3600
+        pane._updated_at = time.monotonic() + 3600
         recording.frame(1, IN, call(2, "price"))
         recording.frame(1, OUT, text(2, "3"))
         settle(recording)
         pane.show_view(link.view())
-        assert pane.tick_s() == LOOK_S, "the second call is counted and not shown yet"
+        assert pane.tick_s() == UPDATE_S, "the second call is counted and not shown yet"
 
 
 @pytest.mark.slow

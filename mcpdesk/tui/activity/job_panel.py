@@ -66,7 +66,7 @@ class JobPanel(Section[JobView]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
     title = "Jobs"
-    lesson = (
+    empty_message = (
         "No background jobs",
         "A job is a command that continues while its caller does something else, or a call that "
         'outlives its request: a protocol task, or a call with `"mode": "async"` at /v1/mcp. '

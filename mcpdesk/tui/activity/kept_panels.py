@@ -61,7 +61,7 @@ class CallbackPanel(Section[CallbackView]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("callbacks")
     title = "Callbacks"
-    lesson = (
+    empty_message = (
         "No callbacks",
         "A client sets a callback to be reminded: the server sends the message back after a delay, once or "
         "several times, even after a restart.\n\n"
@@ -171,7 +171,7 @@ class TodoPanel(Section[TodoRow]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
     title = "Tasks"
-    lesson = (
+    empty_message = (
         "No tasks",
         "Clients keep to-do lists here and tick off finished steps. The lists outlive the clients.\n\n"
         'Built in: add "TaskManager" to `builtins` in mcp.json; clients can then call it.\n\n'
@@ -288,7 +288,7 @@ class PlanPanel(Section[PlanView]):
     PlanPanel MarkdownH1 { margin: 0; content-align: left middle; }
     """
     title = "Plan"
-    lesson = (
+    empty_message = (
         "No plans",
         "In plan mode a client can read but not change anything: tools that are not read-only are refused "
         "until it finishes its plan, a Markdown file. The plan appears here while the client writes it.\n\n"

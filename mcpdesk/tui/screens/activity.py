@@ -50,7 +50,7 @@ class InboxPanel(Section[Question]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("inbox")
     title = "Inbox"
-    lesson = (
+    empty_message = (
         "No questions yet",
         "A tool that needs a decision asks here, and waits for the answer. Calls of clients wait here, too, "
         "where the policy of the tool is ask. To change it, select the tool in the workbench (1) and press "

@@ -240,7 +240,18 @@ COLUMNS: tuple[Column[ClientView], ...] = (
 )
 AGES = ("last seen", "connected")
 """Columns whose text changes with time alone."""
-GIVING_WAY = ("era", "caller", "tools", "p50", "conns", "transport", "server", "revision", "connected", "p95")
+HIDING_ORDER = (
+    "era",
+    "caller",
+    "tools",
+    "p50",
+    "conns",
+    "transport",
+    "server",
+    "revision",
+    "connected",
+    "p95",
+)
 """Columns that are hidden if space is short, the first one first."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",
@@ -271,9 +282,9 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     ClientsPane.-alone > .body { height: auto; layout: vertical; }
     ClientsPane.-alone > .body > LineList { width: 1fr; height: auto; }
     """
-    lesson = ("No client is connected yet", "")
+    empty_message = ("No client is connected yet", "")
     table = COLUMNS
-    giving_way = GIVING_WAY
+    hiding_order = HIDING_ORDER
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
@@ -323,7 +334,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
     def keys_of(self, row: ClientView) -> tuple[int]:
         return (row.connection,)
 
-    def lacks(self, column: Column[ClientView]) -> bool:
+    def is_empty_column(self, column: Column[ClientView]) -> bool:
         if column.name == "server":
             return not self._has_servers and len({(one.server, one.mode) for one in self.rows}) < 2
         if column.name == "replica":

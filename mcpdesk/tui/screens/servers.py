@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 COUNT_S = 0.004
-"""Seconds of counting calls per refresh. The rest of a large recording is counted in later refreshes."""
-LOOK_S = 1.0
+"""Maximum seconds for counting calls in one refresh. The rest of a large recording is counted in later
+refreshes.
+"""
+UPDATE_S = 1.0
 """Seconds between two updates of the numbers of calls."""
 STDERR_LINES = 8
 """Number of stderr lines of a server that the details show."""
@@ -70,7 +72,7 @@ COLUMNS: tuple[Column[ServerLine], ...] = (
     Column("errors", lambda one, _: f"{one.counts.errors:,}", lambda one: -one.counts.errors, "", True),
     Column(NOTE, lambda one, _: _note(one), _note, MUTED, least=20),
 )
-GIVING_WAY = ("calls", "transport", "revision", "clients", "tools")
+HIDING_ORDER = ("calls", "transport", "revision", "clients", "tools")
 """Columns that are hidden if space is short, the first one first."""
 
 
@@ -83,20 +85,21 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     ServersPane > .body > LineList { max-height: 60%; }
     ServersPane.-beside > .body > LineList { max-height: 100%; }
     """
-    lesson = (
+    empty_message = (
         "No server yet",
         "A server is a folder, a URL, a program, or a file with the configuration of a client.\n\n"
         "Press ctrl+n to add one.",
     )
     table = COLUMNS
-    giving_way = GIVING_WAY
+    hiding_order = HIDING_ORDER
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._lines: list[ServerLine] = []
         self._counts: dict[str, Counts] = {}
         self._counts_version: object = None
-        self._looked = -math.inf
+        self._updated_at = -math.inf
+        """Monotonic time of the last update of the numbers of calls."""
         self._more = False
         """True if some calls are not counted yet."""
         self._log_number = -1
@@ -105,10 +108,12 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         """Latest stderr lines by server."""
         self._names: tuple[int, dict[str, str]] = (-1, {})
         """Width of the first column, and the names cut to it."""
-        self._is_placed = False
-        """True if the cursor was moved to the current server."""
-        self._actions_of: tuple[bool, str] | None = None
-        """Properties of the selected row that decide which actions are enabled. None without a row."""
+        self._has_moved_cursor = False
+        """True if the cursor was moved to a server once. Later updates leave it to the person."""
+        self._action_conditions: tuple[bool, str] | None = None
+        """True if the selected server is live, and its transport. Both decide which actions are enabled. None
+        without a row.
+        """
 
     @property
     def selected_server(self) -> str:
@@ -119,29 +124,29 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         """Show the current states."""
         statistics = self.link.traffic.statistics
         self._more = statistics.update(COUNT_S)
-        if statistics.version != self._counts_version and time.monotonic() >= self._looked + LOOK_S:
-            self._looked, self._counts_version = time.monotonic(), statistics.version
+        if statistics.version != self._counts_version and time.monotonic() >= self._updated_at + UPDATE_S:
+            self._updated_at, self._counts_version = time.monotonic(), statistics.version
             self._counts = counts_of(statistics)
         self._read_log(view)
         self.update_data(view)
-        if not self._is_placed and self._lines:
-            self._is_placed = True
+        if not self._has_moved_cursor and self._lines:
+            self._has_moved_cursor = True
             self.select(self.app.server)
 
     def show_detail(self) -> None:
-        """Show the details of the selected row, and let the footer name its actions."""
+        """Show the details of the selected row, and the keys of its actions in the footer."""
         super().show_detail()
         line = self.listing.selected
-        actions_of = None if line is None else (line.view is not None, line.transport)
-        if actions_of != self._actions_of:
-            self._actions_of = actions_of
+        conditions = None if line is None else (line.view is not None, line.transport)
+        if conditions != self._action_conditions:
+            self._action_conditions = conditions
             self.refresh_bindings()
 
     def tick_s(self) -> float | None:
-        """Return a short time while some calls are not counted or not shown."""
+        """Return the seconds until the next refresh, or None if all calls are counted and shown."""
         if self._more:
             return COUNT_S
-        return LOOK_S if self.link.traffic.statistics.version != self._counts_version else None
+        return UPDATE_S if self.link.traffic.statistics.version != self._counts_version else None
 
     def select(self, name: str) -> None:
         """Move the cursor to a server."""
@@ -153,7 +158,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         """Select the first server that is down, if `name` is `down`."""
         down = next((row for row in self.listing.rows if row.is_down), None)
         if name == "down" and down is not None:
-            self._is_placed = True
+            self._has_moved_cursor = True
             self.select(down.name)
 
     def _read_log(self, view: CoreView) -> None:
@@ -188,7 +193,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
     def keys_of(self, row: ServerLine) -> tuple[str]:
         return (row.name,)
 
-    def lacks(self, column: Column[ServerLine]) -> bool:
+    def is_empty_column(self, column: Column[ServerLine]) -> bool:
         if column.name == "tools":
             return all(row.tools is None for row in self.rows)
         return column.name == NOTE and not any(self.cells[row.name][-1] for row in self.rows)
@@ -238,7 +243,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         self.update_data(self.link.view())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable what a capture or the selected server does not have."""
+        """Disable actions that are impossible for the selected server, such as a restart in a capture."""
         line = self.listing.selected if self.is_mounted else None
         if action in ("restart", "remove"):
             return line is not None and line.view is not None
@@ -249,7 +254,7 @@ class ServersPane(ColumnSection[ServerLine], Pane):
         return super().check_action(action, parameters)
 
     async def action_open(self) -> None:
-        """Make the selected server the current one, and return to the screen before. In a capture, show the
+        """Make the selected server the current one, and return to the previous screen. In a capture, show the
         messages of the server.
         """
         line, main = self.listing.selected, self.app.main
@@ -264,8 +269,8 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             main.refresher.refresh()
 
     async def action_back(self) -> None:  # type: ignore[override]
-        """Move the focus from the details to the list. In the list, clear the filter, or return to the screen
-        before.
+        """Move the focus from the details to the list. In the list, clear the filter, or return to the
+        previous screen.
         """
         is_outside = self.listing.has_focus and not self.words
         super().action_back()

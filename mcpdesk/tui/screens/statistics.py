@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 COUNT_S = 0.02
 """Maximum seconds of counting in one refresh. The rest of a capture is counted in later refreshes."""
-LOOK_S = 1.0
+UPDATE_S = 1.0
 """Seconds between two updates of the table while calls arrive."""
 SUBJECTS = tuple(Subject)
 TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Methods"}
@@ -85,7 +85,7 @@ COLUMNS: tuple[Column[StatisticsRow], ...] = (
 CALLS, REQUESTS = 2, 3
 """Indexes of the columns `calls` and `requests`. The table of methods has the second column instead of the
 first, because it also counts requests that are not calls."""
-GIVING_WAY = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
+HIDING_ORDER = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
 """Columns that are hidden if space is short, the first one first."""
 
 
@@ -97,7 +97,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     StatisticsPane > .body > .detail { min-height: 9; }
     StatisticsPane TabStrip { background: $surface; }
     """
-    lesson = (
+    empty_message = (
         "No calls yet",
         "Calls are counted here by tool and by client: number, errors, duration, bytes, and the approximate "
         "number of tokens that definitions and results cost a model. A call is a tool call, a resource read "
@@ -106,13 +106,13 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     )
     may_be_beside = False
     table = COLUMNS
-    giving_way = GIVING_WAY
+    hiding_order = HIDING_ORDER
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self.order = CALLS
         self._statistics = link.traffic.statistics
-        self._looked = -math.inf
+        self._updated_at = -math.inf
         self._more = False
         """True if some exchanges are not counted yet."""
         self._is_stale = False
@@ -131,16 +131,16 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     def show_view(self, view: CoreView) -> None:
         """Count new exchanges, and show them once a second."""
         self._more = self._statistics.update(COUNT_S)
-        if (now := time.monotonic()) >= self._looked + LOOK_S:
-            self._looked = now
+        if (now := time.monotonic()) >= self._updated_at + UPDATE_S:
+            self._updated_at = now
             self.update_data(view)
         self._is_stale = self.version_of(view) != self._version
         if self.screen.focused is None:
             self.entry.focus()
 
     def tick_s(self) -> float | None:
-        """Return a short time while some calls are not counted yet, or None if all counts are shown."""
-        return COUNT_S if self._more else LOOK_S if self._is_stale else None
+        """Return the seconds until the next refresh, or None if all calls are counted and shown."""
+        return COUNT_S if self._more else UPDATE_S if self._is_stale else None
 
     def version_of(self, view: CoreView) -> object:
         shown = (self.subject, self.order, self.is_reversed)
@@ -158,7 +158,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     def keys_of(self, row: StatisticsRow) -> tuple[tuple[str, str]]:
         return ((row.server, row.name),)
 
-    def lacks(self, column: Column[StatisticsRow]) -> bool:
+    def is_empty_column(self, column: Column[StatisticsRow]) -> bool:
         if column.name == "server":
             return len({row.server for row in self.rows if row.server}) < 2
         is_method = self.subject is Subject.METHOD

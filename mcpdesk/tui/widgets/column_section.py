@@ -61,7 +61,7 @@ class ColumnSection(Section[Row]):
     ColumnSection.-beside > .body > .heads { dock: top; }
     """
     table: ClassVar[Sequence[Column[Any]]]
-    giving_way: ClassVar[Sequence[str]]
+    hiding_order: ClassVar[Sequence[str]]
     """Names of columns that are hidden if space is short, the first one first."""
 
     def __init__(self, link: Link) -> None:
@@ -95,7 +95,7 @@ class ColumnSection(Section[Row]):
         """Return a cell cut to `room` cells."""
         return one_line(cell, room)
 
-    def lacks(self, column: Column[Row]) -> bool:
+    def is_empty_column(self, column: Column[Row]) -> bool:
         """Return True if a column is empty in every row."""
         return False
 
@@ -109,8 +109,8 @@ class ColumnSection(Section[Row]):
 
     def columns(self, width: int) -> list[tuple[int, Column[Row]]]:
         """Return the columns that fit into `width` cells, with their indexes in `table`."""
-        left = [each for each in enumerate(self.table) if not self.lacks(each[1])]
-        for name in self.giving_way:
+        left = [each for each in enumerate(self.table) if not self.is_empty_column(each[1])]
+        for name in self.hiding_order:
             if 1 + sum(self._least_of(at) + GAP for at, _ in left) <= width:
                 break
             left = [each for each in left if each[1].name != name]

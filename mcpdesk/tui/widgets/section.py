@@ -147,7 +147,7 @@ class Section(FilterPane, Generic[Row]):
     """Pane with rows of one kind, and details of the selected row."""
 
     title: ClassVar[str]
-    lesson: ClassVar[tuple[str, str]]
+    empty_message: ClassVar[tuple[str, str]]
     """Title and text shown while the section is empty."""
     clicks_to_open: ClassVar[int] = 2
     may_be_beside: ClassVar[bool] = True
@@ -237,7 +237,7 @@ class Section(FilterPane, Generic[Row]):
         yield from super().compose()
         with Vertical(classes="body"):
             yield from self.parts()
-        title, text = self.lesson
+        title, text = self.empty_message
         lesson = SectionLesson(text, classes="lesson", markup=False)
         lesson.border_title = title
         yield lesson
