@@ -13,8 +13,8 @@ from pathlib import Path
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.portable_files import is_own, is_shared
-from mcpdesk.transports.rendezvous import meeting_point as meeting_point
-from mcpdesk.transports.rendezvous import runtime_folder as fixed_runtime_folder
+from mcpdesk.transports.rendezvous import folder_socket as folder_socket
+from mcpdesk.transports.rendezvous import runtime_folder as tmp_runtime_folder
 
 PACKAGE = Path(__file__).resolve().parent
 BUNDLED = PACKAGE / "_bundled"
@@ -31,7 +31,7 @@ def sample_servers() -> Path:
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Folder of captures, the key and histories. May not exist yet."""
+    """Folder of captures, the API key and histories. May not exist yet."""
     if chosen := environ.get("MCPDESK_STATE_DIR"):
         return Path(chosen).expanduser().absolute()
     import platformdirs
@@ -58,7 +58,7 @@ def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
     session = environ.get("XDG_RUNTIME_DIR", "")
     if session and os.path.isdir(session) and os.access(session, os.W_OK):
         return private_folder(Path(session) / "mcpdesk")
-    return private_folder(Path(fixed_runtime_folder()))
+    return private_folder(Path(tmp_runtime_folder()))
 
 
 def private_folder(path: Path) -> Path:

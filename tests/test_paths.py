@@ -68,7 +68,7 @@ def test_folder_that_cannot_be_made_names_the_way_out(tmp_path: Path) -> None:
     assert "MCPDESK_STATE_DIR" in caught.value.hint
 
 
-def test_meeting_point_is_one_place_however_the_folder_is_named(tmp_path: Path) -> None:
+def test_the_folder_socket_is_the_same_however_the_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    assert paths.meeting_point(tmp_path) == paths.meeting_point(tmp_path / "link")
-    assert paths.meeting_point(tmp_path) != paths.meeting_point(tmp_path.parent)
+    assert paths.folder_socket(tmp_path) == paths.folder_socket(tmp_path / "link")
+    assert paths.folder_socket(tmp_path) != paths.folder_socket(tmp_path.parent)

@@ -101,7 +101,7 @@ def _unlisted(endpoint: HostedEndpoint) -> str:
 
 
 class PumpSockets:
-    """Sockets (meeting points) where pumps find one core. Use it on the core's loop."""
+    """Sockets on which pumps find one core. Use it on the core's loop."""
 
     def __init__(self, open_pipe: OpenPipe, journal: Journal, state: str) -> None:
         """Create the object without sockets.
@@ -150,7 +150,7 @@ class PumpSockets:
         return any(listener.disconnect(connection) for listener in self._listeners.values())
 
     async def _listen_at(self, name: str, folder: Path) -> bool:
-        """Listen at the meeting point of a folder, and notify the processes that serve the folder to only one
+        """Listen on the socket of a folder, and notify the processes that serve the folder to only one
         client.
 
         Return False if another process listens there.
@@ -176,7 +176,7 @@ class PumpSockets:
         return True
 
     async def _occupied(self, folder: Path) -> rendezvous.MeetingSocket | None:
-        """Occupy the meeting point of a folder, on a worker thread.
+        """Occupy the socket of a folder, on a worker thread.
 
         Return None if another process has it. Raises: OSError.
         """
@@ -202,6 +202,6 @@ class PumpSockets:
 
 
 def _leave(occupying: asyncio.Future[rendezvous.MeetingSocket | None]) -> None:
-    """Release a meeting point that was occupied after the wait for it was cancelled."""
+    """Release a folder socket that was occupied after the wait for it was cancelled."""
     if not occupying.cancelled() and occupying.exception() is None and (meeting_socket := occupying.result()):
         meeting_socket.leave()

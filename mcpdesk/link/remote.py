@@ -40,7 +40,7 @@ class RunningCore(Struct, frozen=True):
 def running_cores(state: str | None = None) -> list[RunningCore]:
     """Return the cores that a screen can attach to, oldest first.
 
-    `state` has the same meaning as in `rendezvous.meeting_point`. Raises: UntrustedFolder; OSError.
+    `state` has the same meaning as in `rendezvous.folder_socket`. Raises: UntrustedFolder; OSError.
     """
     cores = list[RunningCore]()
     for path in rendezvous.attach_points(state):

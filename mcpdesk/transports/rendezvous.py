@@ -45,7 +45,7 @@ def runtime_folder() -> str:
     return f"/tmp/mcpdesk-{os.getuid()}"
 
 
-def meeting_point(folder: AnyPath, state: str | None = None) -> str:
+def folder_socket(folder: AnyPath, state: str | None = None) -> str:
     """Return the path of the socket on which a desk that hosts `folder` listens.
 
     `state` is the chosen state folder, "" for the default one, or None to read the environment. Raises:
@@ -73,7 +73,7 @@ def waiting_point(folder: AnyPath, state: str | None = None) -> str:
 
     Raises: OSError.
     """
-    return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.lone"
+    return f"{folder_socket(folder, state).removesuffix('.sock')}.{os.getpid()}.lone"
 
 
 def state_point(folder: AnyPath, state: str) -> str:
@@ -81,7 +81,7 @@ def state_point(folder: AnyPath, state: str) -> str:
 
     `state` is the state folder. Raises: OSError.
     """
-    return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.state"
+    return f"{folder_socket(folder, state).removesuffix('.sock')}.{os.getpid()}.state"
 
 
 def state_points(folder: AnyPath, state: str) -> dict[int, str]:
@@ -89,7 +89,7 @@ def state_points(folder: AnyPath, state: str) -> dict[int, str]:
 
     Raises: UntrustedFolder; OSError.
     """
-    start = os.path.basename(meeting_point(folder, state)).removesuffix("sock")
+    start = os.path.basename(folder_socket(folder, state)).removesuffix("sock")
     runtime = runtime_folder()
     if not os.path.lexists(runtime):
         return {}
@@ -126,7 +126,7 @@ def announce_desk(folder: AnyPath, state: str | None = None) -> int:
     """Notify the cores for `folder` that serve only one client that a desk has started. Return their
     number.
     """
-    point = meeting_point(folder, state)
+    point = folder_socket(folder, state)
     start = os.path.basename(point).removesuffix("sock")
     runtime = os.path.dirname(point)
     waiting = [name for name in os.listdir(runtime) if name.startswith(start) and name.endswith(".lone")]
@@ -178,7 +178,7 @@ def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None
     """
     if not HAS_SOCKETS:
         return None
-    point = meeting_point(folder, state)
+    point = folder_socket(folder, state)
     try:
         check_private(runtime_folder())
     except FileNotFoundError:
@@ -209,12 +209,12 @@ class MeetingSocket:
 
 
 def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
-    """Listen at the meeting point of `folder`. Return the listener, or None if a running core already listens
+    """Listen on the socket of `folder`. Return the listener, or None if a running core already listens
     there.
 
     Raises: UntrustedFolder; OSError if the folder does not exist or the socket cannot be created.
     """
-    point = meeting_point(folder, state)
+    point = folder_socket(folder, state)
     sweep(private_folder())
     return listen(point)
 

@@ -62,7 +62,7 @@ def test_second_client_has_a_core_of_its_own(folder: Path, servers: list[Server]
         server.ask("tools/call", {"name": "who", "arguments": {}}, 2)["result"] for server in servers
     )
     assert first != second
-    assert not os.path.exists(rendezvous.meeting_point(folder))
+    assert not os.path.exists(rendezvous.folder_socket(folder))
     assert [server.end()[0] for server in servers] == [0, 0]
 
 
@@ -71,7 +71,7 @@ def test_place_where_it_hears_of_desks_is_gone_after_the_end(folder: Path, serve
     server = Server(folder)
     servers.append(server)
     server.shake_hands()
-    start = os.path.basename(rendezvous.meeting_point(folder)).removesuffix("sock")
+    start = os.path.basename(rendezvous.folder_socket(folder)).removesuffix("sock")
 
     def places() -> list[str]:
         return sorted(name for name in os.listdir(rendezvous.runtime_folder()) if name.startswith(start))

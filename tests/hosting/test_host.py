@@ -1,4 +1,4 @@
-"""A core: several folders, ports, keys, meeting points, a stuck loop."""
+"""A core: several folders, ports, keys, folder sockets, a stuck loop."""
 
 from __future__ import annotations
 
@@ -104,11 +104,11 @@ async def test_a_stuck_loop_is_noticed_with_tool_and_line(folder: Path, tmp_path
         assert outcome.result["content"][0]["text"] == "held"
 
 
-async def test_the_meeting_point_serves_the_folder(folder: Path) -> None:
+async def test_the_folder_socket_serves_the_folder(folder: Path) -> None:
     ping, pong = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
     async with running_desk(folder, meet=True) as desk:
-        reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(folder))
-        greeted, pumping = await asyncio.open_unix_connection(rendezvous.meeting_point(folder))
+        reader, writer = await asyncio.open_unix_connection(rendezvous.folder_socket(folder))
+        greeted, pumping = await asyncio.open_unix_connection(rendezvous.folder_socket(folder))
         writer.write(ping)
         pumping.write(pump.greeting_line(str(folder), "") + ping)
         async with within():
@@ -119,7 +119,7 @@ async def test_the_meeting_point_serves_the_folder(folder: Path) -> None:
             assert (await reader.read(), await greeted.read()) == (b"", pump.LEAVE)
         writer.close()
         pumping.close()
-    assert not Path(rendezvous.meeting_point(folder)).exists()
+    assert not Path(rendezvous.folder_socket(folder)).exists()
 
 
 @pytest.mark.skipif(not rendezvous.HAS_SOCKETS, reason="this system has no Unix sockets")
@@ -283,7 +283,7 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
             assert left_out["name"] == "mcp.json" and "requires_jtw" not in left_out["reason"]
         (shown,) = desk.catalogue("gate").items
         assert shown.name == "mcp.json" and "requires_jtw: unknown key" in shown.problem
-        reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(gate))
+        reader, writer = await asyncio.open_unix_connection(rendezvous.folder_socket(gate))
         writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
         async with within():
             assert (await reader.read()).startswith(f"mcpdesk: {gate}/mcp.json:1:".encode())

@@ -31,7 +31,7 @@ STRIPPED = {"HOME": "/", "PATH": os.environ.get("PATH", "")}
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[rendezvous.MeetingSocket]:
-    """The meeting point of the test's folder, occupied."""
+    """Socket of the test's folder, occupied."""
     taken = rendezvous.occupy(tmp_path, "")
     assert taken is not None
     taken.listener.settimeout(WAIT_S)

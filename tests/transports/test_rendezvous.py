@@ -25,15 +25,15 @@ def test_every_name_of_a_folder_leads_to_the_same_point(tmp_path: Path) -> None:
     folder = tmp_path / "profiles"
     folder.mkdir()
     (tmp_path / "link").symlink_to(folder)
-    point = rendezvous.meeting_point(folder)
-    assert rendezvous.meeting_point(tmp_path / "link") == point
-    assert rendezvous.meeting_point(f"{tmp_path}/./profiles/../profiles/") == point
-    assert rendezvous.meeting_point(tmp_path) != point
+    point = rendezvous.folder_socket(folder)
+    assert rendezvous.folder_socket(tmp_path / "link") == point
+    assert rendezvous.folder_socket(f"{tmp_path}/./profiles/../profiles/") == point
+    assert rendezvous.folder_socket(tmp_path) != point
 
 
 @pytest.mark.process
 def test_point_depends_neither_on_environment_nor_on_working_folder(tmp_path: Path) -> None:
-    code = f"from mcpdesk.transports.rendezvous import meeting_point as at; print(at({str(tmp_path)!r}))"
+    code = f"from mcpdesk.transports.rendezvous import folder_socket as at; print(at({str(tmp_path)!r}))"
     root = str(Path(__file__).parents[2])
     points = {
         subprocess.run(
@@ -47,7 +47,7 @@ def test_point_depends_neither_on_environment_nor_on_working_folder(tmp_path: Pa
 
 def test_missing_folder_has_no_point(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        rendezvous.meeting_point(tmp_path / "missing")
+        rendezvous.folder_socket(tmp_path / "missing")
 
 
 def test_runtime_folder_is_private_and_found_again(place: Path) -> None:
@@ -63,7 +63,7 @@ def test_runtime_folder_open_to_others_is_refused(place: Path) -> None:
         rendezvous.private_folder()
 
 
-def test_http_without_tcp_is_served_among_the_meeting_points_or_beside_them(place: Path) -> None:
+def test_http_without_tcp_is_served_among_the_folder_sockets_or_beside_them(place: Path) -> None:
     assert rendezvous.fallback_socket("small") == f"{place}/http-small.sock"
     place.chmod(0o755)
     assert rendezvous.fallback_socket("small") == "/tmp/mcpdesk-small.sock"
@@ -129,7 +129,7 @@ def test_other_processes_with_the_same_state_are_found_while_they_live(tmp_path:
 def test_stale_entry_is_cleared(tmp_path: Path) -> None:
     rendezvous.private_folder()
     dead = socket.socket(socket.AF_UNIX)
-    dead.bind(rendezvous.meeting_point(tmp_path))
+    dead.bind(rendezvous.folder_socket(tmp_path))
     dead.close()
     assert rendezvous.find_desk(tmp_path) is None
     taken = rendezvous.occupy(tmp_path)
@@ -154,7 +154,7 @@ def test_what_killed_cores_left_behind_is_swept_and_nothing_else(place: Path, tm
 
 def test_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
     rendezvous.private_folder()
-    point = Path(rendezvous.meeting_point(tmp_path))
+    point = Path(rendezvous.folder_socket(tmp_path))
     point.write_text("mine")
     with pytest.raises(FileExistsError, match="not a socket"):
         rendezvous.occupy(tmp_path)
