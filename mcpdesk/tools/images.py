@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_BYTES = 20_000_000
+"""Maximum bytes of the file."""
 LONGEST_SIDE = 2_000
 """Maximum width and height in pixels. A larger image is scaled down."""
 MAX_PIXELS = 100_000_000
@@ -30,12 +31,12 @@ READABLE = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
 """Formats whose decoders may be used on untrusted files."""
 FORMATS = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
 MORE_FORMATS = "with the extra `tools` also PDF, SVG and HEIC"
-GIVEN_BYTES = 3_750_000
+MAX_RETURNED_BYTES = 3_750_000
 """Maximum bytes of the returned image: 5 MB in base64, the limit of model APIs."""
-SMALLER = 0.75
+SCALE_STEP = 0.75
 """Factor by which the sides are multiplied each time an image is still too large."""
 CONVERT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
-KEPT = frozenset({"png", "jpeg", "gif", "webp"})
+ACCEPTED_FORMATS = frozenset({"png", "jpeg", "gif", "webp"})
 """Formats that models accept directly. Other formats are converted to PNG."""
 
 
@@ -87,15 +88,17 @@ async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
     if form is None:
         picture, data = await asyncio.to_thread(_read, file_path, data)
     else:
-        made = await converted(form, data, ctx.environment, f"file_path: {file_path}")
-        picture, data = await asyncio.to_thread(_drawn, file_path, form, made, len(data))
+        conversion = await converted(form, data, ctx.environment, f"file_path: {file_path}")
+        picture, data = await asyncio.to_thread(_converted_picture, file_path, form, conversion, len(data))
     return ToolResult((content.text(_words(picture)), content.image(data, picture.mime_type)), picture)
 
 
-def _drawn(file_path: str, form: Form, made: ConvertedFile, size: int) -> tuple[Picture, bytes]:
+def _converted_picture(
+    file_path: str, form: Form, conversion: ConvertedFile, size: int
+) -> tuple[Picture, bytes]:
     """Return the image that was converted from a PDF, SVG or HEIC file."""
-    image, given, mime_type = _small_enough(_opened(file_path, made.data), "png")
-    width, height, frames = (made.facts[name] for name in ("width", "height", "frames"))
+    image, given, mime_type = _small_enough(_opened(file_path, conversion.data), "png")
+    width, height, frames = (conversion.facts[name] for name in ("width", "height", "frames"))
     return Picture(file_path, form, size, width, height, frames, mime_type, *image.size, len(given)), given
 
 
@@ -171,14 +174,14 @@ def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Pict
         image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
         image = _rotate_upright(image)
     given, mime_type = data, f"image/{kind}"
-    if is_scaled or kind not in KEPT or len(data) > GIVEN_BYTES:
+    if is_scaled or kind not in ACCEPTED_FORMATS or len(data) > MAX_RETURNED_BYTES:
         image, given, mime_type = _small_enough(image if is_scaled else _rotate_upright(image), kind)
     picture = Picture(file_path, kind, len(data), width, height, frames, mime_type, *image.size, len(given))
     return picture, given
 
 
 def _rotate_upright(image: Image) -> Image:
-    """Rotate an image as its metadata says, because the new file does not contain that metadata."""
+    """Rotate an image by the orientation in its metadata, because the new file does not contain metadata."""
     from PIL import ImageOps
 
     try:
@@ -188,15 +191,15 @@ def _rotate_upright(image: Image) -> Image:
 
 
 def _small_enough(image: Image, kind: str) -> tuple[Image, bytes, str]:
-    """Encode an image in at most `GIVEN_BYTES`: with its format, as JPEG if it is opaque, or with fewer
-    pixels.
+    """Encode an image in at most `MAX_RETURNED_BYTES`: in its format, as JPEG if it is opaque, or with
+    fewer pixels.
     """
     given, mime_type = _encoded(image, kind)
-    if len(given) > GIVEN_BYTES and not image.has_transparency_data:
+    if len(given) > MAX_RETURNED_BYTES and not image.has_transparency_data:
         image = image if image.mode in ("L", "RGB") else image.convert("RGB")
         given, mime_type = _encoded(image, "jpeg")
-    while len(given) > GIVEN_BYTES and max(image.size) > 1:
-        image = image.resize((max(1, int(image.width * SMALLER)), max(1, int(image.height * SMALLER))))
+    while len(given) > MAX_RETURNED_BYTES and max(image.size) > 1:
+        image = image.resize((max(1, int(image.width * SCALE_STEP)), max(1, int(image.height * SCALE_STEP))))
         given, mime_type = _encoded(image, "jpeg" if mime_type == "image/jpeg" else kind)
     return image, given, mime_type
 
@@ -221,7 +224,7 @@ def _words(picture: Picture) -> str:
     if picture.format == "pdf" and picture.frames > 1:
         return f"{text}. Given is the first page."
     if (picture.given_width, picture.given_height) == (picture.width, picture.height):
-        if picture.given_bytes == picture.bytes or picture.bytes <= GIVEN_BYTES:
+        if picture.given_bytes == picture.bytes or picture.bytes <= MAX_RETURNED_BYTES:
             return text
         return f"{text}. Given as {picture.mime_type} of {picture.given_bytes:,} bytes."
     first = "; the first frame" if picture.frames > 1 else ""
