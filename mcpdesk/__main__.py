@@ -107,9 +107,9 @@ def relay_program(argv: list[str]) -> int | None:
 
 def record_relay(argv: list[str], traffic: RelayTraffic) -> None:
     """Record the traffic of a relay. This function runs in a separate process that only records."""
-    from mcpdesk.features import offering
+    from mcpdesk.features import features_with
 
-    for feature in offering("record_relay"):
+    for feature in features_with("record_relay"):
         feature.record_relay(argv, traffic)
 
 

@@ -25,7 +25,7 @@ from mcpdesk.cli.reach import WATCH, agreement, reach_options
 from mcpdesk.client.configs.program_names import program_name
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import AttachedLink, LiveCapture
-from mcpdesk.features import offering, required
+from mcpdesk.features import features_with, required
 from mcpdesk.paths import captures_folder, state_folder
 from mcpdesk.runtime.attach_point import AttachPoint
 from mcpdesk.runtime.core_process import StopRequests, capture_output, offer_link, require_unix
@@ -156,7 +156,7 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
 
 def _live_captures() -> list[LiveCapture]:
     """Return the captures that running taps are writing, newest first."""
-    return [each for feature in offering("live_captures") for each in feature.live_captures()]
+    return [each for feature in features_with("live_captures") for each in feature.live_captures()]
 
 
 def _print_live_captures() -> None:
@@ -227,7 +227,7 @@ def capture_link(archive: Archive, message: str = "") -> CaptureLink:
     """Return a link to a capture. If a tap is writing it, the link can also hold messages there."""
     from mcpdesk.link.capture_link import CaptureLink
 
-    features = offering("live_link") if archive.is_live else ()
+    features = features_with("live_link") if archive.is_live else ()
     links = (feature.live_link(archive, message) for feature in features)
     return next(filter(None, links), None) or CaptureLink(archive, message)
 
@@ -447,7 +447,7 @@ def run_screen(core: RunningCore, theme: str | None = None) -> int:
 
 def run_named(named: Sequence[str], theme: str | None = None) -> int:
     """Show several cores of this machine on one screen. Raises: DeskUserError."""
-    return _run_joint((feature.link_to_cores(named) for feature in offering("link_to_cores")), theme)
+    return _run_joint((feature.link_to_cores(named) for feature in features_with("link_to_cores")), theme)
 
 
 def run_sharing(url: str, theme: str | None = None) -> int:
@@ -455,7 +455,7 @@ def run_sharing(url: str, theme: str | None = None) -> int:
 
     Raises: DeskUserError.
     """
-    return _run_joint((feature.link_to_engine(url) for feature in offering("link_to_engine")), theme)
+    return _run_joint((feature.link_to_engine(url) for feature in features_with("link_to_engine")), theme)
 
 
 def _run_joint(links: Iterable[AttachedLink | None], theme: str | None) -> int:

@@ -21,7 +21,7 @@ from mcpdesk.client.configs.python_commands import MODULE, module_target
 from mcpdesk.client.discovery import is_discovered
 from mcpdesk.client.targets import client_hint, command_text
 from mcpdesk.errors import DeskError, DeskUserError
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.version import __version__
 
 OWN_GROUPS: dict[str, dict[str, str]] = {
@@ -81,7 +81,7 @@ def _groups() -> dict[str, dict[str, str]]:
 
 
 FEATURE_COMMANDS = {
-    name: command for feature in offering("commands") for name, command in feature.commands.items()
+    name: command for feature in features_with("commands") for name, command in feature.commands.items()
 }
 GROUPS = _groups()
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}

@@ -15,7 +15,7 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.settings import (
     DEFAULT_WEB_ADDRESS,
     SETTINGS,
@@ -27,7 +27,7 @@ from mcpdesk.settings import (
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-CORE_OPTIONS = tuple(each for feature in offering("core_options") for each in feature.core_options())
+CORE_OPTIONS = tuple(each for feature in features_with("core_options") for each in feature.core_options())
 """Options of features for the commands that start a core for clients."""
 
 _HTTP = re.compile(r"(?:(?P<host>\[[0-9a-fA-F:]+\]|[^:\s]+)?:)?(?P<port>\d{1,5})")

@@ -23,7 +23,7 @@ from mcpdesk.cli.options import CORE_OPTIONS, core_options, feature_values, give
 from mcpdesk.cli.reach import WATCH, agreement, reach_options, server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import ServedCore
-from mcpdesk.features import NO_FEATURE, offering
+from mcpdesk.features import NO_FEATURE, features_with
 from mcpdesk.runtime.attach_point import AttachPoint
 from mcpdesk.runtime.core_process import (
     SIGNALS,
@@ -234,7 +234,7 @@ def _require_free_addresses(plan: HostPlan) -> None:
 
 def _features_of_pages(settings: Settings) -> list[Feature]:
     """Return the features that serve the desk to browsers. Raises: DeskUserError if none does."""
-    features = list(offering("served_pages")) if settings.web else []
+    features = list(features_with("served_pages")) if settings.web else []
     if settings.web and not features:
         raise DeskUserError("--web: this program cannot serve the desk to browsers.", NO_FEATURE)
     return features

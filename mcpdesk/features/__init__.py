@@ -29,7 +29,7 @@ NO_FEATURE = "Its feature is switched off by disabled_features, or its folder wa
 """Hint of errors about a capability that no feature offers."""
 
 
-def offering(member: str) -> Iterator[Feature]:
+def features_with(member: str) -> Iterator[Feature]:
     """Yield the features that override a member of `Feature` and are not disabled."""
     disabled = {each.strip() for each in os.environ.get(VARIABLE, "").split(",")}
     for name, members in FEATURES.items():

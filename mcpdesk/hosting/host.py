@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError, UnknownMode
-from mcpdesk.features import offering, required
+from mcpdesk.features import features_with, required
 from mcpdesk.hosting.callback_reports import CallbackReports
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
 from mcpdesk.hosting.core_loop.blocking_code import BlockingCodeWatcher
@@ -166,7 +166,7 @@ class Host:
             self._reload_state,
             self.start_chore,
         )
-        made = (feature.shared_core(core) for feature in offering("shared_core"))
+        made = (feature.shared_core(core) for feature in features_with("shared_core"))
         return required(made, "shared: this program cannot share its state with other machines.")
 
     def _reload_state(self, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.hosting.host_part import HostPart, StartedCore
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class HostParts:
 
     def start(self, core: StartedCore) -> None:
         """Create the parts of all features."""
-        for feature in offering("host_parts"):
+        for feature in features_with("host_parts"):
             self._parts += feature.host_parts(core)
 
     @property

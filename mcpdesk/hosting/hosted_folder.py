@@ -24,7 +24,7 @@ from mcpdesk.errors import (
     StorageError,
     UnknownMode,
 )
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.hosting.folder.folder_rights import refusals, strictest
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, LOCK_NAME, Manifest, Mode, placeholder_manifest, suggestion
@@ -249,7 +249,7 @@ class HostedFolder:
     def _agreed_contract(self) -> Definitions | None:
         """Return the agreed definitions of the folder, or None if there are none."""
         lock_file = self.folder / LOCK_NAME
-        contracts = (each.agreed_definitions(lock_file) for each in offering("agreed_definitions"))
+        contracts = (each.agreed_definitions(lock_file) for each in features_with("agreed_definitions"))
         return next((each for each in contracts if each is not None), None)
 
     def hold_back(self, reason: str) -> None:

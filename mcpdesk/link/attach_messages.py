@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.link.feature_part import FeaturePart, Intent
 from mcpdesk.link.link import INTENTS, SNAPSHOTS
 from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, CoreView, LogLine, Notice, Progress
@@ -101,7 +101,7 @@ FromCore: TypeAlias = Reply | CallUpdate | State | TrafficBatch
 FromScreen: TypeAlias = Join | Ask
 
 FEATURE_PARTS: Final[dict[str, type[FeaturePart]]] = {
-    kind.part_name: kind for feature in offering("link_parts") for kind in feature.link_parts()
+    kind.part_name: kind for feature in features_with("link_parts") for kind in feature.link_parts()
 }
 """Classes of the states of features, by name of the part."""
 PARTS: Final[dict[str, Any]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 
-pytest_plugins = [name for feature in offering("pytest_plugins") for name in feature.pytest_plugins]
+pytest_plugins = [name for feature in features_with("pytest_plugins") for name in feature.pytest_plugins]
 """Names of modules that pytest imports as further plugins."""

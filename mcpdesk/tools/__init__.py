@@ -11,7 +11,7 @@ import unicodedata
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.feature import BuiltinTool
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 
 OWN_TOOLS = {
     "Bash": BuiltinTool("mcpdesk.tools.shell"),
@@ -30,7 +30,7 @@ OWN_TOOLS = {
 
 def _tools() -> dict[str, BuiltinTool]:
     tools = dict(OWN_TOOLS)
-    for feature in offering("builtin_tools"):
+    for feature in features_with("builtin_tools"):
         tools |= feature.builtin_tools
     return tools
 

@@ -18,7 +18,7 @@ from textual.keys import format_key
 from textual.screen import Screen
 from textual.widget import Widget
 
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.tui.action import Action
 from mcpdesk.tui.dialog_actions import DIALOG_ACTIONS, DIALOGS
 
@@ -412,7 +412,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
 )
 # fmt: on
 FEATURE_ACTIONS: dict[str, ScreenAction] = {
-    each.action.id: each for feature in offering("screen_actions") for each in feature.screen_actions()
+    each.action.id: each for feature in features_with("screen_actions") for each in feature.screen_actions()
 }
 """Actions of features, by id."""
 

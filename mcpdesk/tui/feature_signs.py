@@ -5,13 +5,13 @@ message.
 from __future__ import annotations
 
 from mcpdesk.feature import ScreenSigns
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.link.link import Link
 
 
 def signs_of(link: Link) -> ScreenSigns:
     """Return the signs of all features, combined into one object."""
-    signs = [feature.screen_signs(link) for feature in offering("screen_signs")]
+    signs = [feature.screen_signs(link) for feature in features_with("screen_signs")]
     return ScreenSigns(
         tuple(part for each in signs for part in each.header),
         tuple(mode for each in signs for mode in each.modes),

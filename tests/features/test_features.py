@@ -15,7 +15,7 @@ from mcpdesk import features
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import Feature
 from mcpdesk.feature_table import FEATURES
-from mcpdesk.features import VARIABLE, offering
+from mcpdesk.features import VARIABLE, features_with
 from mcpdesk.settings import resolve
 
 ROOT = Path(__file__).parents[2]
@@ -42,11 +42,11 @@ def test_each_feature_has_tests_of_its_own() -> None:
 
 
 def test_disabled_feature_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert any("pack" in feature.commands for feature in offering("commands"))
+    assert any("pack" in feature.commands for feature in features_with("commands"))
     monkeypatch.setenv(VARIABLE, "openapi, packaging")
-    assert not any("pack" in feature.commands for feature in offering("commands"))
-    assert not list(offering("folder_sources"))
-    assert list(offering("host_parts"))
+    assert not any("pack" in feature.commands for feature in features_with("commands"))
+    assert not list(features_with("folder_sources"))
+    assert list(features_with("host_parts"))
 
 
 def test_unknown_feature_is_named() -> None:

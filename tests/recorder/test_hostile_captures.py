@@ -14,7 +14,7 @@ import pytest
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import ExchangeFacts
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.recorder import archive as archives
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.capture_lines import lost_line
@@ -104,14 +104,14 @@ def mutated(original: bytes, chance: random.Random) -> bytes:
 
 def export_everything(index: Index, numbers: range) -> None:
     """Write all formats, each of which must be valid."""
-    for feature in offering("exporters"):
+    for feature in features_with("exporters"):
         for exporter in feature.exporters():
             written = b"".join(exporter.write(index, numbers, nothing_logged)).decode()
             if exporter.ending.endswith(".jsonl"):
                 [orjson.loads(line) for line in written.splitlines()]
             elif exporter.ending == ".har":
                 orjson.loads(written)
-    copies = [copy for feature in offering("exchange_copies") for copy in feature.exchange_copies()]
+    copies = [copy for feature in features_with("exchange_copies") for copy in feature.exchange_copies()]
     for number in numbers[::4]:
         as_text(index, number)
         for copy in copies:

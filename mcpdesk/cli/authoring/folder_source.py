@@ -11,7 +11,7 @@ import click
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.runtime.core_process import loaded
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ PARTS = {
 
 def folder_sources() -> list[FolderSource]:
     """Sources of all features."""
-    return [source for feature in offering("folder_sources") for source in feature.folder_sources()]
+    return [source for feature in features_with("folder_sources") for source in feature.folder_sources()]
 
 
 def source_options(command: click.decorators.FC) -> click.decorators.FC:

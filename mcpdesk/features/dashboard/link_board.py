@@ -19,7 +19,7 @@ from msgspec import to_builtins
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import ExchangeFacts
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.inbox.answers import problem
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, link_warnings
 from mcpdesk.link.link import Link
@@ -128,7 +128,7 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
 def _command(index: Index, number: int, schema: Any) -> str:
     """Return a shell command that repeats the request, or "" if no feature offers such a command."""
     facts = ExchangeFacts(nothing_logged, schema=schema)
-    copies = (each for feature in offering("exchange_copies") for each in feature.exchange_copies())
+    copies = (each for feature in features_with("exchange_copies") for each in feature.exchange_copies())
     return next((each.make(index, number, facts) for each in copies if each.is_command), "")
 
 

@@ -25,7 +25,7 @@ from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget, configured_targets
 from mcpdesk.client.trust import Agree, UntrustedFileError
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
 from mcpdesk.features.doctor.entry_secrets import Secrets, secrets_of, unsafe_settings
 from mcpdesk.features.doctor.examination import Examination, examine
@@ -236,7 +236,7 @@ def _lock(found: FoundServer, plan: CheckupPlan, definitions: Definitions) -> Lo
     file = next((each for each in _lock_files(found, plan) if each.is_file()), None)
     if file is None:
         return None
-    locks = (each.agreed_definitions(file) for each in offering("agreed_definitions"))
+    locks = (each.agreed_definitions(file) for each in features_with("agreed_definitions"))
     agreed = next((each for each in locks if each is not None), None)
     if agreed is None:
         return LockCheck(str(file), "unreadable")

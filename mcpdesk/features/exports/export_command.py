@@ -16,7 +16,7 @@ import click
 from mcpdesk.cli.captures import opened
 from mcpdesk.cli.printing import print_message
 from mcpdesk.errors import DeskUserError
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.plain_text import clean
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Examples:
 
 `mcpdesk settings` prints the folder of the captures.
 """
-RECORDED = ("cases",) if any(offering("case_recorder")) else ()
+RECORDED = ("cases",) if any(features_with("case_recorder")) else ()
 """Format that is available if a feature can record test cases."""
 FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", *RECORDED, "csv", "json")
 
@@ -113,7 +113,9 @@ def export_command(
             view.advance(float("inf"))
             numbers = with_parts(index, view.lines)
             if kind in RECORDED:
-                recorder = next(filter(None, (each.case_recorder() for each in offering("case_recorder"))))
+                recorder = next(
+                    filter(None, (each.case_recorder() for each in features_with("case_recorder")))
+                )
                 numbers = recorder.recordable(index, numbers)
                 _tell_of_servers({index.exchange(number).server for number in numbers})
                 lines = recorder.cases(index, numbers)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.features.tap.taps import tap_of
 from mcpdesk.link.attach_messages import (
     FEATURE_PARTS,
@@ -82,7 +82,7 @@ class TapLink(CaptureLink):
 
     def view(self) -> CoreView:
         """Return a view of the capture. Its field `can_intercept` is True if messages can be held."""
-        return replace(super().view(), can_intercept=self._is_open and any(offering("interceptor")))
+        return replace(super().view(), can_intercept=self._is_open and any(features_with("interceptor")))
 
     def close(self) -> None:
         """Disconnect. The tap then releases all held messages."""

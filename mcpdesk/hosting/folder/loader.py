@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from mcpdesk.errors import HandlerError, LocalProtocolError, MissingPrecondition, RegistrationError
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.hosting.folder.file_items import (
     FileItems,
     Item,
@@ -190,7 +190,7 @@ class _Reading(Struct):
     def read_commands(self) -> list[str]:
         """Read the programs that the manifest offers as tools, and return remarks."""
         manifest = self.loaded.manifest
-        feature = next(offering("command_tools"), None)
+        feature = next(features_with("command_tools"), None)
         if feature is None:
             source = manifest.source("commands")
             return [f"{source}: commands are not offered, because program_tools is disabled"]

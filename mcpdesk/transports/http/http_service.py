@@ -18,7 +18,7 @@ from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.operator import OPERATOR_HEADER
 from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.recorder.former_clients import FormerClients
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import PassThrough, Rules, leading
@@ -90,7 +90,7 @@ class HttpService:
         self._sockets = SocketRoutes(site)
         self._sse = SseRoutes(site, self._mcp.other_processes)
         self._passing = PassThroughRoutes(site)
-        self._extra = [each for feature in offering("http_routes") for each in feature.http_routes(site)]
+        self._extra = [each for feature in features_with("http_routes") for each in feature.http_routes(site)]
         self._jobs = JobRoutes(site, self._mcp.other_processes)
         self._verbs: dict[str | None, dict[str, Verb]] = {
             "": {"POST": self._mcp.post, "GET": self._mcp.get, "DELETE": self._mcp.delete},
@@ -101,7 +101,7 @@ class HttpService:
         """Handlers by the path after the server's name, then by method."""
         self._dialect_paths = [
             path
-            for feature in offering("dialect_paths")
+            for feature in features_with("dialect_paths")
             for path in feature.dialect_paths(self._mcp, self._sockets)
         ]
         self._verbs |= {DIALECT + each.path: dict(each.verbs) for each in self._dialect_paths}
@@ -453,7 +453,9 @@ def require_free_socket(path: Path) -> None:
 def _other_processes(site: Site, sessions: HttpSessions) -> OtherProcesses | None:
     if site.shared is None:
         return None
-    return next((feature.other_processes(site, sessions) for feature in offering("other_processes")), None)
+    return next(
+        (feature.other_processes(site, sessions) for feature in features_with("other_processes")), None
+    )
 
 
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:

@@ -21,7 +21,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.byte_size import size_text
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress, schema_failures
 from mcpdesk.plain_text import json_escaped
@@ -500,7 +500,7 @@ def _markdown(text: str) -> Widget:
 
 
 def _picture(block: Block) -> Widget:
-    views = (feature.picture_view(block.encoded, block.note) for feature in offering("picture_view"))
+    views = (feature.picture_view(block.encoded, block.note) for feature in features_with("picture_view"))
     return next(filter(None, views), None) or Static(Content(one_line(f"{block.note} · w saves it")))
 
 

@@ -13,7 +13,7 @@ from time import strftime
 from msgspec import structs
 
 from mcpdesk.feature import CaseRecorder, ExchangeCopy, ExchangeFacts, Exporter, MenuLine
-from mcpdesk.features import offering
+from mcpdesk.features import features_with
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import LogLine
 from mcpdesk.paths import state_folder
@@ -39,11 +39,11 @@ _CASES = "cases"
 
 
 def _exporters() -> list[Exporter]:
-    return [each for feature in offering("exporters") for each in feature.exporters()]
+    return [each for feature in features_with("exporters") for each in feature.exporters()]
 
 
 def _case_recorder() -> CaseRecorder | None:
-    return next((each.case_recorder() for each in offering("case_recorder")), None)
+    return next((each.case_recorder() for each in features_with("case_recorder")), None)
 
 
 def _formats() -> list[tuple[str, MenuLine]]:
@@ -67,7 +67,7 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
         raw = (partial(frame_text, index, frame), "its frame")
         choices.insert(0, Choice("frame", raw, "as it passed, secrets masked", "f"))
     is_request = index.exchange(number).kind is ExchangeKind.REQUEST
-    for copy in (each for feature in offering("exchange_copies") for each in feature.exchange_copies()):
+    for copy in (each for feature in features_with("exchange_copies") for each in feature.exchange_copies()):
         if is_request or not copy.is_command:
             title, use, key = copy.menu
             choices.append(Choice(title, (partial(_copied, link, number, copy), title), use, key))
