@@ -212,7 +212,7 @@ class ScreenAction(NamedTuple):
     run: Callable[[Any], object]
     """Function that is called with the widget that implements the scope of the action."""
     is_available: Callable[[CoreView], bool]
-    is_offered_elsewhere: bool = False
+    is_offered_everywhere: bool = False
     """True if the palette also offers the action on other screens. The screen of the action is then shown
     first.
     """

@@ -33,7 +33,7 @@ ACTIONS = (
             footer=False, wide=True, scope="servers", group="Servers"),
         "servers.back", "Check the servers of all clients on this machine",
         "doctor health diagnose claude cursor vscode configuration duplicates tokens unsafe lock login",
-        open_doctor, _is_available, is_offered_elsewhere=True,
+        open_doctor, _is_available, is_offered_everywhere=True,
     ),
 )
 # fmt: on

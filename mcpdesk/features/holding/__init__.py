@@ -47,10 +47,10 @@ class Holding(Feature):
 
     def screen_signs(self, link: Link) -> ScreenSigns:
         """Return signs that messages are held, answered by a mock, or changed by fault rules."""
-        from mcpdesk.features.holding.held_message import held
+        from mcpdesk.features.holding.held_message import hold_view
         from mcpdesk.features.holding.signs import signs_of
 
-        return signs_of(held(link))
+        return signs_of(hold_view(link))
 
 
 FEATURE = Holding()

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from mcpdesk.features.holding.held_message import SetFaults, held
+from mcpdesk.features.holding.held_message import SetFaults, hold_view
 from mcpdesk.link.link import Link
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.menu import Dialog
@@ -52,7 +52,7 @@ class FaultDialog(Dialog[None]):
         with Vertical(classes="box") as box:
             box.border_title = "Faults by rule"
             suggested = f"# delay 2s 10% for {self._rule or 'tool:NAME'}\n"
-            yield TextField(held(self._link).faults or suggested, compact=True, show_line_numbers=True)
+            yield TextField(hold_view(self._link).faults or suggested, compact=True, show_line_numbers=True)
             yield Static(classes="wrong", markup=False)
             yield Static(Content(_HELP), classes="keys", markup=False)
 

@@ -175,7 +175,7 @@ class HoldView(FeaturePart, frozen=True):
         )
 
 
-def held(link: Link) -> HoldView:
+def hold_view(link: Link) -> HoldView:
     """Return the hold rule of a core, and its held messages, oldest first."""
     return link.feature_part(HoldView)
 

@@ -26,7 +26,7 @@ from mcpdesk.features.holding.held_message import (
     Release,
     SetHold,
     Verdict,
-    held,
+    hold_view,
 )
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import ItemKind
@@ -155,7 +155,7 @@ class HoldDialog(Dialog[bool]):
         self._drafts = {} if drafts is None else drafts
         self._link = link
         self._shown = HoldView()
-        self._suggested = held(link).rule or rule
+        self._suggested = hold_view(link).rule or rule
         self._selected = selected
         self._edited: HeldMessage | None = None
         """Message in the editor, or None."""
@@ -177,7 +177,7 @@ class HoldDialog(Dialog[bool]):
 
     def on_mount(self) -> None:
         """Show the held messages, and follow changes."""
-        view = held(self._link)
+        view = hold_view(self._link)
         self.query_one(DirectionStrip).current = DIRECTIONS.index(view.directions)
         self._show()
         found = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
@@ -272,7 +272,7 @@ class HoldDialog(Dialog[bool]):
     def direction_picked(self, event: TabStrip.Picked) -> None:
         """Hold messages of the selected direction."""
         event.stop()
-        if held(self._link).rule:
+        if hold_view(self._link).rule:
             self._hold()
 
     @on(RowList.Moved)
@@ -386,7 +386,7 @@ class HoldDialog(Dialog[bool]):
 
     def _show(self) -> None:
         """Show the currently held messages."""
-        before, view = self._shown, held(self._link)
+        before, view = self._shown, hold_view(self._link)
         self._shown = view
         if before.messages and not view.messages and self.editor.has_focus_within:
             self.listing.focus()  # the editor is hidden, and the next key is not meant for the filter
@@ -398,7 +398,7 @@ class HoldDialog(Dialog[bool]):
         self._show_keys()
 
     def _refresh(self) -> None:
-        view = held(self._link)
+        view = hold_view(self._link)
         if view != self._shown:
             self._show()
         elif view.messages:

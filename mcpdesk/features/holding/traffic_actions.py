@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from textual import work
 
 from mcpdesk.feature import ScreenAction
-from mcpdesk.features.holding.held_message import CannedCall, Mock, held
+from mcpdesk.features.holding.held_message import CannedCall, Mock, hold_view
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.action import Action
 
@@ -27,8 +27,8 @@ def open_holds(pane: TrafficPane) -> None:
     from mcpdesk.recorder.index.query import quoted
     from mcpdesk.recorder.index.traffic_index import last_round
 
-    def on_closed(for_question: bool | None) -> None:
-        if for_question:
+    def on_closed(opens_question: bool | None) -> None:
+        if opens_question:
             pane.app.main.action_open_question()
 
     rule, chosen = pane.filter_field.true_text, pane.chosen()
@@ -52,7 +52,9 @@ def open_faults(pane: TrafficPane) -> None:
 
 @work
 async def mock(pane: TrafficPane) -> None:
-    """Answer all requests like the selected one with its recorded answer, or end this mock."""
+    """Start or end a mock. While it is active, all requests with the method and name of the selected exchange
+    receive its recorded answer.
+    """
     from mcpdesk.features.holding.hold_dialog import canned_answer
     from mcpdesk.tui.render.safe_text import one_line
     from mcpdesk.tui.widgets.menu import Choice, is_confirmed
@@ -61,16 +63,16 @@ async def mock(pane: TrafficPane) -> None:
     if chosen is None:
         return
     index, one = pane.link.traffic, pane.link.traffic.exchange(chosen)
-    what, answer = CannedCall(one.server, one.method, one.name), ""
+    mocked_call, answer = CannedCall(one.server, one.method, one.name), ""
     try:
-        if what not in held(pane.link).canned:
+        if mocked_call not in hold_view(pane.link).canned:
             await pane.fetch(chosen)
             answer = canned_answer(index, one)
             question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
             help = "For every client and all arguments, until you choose mock again."
             if not await is_confirmed(pane.app, question, Choice("mock", True, key="y", help=help), "no"):
                 return
-        await asyncio.wrap_future(pane.link.do(Mock(what, answer)))
+        await asyncio.wrap_future(pane.link.do(Mock(mocked_call, answer)))
     except ValueError as error:
         pane.notify(one_line(f"no mock: {error}"), severity="warning", markup=False)
         return
@@ -95,7 +97,7 @@ ACTIONS = (
             footer=False, wide=True, former="H", scope="traffic", group="Traffic"),
         "traffic.back", "Hold messages that match a filter",
         "breakpoint intercept pause stop change modify edit drop delay block debug",
-        open_holds, _is_available, is_offered_elsewhere=True,
+        open_holds, _is_available, is_offered_everywhere=True,
     ),
     ScreenAction(
         Action("mock", "", "mock",
@@ -111,7 +113,7 @@ ACTIONS = (
             footer=False, wide=True, former="B", scope="traffic", group="Traffic"),
         "traffic.back", "Inject faults into messages by rule",
         "chaos failure inject latency delay error simulate lost",
-        open_faults, _is_available, is_offered_elsewhere=True,
+        open_faults, _is_available, is_offered_everywhere=True,
     ),
 )
 # fmt: on

@@ -283,7 +283,7 @@ def _words_of(action: Action) -> str:
 def _offered_elsewhere(screen: str) -> Iterator[Action]:
     """Yield the actions of a screen that are also offered on other screens."""
     for each in FEATURE_ACTIONS.values():
-        if each.is_offered_elsewhere and each.action.scope == screen:
+        if each.is_offered_everywhere and each.action.scope == screen:
             yield each.action
     yield from (BY_ID[name] for name in ELSEWHERE[screen])
 
