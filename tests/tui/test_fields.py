@@ -69,8 +69,8 @@ async def test_arguments_with_control_characters_are_sent_as_they_are_as_form_an
         editor = desk.app.screen.query_one(JsonEditor)
         assert (
             editor.value() == SENT
-            and "\\u001b" in editor.area.true_text
-            and "\\u009b" in editor.area.true_text
+            and "\\u001b" in editor.area.entered_text
+            and "\\u009b" in editor.area.entered_text
         )
         await desk.pilot.press("ctrl+e")
         await desk.pilot.press("ctrl+r")
@@ -92,16 +92,18 @@ async def test_a_paste_is_stored_as_placeholders_and_undone_in_one_step() -> Non
             await pilot.pause()
             pilot.app.post_message(events.Paste("a\x1b[31m"))
             await pilot.pause()
-            assert field.true_text == "a\x1b[31m"
+            assert field.entered_text == "a\x1b[31m"
             assert "\x1b" not in (field.value if isinstance(field, Input) else field.text)
         text.undo()
-        assert text.true_text == ""
+        assert text.entered_text == ""
         text.insert("\x9b")
         text.replace("\x07", (0, 0), (0, 0))
-        assert text.true_text == "\x07\x9b" and not {"\x07", "\x9b"} & set(text.text)
+        assert text.entered_text == "\x07\x9b" and not {"\x07", "\x9b"} & set(text.text)
         line.value = "\x07set\x1b"
         assert (
-            line.true_text == "\x07set\x1b" and line.value.isprintable() is False and "\x1b" not in line.value
+            line.entered_text == "\x07set\x1b"
+            and line.value.isprintable() is False
+            and "\x1b" not in line.value
         )
 
 
@@ -142,7 +144,7 @@ async def test_a_search_takes_as_much_of_a_paste_as_its_limit_allows_and_reports
 async def test_the_cursor_stands_behind_as_many_cells_as_are_drawn() -> None:
     async with driven(Fields()) as pilot:
         line = pilot.app.query_one(LineField)
-        line.true_text = "a\x1b\x9bb"
+        line.entered_text = "a\x1b\x9bb"
         await pilot.pause()
         left = line.cursor_screen_offset.x
         line.cursor_position = 0

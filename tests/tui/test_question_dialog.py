@@ -490,7 +490,9 @@ async def test_a_fault_in_a_form_is_named_at_its_field(monkeypatch: pytest.Monke
         await desk.press("ctrl+s")
         assert "2 fields are not valid yet." in desk.shown() and desk.link.answers == []
         focused = desk.app.focused
-        assert isinstance(focused, LineField) and focused.true_text == "lis", "the first fault has the focus"
+        assert isinstance(focused, LineField) and focused.entered_text == "lis", (
+            "the first fault has the focus"
+        )
         await desk.press("home", "delete", "delete", "delete", *"LIS", "enter", "enter", *"10")
         assert "✗" not in desk.shown()
         await desk.press("tab", "space", "down", "space", "ctrl+s")

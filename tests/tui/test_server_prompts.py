@@ -148,7 +148,7 @@ async def test_roots_are_edited_and_what_is_none_is_told() -> None:
         await choose_action(pilot, "roots")
         await until(lambda: isinstance(app.screen, RootsPrompt), pilot)
         field = app.screen.query_one(TextField)
-        assert field.true_text == "file:///srv"
+        assert field.entered_text == "file:///srv"
         field.move_cursor(field.document.end)
         await pilot.press("enter", *"oops", "ctrl+s")
         told = app.screen.query_one("#trouble", Static)

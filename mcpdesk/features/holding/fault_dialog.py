@@ -66,7 +66,7 @@ class FaultDialog(Dialog[None]):
         """Set the rules. If they contain an error, show the error instead."""
         wrong = self.query_one(".wrong", Static)
         try:
-            await asyncio.wrap_future(self._link.do(SetFaults(self.area.true_text)))
+            await asyncio.wrap_future(self._link.do(SetFaults(self.area.entered_text)))
         except ValueError as error:
             wrong.update(Content(f"✗ {one_line(str(error))}"))
             wrong.add_class("-shown")

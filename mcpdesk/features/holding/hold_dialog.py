@@ -217,7 +217,7 @@ class HoldDialog(Dialog[bool]):
         """Release the message as it is in the editor."""
         if (one := self._one) is None:
             return
-        text, what = self.editor.area.true_text, _title(one)
+        text, what = self.editor.area.entered_text, _title(one)
         if self._answers:
             self._release(one, Verdict.ANSWER, text, f"{what} was answered by hand")
         elif one.text and text != self._loaded:
@@ -265,7 +265,7 @@ class HoldDialog(Dialog[bool]):
     def rule_entered(self, event: Input.Submitted) -> None:
         """Hold messages that match the entered filter, and focus the list. An empty filter ends holding."""
         event.stop()
-        has_rule = bool(self.query_one(SearchField).true_text.strip())
+        has_rule = bool(self.query_one(SearchField).entered_text.strip())
         self._hold(self.listing.focus if has_rule else None)
 
     @on(TabStrip.Picked)
@@ -298,10 +298,10 @@ class HoldDialog(Dialog[bool]):
         self._edited, self._answers = one, answers
         begun = "" if one is None else self._answer_to(one) if answers else one.text
         self.editor.load(begun)
-        self._loaded = self.editor.area.true_text
+        self._loaded = self.editor.area.entered_text
         if one is not None and (draft := self._drafts.get((one.number, one.since, answers))) is not None:
             self.editor.load(draft)
-        self.editor.area.move_cursor(_edit_position(self.editor.area.true_text))
+        self.editor.area.move_cursor(_edit_position(self.editor.area.entered_text))
         self._show_keys()
 
     def _answer_to(self, one: HeldMessage) -> str:
@@ -315,7 +315,7 @@ class HoldDialog(Dialog[bool]):
 
         Delete the edits of messages that are no longer held.
         """
-        text, one = self.editor.area.true_text, self._edited
+        text, one = self.editor.area.entered_text, self._edited
         if one is not None:
             key = (one.number, one.since, self._answers)
             if text != self._loaded:
@@ -333,7 +333,7 @@ class HoldDialog(Dialog[bool]):
 
     def _hold(self, then: Callable[[], object] | None = None) -> None:
         rule, directions = (
-            self.query_one(SearchField).true_text,
+            self.query_one(SearchField).entered_text,
             DIRECTIONS[self.query_one(DirectionStrip).current],
         )
 

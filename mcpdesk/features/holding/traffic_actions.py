@@ -31,7 +31,7 @@ def open_holds(pane: TrafficPane) -> None:
         if opens_question:
             pane.app.main.action_open_question()
 
-    rule, chosen = pane.filter_field.true_text, pane.chosen()
+    rule, chosen = pane.filter_field.entered_text, pane.chosen()
     index = pane.link.traffic
     latest = None if chosen is None else last_round(index, index.exchange(chosen))
     selected = None if latest is None else (latest.connection, latest.id)
@@ -47,7 +47,7 @@ def open_faults(pane: TrafficPane) -> None:
     """Open the dialog of fault rules."""
     from mcpdesk.features.holding.fault_dialog import FaultDialog
 
-    pane.app.push_screen(FaultDialog(pane.link, pane.filter_field.true_text))
+    pane.app.push_screen(FaultDialog(pane.link, pane.filter_field.entered_text))
 
 
 @work

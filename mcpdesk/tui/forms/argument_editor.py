@@ -79,7 +79,7 @@ class JsonEditor(Vertical):
     @property
     def problem(self) -> str:
         """Location of the JSON syntax error, or "" if the text is valid."""
-        text = self.area.true_text
+        text = self.area.entered_text
         return json_problem(text) if text.strip() else ""
 
     def load(self, text: str) -> None:
@@ -110,7 +110,7 @@ class JsonEditor(Vertical):
         """
         if self.problem:
             raise ValueError(self.problem)
-        text = self.area.true_text
+        text = self.area.entered_text
         return json.loads(text) if text.strip() else {}
 
     def complain(self, message: str) -> None:
@@ -258,7 +258,7 @@ class Arguments(Vertical):
         if draft.text is None:
             self.form.show_failures([*self.form.problems(), *draft.failures(draft.node.value())])
             return
-        draft.text, problem = self.editor.area.true_text, self.editor.problem
+        draft.text, problem = self.editor.area.entered_text, self.editor.problem
         self.editor.complain(problem or _summary(draft.failures(self.editor.value())))
 
     @on(Form.Submitted)

@@ -238,7 +238,7 @@ class TextPart(FormPart):
     async def suggestions(self) -> Sequence[str]:
         """Return the suggestions for the current text."""
         asking = self.control.suggester if isinstance(self.control, LineField) else None
-        return await asking.values(self.control.true_text) if isinstance(asking, Suggestions) else ()
+        return await asking.values(self.control.entered_text) if isinstance(asking, Suggestions) else ()
 
     def on_descendant_focus(self) -> None:
         """Request suggestions before anything is typed."""
@@ -253,7 +253,7 @@ class TextPart(FormPart):
     @on(TextArea.Changed)
     def _typed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
-        text = self.control.true_text
+        text = self.control.entered_text
         if text != self.node.text:
             self.node.edit(text)
             self.edited()

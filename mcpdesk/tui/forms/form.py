@@ -360,7 +360,7 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         menu = Menu(f"Suggestions for {one_line(part.label, 30)}", choices, filtered=True)
         chosen = await self.app.push_screen_wait(menu)
         if chosen is not None and isinstance(part.control, LineField):
-            part.control.true_text = chosen
+            part.control.entered_text = chosen
 
     @work(exclusive=True, group="find")
     async def action_find_field(self) -> None:

@@ -280,7 +280,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     @on(TextArea.Changed)
     def _words_changed(self, event: Input.Changed | TextArea.Changed) -> None:
         event.stop()
-        text = self.words.true_text if self.words is not None else ""
+        text = self.words.entered_text if self.words is not None else ""
         if text != self.draft.other:
             self.draft.write(text)
             self._show()

@@ -92,7 +92,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
     @work(exclusive=True)
     async def _add(self) -> None:
         self.show_message("… adding")
-        text = self.query_one(LineField).true_text.strip()
+        text = self.query_one(LineField).entered_text.strip()
         try:
             names = await _added(self.app, self._link, text)
         except ValueError as reason:
@@ -137,7 +137,7 @@ class RootsPrompt(ServerPrompt[None]):
     @work(exclusive=True)
     async def action_keep(self) -> None:
         """Set these roots, if all of them are folders."""
-        lines = self.query_one(TextField).true_text.splitlines()
+        lines = self.query_one(TextField).entered_text.splitlines()
         try:
             await asyncio.wrap_future(self._link.choose_roots(lines))
         except ValueError as reason:

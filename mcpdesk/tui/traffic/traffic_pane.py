@@ -202,7 +202,7 @@ class TrafficPane(FilterPane, Pane):
         """Return the filter and the selected exchange. The exchange is None while the list follows the newest
         line.
         """
-        return self.filter_field.true_text, None if self.listing.following else self.listing.selected
+        return self.filter_field.entered_text, None if self.listing.following else self.listing.selected
 
     def return_to(self, position: tuple[str, int | None]) -> None:
         """Restore filter and selection."""
@@ -213,7 +213,7 @@ class TrafficPane(FilterPane, Pane):
 
     def set_filter(self, query: str) -> None:
         """Set the filter, as if it had been typed."""
-        self.filter_field.true_text = query
+        self.filter_field.entered_text = query
         self.set_class(bool(query), "-filtering")
 
     def show_only(self, query: str) -> None:
@@ -288,7 +288,7 @@ class TrafficPane(FilterPane, Pane):
             history = self.app.history_path
             self._filters = SavedFilters(history.with_name(FILE_NAME) if history else None)
         saved = self._filters
-        menu = filters_menu(saved, self.filter_field.true_text)
+        menu = filters_menu(saved, self.filter_field.entered_text)
         chosen, query = await self.app.push_screen_wait(menu) or ("", "")
         if chosen == "use":
             self.set_filter(query)

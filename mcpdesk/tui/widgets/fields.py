@@ -1,8 +1,8 @@
 """Text field of one line. All text is edited in a `LineField` or, for several lines, a `TextField`.
 
 A field may contain untrusted text: a default, an argument of a client, a suggestion, a paste. It shows
-control characters as substitutes that are one cell wide, so that cursor, width and drawing agree. `true_text`
-is the text with its real characters. Nothing is lost.
+control characters as substitutes that are one cell wide, so that cursor, width and drawing agree.
+`entered_text` is the text with its real characters. Nothing is lost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def too_long(left_out: int) -> str:
 
 
 class LineField(Input):
-    """Text field of one line. `value` is the text as shown, `true_text` the real text."""
+    """Text field of one line. `value` is the text as shown, `entered_text` the real text."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(to_field(text), **options)
@@ -67,12 +67,12 @@ class LineField(Input):
         return max(0, min(len(text), len(self.value) - abs(end - start) + len(text) - self.max_length))
 
     @property
-    def true_text(self) -> str:
+    def entered_text(self) -> str:
         """Entered text, with its control characters."""
         return from_field(self.value)
 
-    @true_text.setter
-    def true_text(self, text: str) -> None:
+    @entered_text.setter
+    def entered_text(self, text: str) -> None:
         self.value = to_field(text)
 
 

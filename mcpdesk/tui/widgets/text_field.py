@@ -37,7 +37,7 @@ class _DeskColours(TextAreaTheme):
 
 
 class TextField(TextArea):
-    """Text field of several lines. `text` is the text as shown, `true_text` the real text."""
+    """Text field of several lines. `text` is the text as shown, `entered_text` the real text."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(_SYNTAX.values())
     DEFAULT_CSS = """
@@ -63,7 +63,7 @@ class TextField(TextArea):
         return super().check_consume_key(key, character or character_of(key))
 
     @property
-    def true_text(self) -> str:
+    def entered_text(self) -> str:
         """Entered text, with its control characters."""
         return from_field(self.text)
 
