@@ -27,7 +27,7 @@ class Action:
     priority: bool = False
     """True if the key is handled before the focused widget receives it. Set it only for keys that type no
     text."""
-    former: str = ""
+    former_keys: str = ""
     """Keys that the action had in the previous release, separated by commas. Where such a key has no action,
     it shows the present key."""
     scope: str = field(kw_only=True)

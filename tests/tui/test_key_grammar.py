@@ -137,7 +137,7 @@ def test_no_other_key_has_two_meanings() -> None:
 
 def test_a_former_key_of_an_action_is_not_its_key_now() -> None:
     for action in ACTIONS:
-        assert not set(keys_of(action.former)) & set(keys_of(action.keys)), action.id
+        assert not set(keys_of(action.former_keys)) & set(keys_of(action.keys)), action.id
 
 
 def test_an_action_without_a_key_has_a_binding_that_a_keymap_can_change() -> None:

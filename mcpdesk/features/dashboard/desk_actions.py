@@ -54,7 +54,7 @@ ACTIONS = (
     ScreenAction(
         Action("dashboard", "", "dashboard in a browser",
             "Open the dashboard with a sign-in link, copy such a link, or sign out all browsers.",
-            footer=False, wide=True, former="W", scope="main", group="Server"),
+            footer=False, wide=True, former_keys="W", scope="main", group="Server"),
         "main.servers", "Open the dashboard in a browser, or sign browsers out",
         "web page operator sign in link key cookie revoke log out session",
         open_dashboard, _is_available,

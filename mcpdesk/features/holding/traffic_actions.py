@@ -94,7 +94,7 @@ ACTIONS = (
     ScreenAction(
         Action("hold", "", "hold messages",
             "Hold messages that match a filter, to read, change, drop, delay or answer them.",
-            footer=False, wide=True, former="H", scope="traffic", group="Traffic"),
+            footer=False, wide=True, former_keys="H", scope="traffic", group="Traffic"),
         "traffic.back", "Hold messages that match a filter",
         "breakpoint intercept pause stop change modify edit drop delay block debug",
         open_holds, _is_available, is_offered_everywhere=True,
@@ -102,7 +102,7 @@ ACTIONS = (
     ScreenAction(
         Action("mock", "", "mock",
             "Give this response to each request with this method and name. Choose it again to stop.",
-            footer=False, wide=True, former="M", scope="traffic", group="Traffic"),
+            footer=False, wide=True, former_keys="M", scope="traffic", group="Traffic"),
         "traffic.back", "Answer all such requests as this exchange did",
         "mock stub fake canned reply simulate",
         mock, _is_available,
@@ -110,7 +110,7 @@ ACTIONS = (
     ScreenAction(
         Action("faults", "", "inject faults",
             "Inject faults into some of the messages: delay, loss, cut or error.",
-            footer=False, wide=True, former="B", scope="traffic", group="Traffic"),
+            footer=False, wide=True, former_keys="B", scope="traffic", group="Traffic"),
         "traffic.back", "Inject faults into messages by rule",
         "chaos failure inject latency delay error simulate lost",
         open_faults, _is_available, is_offered_everywhere=True,
