@@ -86,7 +86,7 @@ SIDE_FILES = ("-wal", "-shm", "")
 """Suffixes of the files of a database. The main file is moved last. As soon as its name is free, another
 process may create a new database, and the journal of the new database must not be moved."""
 MASK = 0o077
-"""File mode bits to clear, because no other user may read the data of a person's tools."""
+"""File mode bits to clear. Other users must not read the data of a person's tools."""
 
 
 class StateData(Protocol):
@@ -114,17 +114,17 @@ class Database:
         self,
         path: Path,
         migrations: Sequence[str] = MIGRATIONS,
-        report: Callable[[str], object] = lambda told: None,
-        wrote: Callable[[], object] = lambda: None,
+        report: Callable[[str], object] = lambda text: None,
+        on_change: Callable[[], object] = lambda: None,
     ) -> None:
-        """`report` is called when a damaged file was renamed. `wrote` is called after each change. Both are
+        """`report` is called when a damaged file was renamed, and `on_change` after each change. Both are
         called on the database's thread.
         """
         self.path = path
-        self._wrote = wrote
+        self._on_change = on_change
         self._migrations = migrations
         self._report = report
-        self._file = 0
+        self._inode = 0
         """Inode of the opened file."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
         self._connection: sqlite3.Connection | None = None
@@ -161,7 +161,7 @@ class Database:
                 return self._attempt(work)
             except sqlite3.Error as error:
                 if _is_damage(error):
-                    self._set_aside(_reason(error))
+                    self._rename_damaged(_reason(error))
                 elif self._was_moved():
                     self._forget()
                 else:
@@ -177,24 +177,24 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             result = work(connection)
         if connection.total_changes != changes:
-            self._wrote()
+            self._on_change()
         return result
 
-    def _set_aside(self, reason: str) -> None:
+    def _rename_damaged(self, reason: str) -> None:
         """Rename a damaged file, unless another process has done so already. Raises: OSError."""
         self._forget()
         with suppress(FileNotFoundError), self.path.open("rb") as damaged:
             # Other processes that found the damage wait for this lock, and then see a new file here.
             lock(damaged.fileno())
-            there = os.fstat(damaged.fileno()).st_ino
-            if there != self._file or there != self.path.stat().st_ino:
+            inode = os.fstat(damaged.fileno()).st_ino
+            if inode != self._inode or inode != self.path.stat().st_ino:
                 return
-            aside = _free_name(self.path)
+            new_path = _free_name(self.path)
             for ending in SIDE_FILES:
                 with suppress(FileNotFoundError):
-                    os.replace(f"{self.path}{ending}", f"{aside}{ending}")
+                    os.replace(f"{self.path}{ending}", f"{new_path}{ending}")
             self._report(
-                f"{self.path} is damaged ({reason}). It was moved to {aside}, and a new one was created: "
+                f"{self.path} is damaged ({reason}). It was moved to {new_path}, and a new one was created: "
                 "tasks, plans, callbacks, approvals and jobs in the damaged one are no longer used"
             )
 
@@ -207,23 +207,23 @@ class Database:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite would create a file that other users can read. The journals get the mode of this file.
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN, 0o666 & ~MASK)
-        made = os.fstat(handle)
+        status = os.fstat(handle)
         os.close(handle)
-        self._file = made.st_ino
-        if not made.st_size and _size(f"{self.path}-wal"):
+        self._inode = status.st_ino
+        if not status.st_size and _size(f"{self.path}-wal"):
             # SQLite would delete the journal, which is the only remaining part of the data.
             raise _Damaged("the file is empty")
         connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        with ExitStack() as unless_ready:
-            unless_ready.callback(connection.close)
-            _log_ahead(connection)
-            if made.st_size <= CHECKED_BYTES:
+        with ExitStack() as cleanup:
+            cleanup.callback(connection.close)
+            _enable_wal(connection)
+            if status.st_size <= CHECKED_BYTES:
                 _check(connection)
             # In WAL mode, committed data survives a killed process, but may be lost in a power failure.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             self._migrate(connection)
-            unless_ready.pop_all()
+            cleanup.pop_all()
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
@@ -245,7 +245,7 @@ class Database:
         try:
             with self.path.open("rb") as file:
                 lock(file.fileno())
-                return self.path.stat().st_ino != self._file
+                return self.path.stat().st_ino != self._inode
         except FileNotFoundError:
             return True
 
@@ -259,7 +259,7 @@ class Database:
             self._connection.close()
 
 
-def _log_ahead(connection: sqlite3.Connection) -> None:
+def _enable_wal(connection: sqlite3.Connection) -> None:
     """Switch to WAL mode. Retry, because SQLite itself does not wait while another process does the same."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:

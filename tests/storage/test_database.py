@@ -72,7 +72,7 @@ async def test_a_commit_waits_for_the_journal_only_and_references_are_checked(da
 
 async def test_who_asked_hears_of_changes_and_of_nothing_else(tmp_path: Path) -> None:
     writes: list[int] = []
-    data = Database(tmp_path / "state.sqlite", wrote=lambda: writes.append(1))
+    data = Database(tmp_path / "state.sqlite", on_change=lambda: writes.append(1))
     await data.run(names)
     assert writes == []
     await data.run(add)

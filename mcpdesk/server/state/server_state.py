@@ -317,7 +317,7 @@ class ServerState:
         from mcpdesk.storage.database import Database
 
         return Database(
-            self._file, report=lambda text: self.notify_person(text), wrote=lambda: self.on_write()
+            self._file, report=lambda text: self.notify_person(text), on_change=lambda: self.on_write()
         )
 
     @cached_property
