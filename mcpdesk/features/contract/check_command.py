@@ -161,7 +161,7 @@ def check_command(
     changes = list[Remark]()
     if lock_path is not None:
         contract = contract_of(report.server, report.items)
-        changes = differences(lock_path, contract, is_faulty=any(each.is_error for each in remarks))
+        changes = differences(lock_path, contract, has_errors=any(each.is_error for each in remarks))
     if max_tokens is not None:
         remarks += _over_budget(report.tools, max_tokens)
     client_remarks = list[Remark]()

@@ -31,7 +31,7 @@ class LockLocation(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """Current items of a server."""
+    """Names and definitions of a server's items, on which clients rely."""
 
     server: str
     definitions: Definitions
@@ -74,34 +74,36 @@ def lock_file_path(
     return LockLocation(path, update, own is not None and path.resolve() == own)
 
 
-def differences(lock_place: LockLocation, now: Contract, *, is_faulty: bool) -> list[Remark]:
+def differences(location: LockLocation, current: Contract, *, has_errors: bool) -> list[Remark]:
     """Compare a contract with the lock, and write the lock if requested.
+
+    `has_errors` is True if the check of the server found errors. The lock is then not written.
 
     Raises: DeskUserError if the lock file cannot be read or written, or belongs to another server.
     """
-    lock = Lock(now.server, now.definitions) if not lock_place.file.exists() else _read(lock_place.file)
-    is_other = bool(lock.server and now.server and lock.server != now.server)
-    if is_other and not (lock_place.will_write and lock_place.is_own):
+    lock = Lock(current.server, current.definitions) if not location.file.exists() else _read(location.file)
+    is_other = bool(lock.server and current.server and lock.server != current.server)
+    if is_other and not (location.will_write and location.is_own):
         raise DeskUserError(
-            f"{lock_place.file} is the lock of the server {lock.server!r}, and this is {now.server!r}.",
+            f"{location.file} is the lock of the server {lock.server!r}, and this is {current.server!r}.",
             "Use another lock file with --lock FILE"
-            + (", or remove this one first." if lock_place.will_write else "."),
+            + (", or remove this one first." if location.will_write else "."),
         )
     lines = [
         Remark(
             change.verdict,
             change.description,
-            now.sources.get((change.kind, change.name)) or lock_place.file.name,
+            current.sources.get((change.kind, change.name)) or location.file.name,
             f"{change.kind} {change.name}",
-            change.is_breaking and not lock_place.will_write,
+            change.is_breaking and not location.will_write,
         )
-        for change in contract_changes(lock.definitions, now.definitions)
+        for change in contract_changes(lock.definitions, current.definitions)
     ]
-    if lock_place.will_write and is_faulty:
-        print_message(f"mcpdesk: {lock_place.file} is not written until the errors are fixed.")
-    elif lock_place.will_write:
-        write_report(lock_place.file, lock_text(now.definitions, now.server))
-        print_message(f"mcpdesk: wrote {lock_place.file}; keep it with the source")
+    if location.will_write and has_errors:
+        print_message(f"mcpdesk: {location.file} is not written until the errors are fixed.")
+    elif location.will_write:
+        write_report(location.file, lock_text(current.definitions, current.server))
+        print_message(f"mcpdesk: wrote {location.file}; keep it with the source")
     return lines
 
 
@@ -118,7 +120,10 @@ def _read(file: Path) -> Lock:
 
 
 def _command(target: str, file: str, packages: Sequence[str]) -> str:
-    """Return the command that writes a lock."""
+    """Return the command that writes a lock.
+
+    The value of `--lock` is optional. A separate word is its value only if the word ends in `.lock.json`.
+    """
     lock = f" --lock {shlex.quote(file)}" if file.endswith(".lock.json") else f" --lock={shlex.quote(file)}"
     needed = "".join(f" --with {shlex.quote(each)}" for each in packages)
     options = f"{needed}{lock if file else ''} --update"
