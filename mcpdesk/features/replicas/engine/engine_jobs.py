@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from mcpdesk.features.replicas.engine.engine import Engine
 from mcpdesk.storage.job_table import JobRow, decoded, encoded
 
-LONGEST_S = 7 * 24 * 3600
-"""Maximum number of seconds for which a record is kept after the last write of this record."""
+MAX_AGE_S = 7 * 24 * 3600
+"""Maximum number of seconds between the last write of a record and its deletion."""
 BATCH = 50
 """Maximum number of records written by one script."""
-CLAIMED = 200
+MAX_CLAIMED = 200
 """Maximum number of jobs of one replica that are taken over at a time."""
-LISTED = 2_000
+MAX_LISTED = 2_000
 """Maximum number of records of one owner that are listed, newest first."""
 
 WRITE = """
@@ -52,7 +52,9 @@ return refused
 """
 """Script that writes the records of jobs that no other replica has taken over, and renews the writer's lease.
 
-It returns the ids of the jobs that another replica has taken over.
+KEYS: leases, holders, unfinished jobs of the writer, and for each record the keys of the job and of its
+owner's list. ARGV: replica, seconds of the lease, server, the six `_arguments` of each record, and seconds
+until an owner's list expires. The script returns the ids of the jobs that another replica has taken over.
 """
 REMOVE = """
 for at = 2, #KEYS do
@@ -60,6 +62,7 @@ for at = 2, #KEYS do
   redis.call('SREM', KEYS[1], ARGV[at])
 end
 """
+"""Script that deletes the records of jobs, except those that another replica has taken over."""
 CLAIM = """
 local holder, fence, over, record, claim =
   unpack(redis.call('HMGET', KEYS[1], 'holder', 'fence', 'over', 'record', 'claim'))
@@ -89,9 +92,11 @@ local lease = holder and redis.call('ZSCORE', KEYS[2], holder)
 if lease and tonumber(lease) > now[1] + now[2] / 1000000 then return holder end
 return false
 """
+"""Script that returns the replica that holds a job, or nothing if the lease of the replica has expired."""
 FORGET_HOLDER = """
 if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
 """
+"""Script that removes a replica without unfinished jobs from the replicas that hold jobs of the server."""
 
 
 async def living_holder(engine: Engine, identifier: str) -> str:
@@ -129,21 +134,21 @@ class EngineJobTable:
         refused: set[str] = set()
         for start in range(0, len(rows), BATCH):
             part = rows[start : start + BATCH]
-            keys = [self._leases, self._holders, self._running(self._replica)]
+            keys = [self._leases, self._holders, self._running_key(self._replica)]
             for row in part:
-                keys += [self._job(row.id), self._owned(row.record.owner)]
+                keys += [self._job_key(row.id), self._owner_key(row.record.owner)]
             values = [each for row in part for each in _arguments(row)]
-            arguments = [self._replica, self._lease_s, self._server, *values, LONGEST_S]
+            arguments = [self._replica, self._lease_s, self._server, *values, MAX_AGE_S]
             refused |= {each.decode() for each in await self._engine.script(WRITE, keys, arguments)}
         if deleted:
-            keys = [self._running(self._replica), *map(self._job, deleted)]
+            keys = [self._running_key(self._replica), *map(self._job_key, deleted)]
             await self._engine.script(REMOVE, keys, [self._replica, *deleted])
         return refused
 
     async def rows(self, owner: str) -> list[JobRow]:
         """Implements `JobTable.rows`."""
-        index = self._owned(owner)
-        ids = await self._engine.run(lambda client: client.zrange(index, -LISTED, -1))
+        index = self._owner_key(owner)
+        ids = await self._engine.run(lambda client: client.zrange(index, -MAX_LISTED, -1))
         identifiers = [each.decode() for each in ids]
         rows = await self.find(identifiers) if identifiers else []
         lost = [each for each, row in zip(identifiers, rows, strict=True) if row is None]
@@ -162,7 +167,7 @@ class EngineJobTable:
 
     async def running(self) -> set[str]:
         """Return the ids of this replica's unfinished jobs."""
-        key = self._running(self._replica)
+        key = self._running_key(self._replica)
         return {each.decode() for each in await self._engine.run(lambda client: client.smembers(key))}
 
     async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
@@ -172,14 +177,19 @@ class EngineJobTable:
         return [row for row in rows if row is not None]
 
     async def _claim_of(self, holder: str) -> list[JobRow]:
-        key = self._running(holder)
-        claimed = await self._engine.run(lambda client: client.srandmember(key, CLAIMED))
+        key = self._running_key(holder)
+        claimed = await self._engine.run(lambda client: client.srandmember(key, MAX_CLAIMED))
         rows = [await self._claimed(each.decode(), holder) for each in claimed]
         await self._engine.script(FORGET_HOLDER, [key, self._holders], [holder])
         return [row for row in rows if row is not None]
 
     async def _claimed(self, identifier: str, holder: str) -> JobRow | None:
-        keys = [self._job(identifier), self._leases, self._running(holder), self._running(self._replica)]
+        keys = [
+            self._job_key(identifier),
+            self._leases,
+            self._running_key(holder),
+            self._running_key(self._replica),
+        ]
         arguments = [holder, self._replica, identifier, os.urandom(8).hex()]
         reply = await self._engine.script(CLAIM, [*keys, self._holders], arguments)
         record = decoded(reply[1]) if reply else None
@@ -193,7 +203,7 @@ class EngineJobTable:
         async def read(client: Any) -> Any:
             pipeline = client.pipeline(transaction=False)
             for each in identifiers:
-                pipeline.hmget(self._job(each), "server", "holder", "fence", "record")
+                pipeline.hmget(self._job_key(each), "server", "holder", "fence", "record")
             return await pipeline.execute()
 
         rows = await self._engine.run(read)
@@ -202,13 +212,13 @@ class EngineJobTable:
             for each, fields in zip(identifiers, rows, strict=True)
         ]
 
-    def _job(self, identifier: str) -> str:
+    def _job_key(self, identifier: str) -> str:
         return self._engine.key("job", identifier)
 
-    def _running(self, replica: str) -> str:
+    def _running_key(self, replica: str) -> str:
         return self._engine.key("jobs-running", self._server, replica)
 
-    def _owned(self, owner: str) -> str:
+    def _owner_key(self, owner: str) -> str:
         return self._engine.key("jobs-of", self._server, hashlib.sha256(owner.encode()).hexdigest()[:32])
 
 
@@ -222,7 +232,7 @@ def _row(identifier: str, fields: Sequence[bytes | None]) -> JobRow | None:
 
 def _arguments(row: JobRow) -> list[Any]:
     record = row.record
-    life_s = LONGEST_S
+    life_s = MAX_AGE_S
     if record.ttl_s is not None and (row.is_over or record.is_task):
         began = record.created if record.is_task else record.updated
         life_s = min(life_s, max(1, int(began + record.ttl_s - record.updated) + 1))
