@@ -49,13 +49,18 @@ class Trace(Struct, frozen=True):
 
 
 class CallSpan(Struct, frozen=True):
-    """Position of a call in a trace."""
+    """Position of a call in a trace: a span for the call, and below it a span for its handler.
+
+    Ids are numbers, of 128 bits for a trace and 64 bits for a span.
+    """
 
     trace: Trace
     """Context that the handler must propagate. Its parent is the handler's span (`handler_id`)."""
     trace_id: int
     span_id: int
+    """Id of the call's span."""
     handler_id: int
+    """Id of the handler's span."""
     parent_id: int = 0
     """Id of the caller's span, or 0 if the call begins the trace."""
     is_sampled: bool = True
@@ -97,8 +102,8 @@ def _is_parent(text: str) -> bool:
     return match is not None and (match[1] != "00" or match[3] is None)
 
 
-def _is_list(text: str, member: re.Pattern[str], longest: int, most: int) -> bool:
-    if len(text) > longest:
+def _is_list(text: str, member: re.Pattern[str], max_characters: int, max_members: int) -> bool:
+    if len(text) > max_characters:
         return False
     members = [part for each in text.split(",") if (part := each.strip(" \t"))]
-    return len(members) <= most and all(member.fullmatch(each) for each in members)
+    return len(members) <= max_members and all(member.fullmatch(each) for each in members)
