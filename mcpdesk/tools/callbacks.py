@@ -16,9 +16,10 @@ from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools import stripped_text
 
 if TYPE_CHECKING:
-    from mcpdesk.storage.callbacks import Callback as Kept
+    from mcpdesk.storage.callbacks import Callback as StoredCallback
 
 MESSAGE_LIMIT = 10_000
+"""Maximum number of characters of a message."""
 MAX_REPEATS = 1_000_000
 
 Action = Literal["set", "list", "cancel"]
@@ -100,23 +101,23 @@ async def callback(id: int, ctx: Context) -> Callback | None:
 
 
 async def _set(
-    ctx: Context, message: str | None, delay_seconds: int | None, repeat_count: int, wanted: int | None
-) -> tuple[list[Kept], str]:
+    ctx: Context, message: str | None, delay_seconds: int | None, repeat_count: int, callback_id: int | None
+) -> tuple[list[StoredCallback], str]:
     text = stripped_text("message", message, MESSAGE_LIMIT)
     if delay_seconds is None:
         raise HandlerError("delay_seconds: is missing; 1 to 3600 are allowed")
     report = ctx.log_later("callback")
-    stored = await ctx.hosted.callbacks.set(text, delay_seconds, repeat_count, ctx.peer, report, wanted)
+    stored = await ctx.hosted.callbacks.set(text, delay_seconds, repeat_count, ctx.peer, report, callback_id)
     return [stored], f"Callback {stored.id} is set:"
 
 
-async def _list(ctx: Context) -> tuple[list[Kept], str]:
+async def _list(ctx: Context) -> tuple[list[StoredCallback], str]:
     callbacks = list(await ctx.hosted.callbacks.all())
     waiting = sum(1 for each in callbacks if each.due is not None)
     return callbacks, f"{waiting} waiting, {len(callbacks) - waiting} ended."
 
 
-async def _cancel(ctx: Context, number: int | None) -> tuple[list[Kept], str]:
+async def _cancel(ctx: Context, number: int | None) -> tuple[list[StoredCallback], str]:
     if number is None:
         raise HandlerError("callback_id: is missing; `list` shows all")
     before = await ctx.hosted.callbacks.get(number)
@@ -129,7 +130,7 @@ async def _cancel(ctx: Context, number: int | None) -> tuple[list[Kept], str]:
     ], f"Callback {number} had already ended:" if was_over else f"Callback {number} is cancelled:"
 
 
-def _shown(stored: Kept) -> Callback:
+def _shown(stored: StoredCallback) -> Callback:
     from mcpdesk.server.state.callback_timers import uri_of
 
     due = (
