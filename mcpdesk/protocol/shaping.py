@@ -1,5 +1,6 @@
 """Converts internal results to the form that a revision allows.
 
+An internal result or item has the members of all revisions.
 Source: MCP basic/versioning, basic, server/tools, server/resources.
 """
 
@@ -34,14 +35,14 @@ def result(method: str, body: JSONObject, revision: Revision, server: JSONObject
     return shaped
 
 
-def item(kind: str, wire: JSONObject, revision: Revision) -> JSONObject:
+def item(kind: str, internal: JSONObject, revision: Revision) -> JSONObject:
     """Return an item of a list with the fields that a revision has. `kind` is the key of the list."""
-    return _SHAPERS[kind](wire, revision)
+    return _SHAPERS[kind](internal, revision)
 
 
-def implementation(wire: JSONObject, revision: Revision) -> JSONObject:
+def implementation(internal: JSONObject, revision: Revision) -> JSONObject:
     """Return our identity with the fields that a revision has."""
-    return _pick(wire, revision.implementation_fields)
+    return _pick(internal, revision.implementation_fields)
 
 
 def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None = None) -> JSONObject:
@@ -58,7 +59,7 @@ def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None 
     if "structuredContent" in shaped:
         if _is_wrapped(schema, revision) and not body.get("isError"):
             shaped["structuredContent"] = {WRAPPED: shaped["structuredContent"]}
-        if not _may_carry(shaped["structuredContent"], revision):
+        if not _allows_structured(shaped["structuredContent"], revision):
             del shaped["structuredContent"]
     return shaped
 
@@ -77,14 +78,14 @@ def block(content: JSONObject, revision: Revision) -> JSONObject:
     if kind in revision.content_types:
         shaped = _pick(content, revision.resource_fields | _TYPE) if kind == "resource_link" else content
         shaped = _without_unknown_annotations(shaped, revision)
-        return shaped if revision.has_content_meta else _without_meta(_embedded(shaped))
+        return shaped if revision.has_content_meta else _without_meta(_without_embedded_meta(shaped))
     if kind == "resource_link":
         return {"type": "text", "text": f"{content.get('name')}: {content.get('uri')}"}
     described = f"({kind} content of type {content.get('mimeType')}, not part of {revision})"
     return {"type": "text", "text": described}
 
 
-def _embedded(content: JSONObject) -> JSONObject:
+def _without_embedded_meta(content: JSONObject) -> JSONObject:
     inner = content.get("resource")
     return content | {"resource": _without_meta(inner)} if isinstance(inner, dict) else content
 
@@ -94,7 +95,7 @@ def contents(entry: JSONObject, revision: Revision) -> JSONObject:
     return entry if revision.has_content_meta else _without_meta(entry)
 
 
-def _may_carry(structured: Any, revision: Revision) -> bool:
+def _allows_structured(structured: Any, revision: Revision) -> bool:
     match revision.structured:
         case "none":
             return False
@@ -104,14 +105,14 @@ def _may_carry(structured: Any, revision: Revision) -> bool:
             return True
 
 
-def _tool(wire: JSONObject, revision: Revision) -> JSONObject:
-    shaped = _pick(wire, revision.tool_fields)
+def _tool(internal: JSONObject, revision: Revision) -> JSONObject:
+    shaped = _pick(internal, revision.tool_fields)
     schema = shaped.get("outputSchema")
     if schema is not None and _is_wrapped(schema, revision):
         shaped["outputSchema"] = _wrapped(schema)
     if not revision.has_boolean_schemas:
         for key in shaped.keys() & _SCHEMAS:
-            shaped[key] = _of_objects(shaped[key])
+            shaped[key] = _without_boolean_schemas(shaped[key])
     return shaped
 
 
@@ -124,8 +125,8 @@ def _wrapped(schema: JSONObject) -> JSONObject:
 
     Definitions stay at the top level.
     """
-    inner = {key: _moved(value) for key, value in schema.items() if key not in _ON_TOP}
-    outer = {key: _moved(value) for key, value in schema.items() if key in _ON_TOP}
+    inner = {key: _moved(value) for key, value in schema.items() if key not in _TOP_LEVEL_KEYWORDS}
+    outer = {key: _moved(value) for key, value in schema.items() if key in _TOP_LEVEL_KEYWORDS}
     return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **outer}
 
 
@@ -139,35 +140,35 @@ def _moved(value: Any) -> Any:
 def _moved_reference(reference: Any) -> Any:
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return _moved(reference)
-    is_on_top = reference.split("/")[1:2] and reference.split("/")[1] in _ON_TOP
-    return reference if is_on_top else f"#/properties/{WRAPPED}{reference[1:]}"
+    is_top_level = reference.split("/")[1:2] and reference.split("/")[1] in _TOP_LEVEL_KEYWORDS
+    return reference if is_top_level else f"#/properties/{WRAPPED}{reference[1:]}"
 
 
-def _of_objects(schema: JSONObject) -> JSONObject:
-    """Return the schema with `true` and `false` properties written as objects."""
+def _without_boolean_schemas(schema: JSONObject) -> JSONObject:
+    """Return the schema with its boolean property schemas, `true` and `false`, replaced by objects."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not any(isinstance(each, bool) for each in properties.values()):
         return schema
-    spelt = {
+    replaced = {
         name: ({} if each else {"not": {}}) if isinstance(each, bool) else each
         for name, each in properties.items()
     }
-    return schema | {"properties": spelt}
+    return schema | {"properties": replaced}
 
 
-def _prompt(wire: JSONObject, revision: Revision) -> JSONObject:
-    shaped = _pick(wire, revision.prompt_fields)
+def _prompt(internal: JSONObject, revision: Revision) -> JSONObject:
+    shaped = _pick(internal, revision.prompt_fields)
     if "arguments" in shaped:
         shaped["arguments"] = [_pick(argument, revision.argument_fields) for argument in shaped["arguments"]]
     return shaped
 
 
-def _resource(wire: JSONObject, revision: Revision) -> JSONObject:
-    return _without_unknown_annotations(_pick(wire, revision.resource_fields), revision)
+def _resource(internal: JSONObject, revision: Revision) -> JSONObject:
+    return _without_unknown_annotations(_pick(internal, revision.resource_fields), revision)
 
 
-def _template(wire: JSONObject, revision: Revision) -> JSONObject:
-    return _without_unknown_annotations(_pick(wire, revision.template_fields), revision)
+def _template(internal: JSONObject, revision: Revision) -> JSONObject:
+    return _without_unknown_annotations(_pick(internal, revision.template_fields), revision)
 
 
 def _without_unknown_annotations(shaped: JSONObject, revision: Revision) -> JSONObject:
@@ -178,21 +179,22 @@ def _without_unknown_annotations(shaped: JSONObject, revision: Revision) -> JSON
     return shaped | {"annotations": {key: annotations[key] for key in annotations if key != "lastModified"}}
 
 
-def _pick(wire: JSONObject, fields: frozenset[str]) -> JSONObject:
-    return {key: value for key, value in wire.items() if key in fields}
+def _pick(internal: JSONObject, fields: frozenset[str]) -> JSONObject:
+    return {key: value for key, value in internal.items() if key in fields}
 
 
-def _without_meta(wire: JSONObject) -> JSONObject:
-    return {key: value for key, value in wire.items() if key != "_meta"}
+def _without_meta(internal: JSONObject) -> JSONObject:
+    return {key: value for key, value in internal.items() if key != "_meta"}
 
 
 _TYPE = frozenset({"type"})
-_ON_TOP = frozenset({"$defs", "definitions", "$schema"})
+_TOP_LEVEL_KEYWORDS = frozenset({"$defs", "definitions", "$schema"})
+"""Keywords of an output schema that stay at the top level when the schema is wrapped."""
 _SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 _SHAPERS: dict[str, Callable[[JSONObject, Revision], JSONObject]] = {
     "tools": _tool,
     "resources": _resource,
     "resourceTemplates": _template,
     "prompts": _prompt,
-    "skills": lambda wire, revision: wire,
+    "skills": lambda internal, revision: internal,
 }
