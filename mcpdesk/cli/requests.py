@@ -163,7 +163,7 @@ def call_command(
     given, texts = parse_arguments(arguments, whole)
     with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
         tools, definition = _definition(server, tool, timeout_s, is_needed=bool(texts))
-        given = fitted(given, texts, definition.get("inputSchema") or {})
+        given = converted_arguments(given, texts, definition.get("inputSchema") or {})
         try:
             result = server.request("tools/call", {"name": tool, "arguments": given}, timeout_s)
         except RemoteProtocolError as error:
@@ -514,7 +514,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+def converted_arguments(
+    arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str, Any]
+) -> dict[str, Any]:
     """Convert the arguments in `texts` to the types in the tool's input schema.
 
     A string that the schema allows is kept. A string that cannot be converted is sent unchanged, so that the
@@ -522,10 +524,14 @@ def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str,
     if the schema allows no list.
     """
     root = dict(schema)
-    return arguments | {key: _fitted(key, arguments[key], _shapes(root, key), root) for key in texts}
+    return arguments | {
+        key: _converted_argument(key, arguments[key], _shapes(root, key), root) for key in texts
+    }
 
 
-def _fitted(key: str, given: str | list[str], shapes: Sequence[dict[str, Any]], root: dict[str, Any]) -> Any:
+def _converted_argument(
+    key: str, given: str | list[str], shapes: Sequence[dict[str, Any]], root: dict[str, Any]
+) -> Any:
     if isinstance(given, str):
         return _converted(given, shapes)
     if shapes and not any("array" in (named_types(shape) or ("array",)) for shape in shapes):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpdesk.cli.requests import fitted, parse_arguments
+from mcpdesk.cli.requests import converted_arguments, parse_arguments
 from mcpdesk.errors import DeskUserError
 from tests.support.features import needs_feature
 
@@ -209,19 +209,22 @@ def test_texts_become_what_the_schema_says_and_nothing_else_changes() -> None:
         "loudly=1", "count=3", "share=null", "name=5", "either=5", 'tags=["a"]', 'at={"x": 1}', "level=2",
         "flag=1", "unknown=1", "whole:=1", "limit=null", "sizes=1", "sizes=2", "odd=1",
     ]  # fmt: skip
-    assert fitted(*parse_arguments(words), schema) == {
+    assert converted_arguments(*parse_arguments(words), schema) == {
         "loudly": True, "count": 3, "share": None, "name": "5", "either": "5", "tags": ["a"], "at": {"x": 1},
         "level": 2, "flag": 1, "unknown": "1", "whole": 1, "limit": None, "sizes": [1, 2], "odd": "1",
     }  # fmt: skip
     with pytest.raises(DeskUserError, match="count: given 2 times"):
-        fitted(*parse_arguments(["count=1", "count=2"]), schema)
-    assert fitted(*parse_arguments(["mixed=1", "fixed=3", "word=1"]), CONSTANTS) == {
+        converted_arguments(*parse_arguments(["count=1", "count=2"]), schema)
+    assert converted_arguments(*parse_arguments(["mixed=1", "fixed=3", "word=1"]), CONSTANTS) == {
         "mixed": 1, "fixed": 3, "word": "1",
     }  # fmt: skip
     for composed in ({"allOf": [FLAGS]}, {"anyOf": [{}, FLAGS]}, {"if": {}, "then": FLAGS}):
-        assert fitted(*parse_arguments(["exact=yes", "id=5"]), composed) == {"exact": True, "id": "5"}
+        assert converted_arguments(*parse_arguments(["exact=yes", "id=5"]), composed) == {
+            "exact": True,
+            "id": "5",
+        }
     wrong, texts = parse_arguments(["loudly=maybe", "count=3.5", "tags=a,b"])
-    assert fitted(wrong, texts, schema) == wrong
+    assert converted_arguments(wrong, texts, schema) == wrong
 
 
 @pytest.mark.process

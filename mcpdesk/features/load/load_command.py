@@ -15,7 +15,7 @@ from mcpdesk import private_files
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_text
 from mcpdesk.cli.reach import reach_options
-from mcpdesk.cli.requests import fitted, parse_arguments
+from mcpdesk.cli.requests import converted_arguments, parse_arguments
 from mcpdesk.cli.started_server import run_with_server, transports_of
 from mcpdesk.errors import DeskUserError
 from mcpdesk.plain_text import clean
@@ -80,6 +80,7 @@ def load_command(
     from mcpdesk.features.load.load_run import LoadPlan, as_facts, mean_phases, run_load
 
     is_folder = Path(target).expanduser().is_dir()
+    # --revision counts as an option for upstream servers, but is also allowed for a folder.
     if is_folder and reach._replace(revision="").is_remote:
         hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
@@ -91,7 +92,7 @@ def load_command(
         async def run(server: ConnectedServer, _: int, transport: str = transport) -> None:
             tools = server.connection.tools
             schema = tools.get(tool, {}).get("inputSchema", {})
-            plan = LoadPlan(tool, fitted(given, texts, schema), rate, seconds)
+            plan = LoadPlan(tool, converted_arguments(given, texts, schema), rate, seconds)
             result = await run_load(server.connection, plan)
             results[transport] = as_facts(
                 result, {} if server.host is None else mean_phases(server.host, tool)
@@ -103,13 +104,13 @@ def load_command(
     for transport, facts in results.items():
         key = json.dumps([target, tool, sorted(arguments), transport, rate])
         previous = history.replace(key, facts)
-        is_late = max_p99 is not None and (facts["p99_ms"] is None or facts["p99_ms"] > max_p99)
-        is_failure = is_failure or is_late or bool(facts["failed"])
+        is_too_slow = max_p99 is not None and (facts["p99_ms"] is None or facts["p99_ms"] > max_p99)
+        is_failure = is_failure or is_too_slow or bool(facts["failed"])
         if as_json:
             facts["before"] = previous
         else:
             name = f"{tool} over {transport}" if transport else tool
-            print_text("\n".join(_load_lines(name, facts, previous, max_p99 if is_late else None)))
+            print_text("\n".join(_load_lines(name, facts, previous, max_p99 if is_too_slow else None)))
     if as_json:
         print_json(results if len(results) > 1 else next(iter(results.values())))
     return TOOL_ERROR if is_failure else OK
@@ -139,7 +140,8 @@ def _load_lines(
 class _RunHistory:
     """Results of the latest runs, in a file in the user's state folder."""
 
-    MOST = 200
+    MAX_RUNS = 200
+    """Maximum number of stored runs. The oldest are deleted first."""
 
     def __init__(self) -> None:
         from mcpdesk.settings import resolve
@@ -154,7 +156,7 @@ class _RunHistory:
             results = stored if isinstance(stored, dict) else {}
         previous = results.pop(key, None)
         results[key] = facts
-        newest = dict(list(results.items())[-self.MOST :])
+        newest = dict(list(results.items())[-self.MAX_RUNS :])
         with suppress(OSError):
             private_files.write(self._path, json.dumps(newest).encode())
         return previous if isinstance(previous, dict) and previous.keys() == facts.keys() else None
