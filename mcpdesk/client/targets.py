@@ -126,7 +126,7 @@ def find_target(
         names = ", ".join(each.name for each in config.servers) or "none"
         raise DeskUserError(f"{path} has several servers.", f"Name one as {path}:NAME: {names}.")
     server = config.server(name) if name else config.servers[0]
-    return configured(expanded(server, environ, config.inputs, ask, config.workspace_of(server)), config)
+    return _target_of(server, config, environ, ask)
 
 
 def configured_targets(
@@ -150,14 +150,25 @@ def configured_targets(
         if names and each.name not in names:
             continue
         try:
-            target: RemoteTarget = configured(
-                expanded(each, environ, config.inputs, ask, config.workspace_of(each)), config
-            )
+            target: RemoteTarget = _target_of(each, config, environ, ask)
         except DeskUserError as error:
             problem = f"{error} {error.hint}".strip()
             target = BrokenTarget(problem.removeprefix(f"{each.name}: ").rstrip("."))
         targets.append((each.name, target))
     return targets
+
+
+def _target_of(
+    server: ConfiguredServer,
+    config: ConfigFile,
+    environ: Mapping[str, str],
+    ask: Callable[[InputVariable], str],
+) -> UrlTarget | CommandTarget:
+    """Expand an entry of a trusted configuration file. Raises: DeskUserError if the entry cannot be used."""
+    try:
+        return configured(expanded(server, environ, config.inputs, ask, config.workspace_of(server)), config)
+    except (OSError, ValueError, RuntimeError) as error:  # such as an unknown user in `~user`
+        raise DeskUserError(f"{server.name}: a path in it cannot be used: {error}") from None
 
 
 def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:

@@ -56,6 +56,8 @@ TIMEOUT_S = 8.0
 """Default time limit for one server, in seconds."""
 MAX_CHANGES = 50
 """Maximum number of differences to a lock that are reported for one server."""
+_STDIO_OPTIONS = frozenset({"--mock", "--server", "--mode"})
+"""Options of `mcpdesk stdio` whose value is the next word."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -97,7 +99,7 @@ def check_up(found: FoundServers, plan: CheckupPlan) -> Report:
     began = time.monotonic()
     subjects = _prepared(found.servers, plan)
     examinations = asyncio.run(_examinations(subjects, plan))
-    servers = [_report(subject, examinations.get(subject.found.target), plan) for subject in subjects]
+    servers = [_safe_report(subject, examinations.get(subject.found.target), plan) for subject in subjects]
     return _summary(found, subjects, servers, plan, time.monotonic() - began)
 
 
@@ -172,6 +174,21 @@ async def _examinations(subjects: Sequence[_Subject], plan: CheckupPlan) -> dict
     return results
 
 
+def _safe_report(subject: _Subject, examination: Examination | None, plan: CheckupPlan) -> ServerReport:
+    """Return the report of a server. An unexpected error becomes its result, so that the others are kept."""
+    try:
+        return _report(subject, examination, plan)
+    except Exception:
+        _LOG.exception("the result of a server could not be reported")
+        facts = server_facts(subject.found, is_trusted=subject.refusal is None)
+        members = {name: value for name, value in facts.items() if name not in ("problem", "remarks")}
+        members["address"] = subject.secrets.masked(members["address"])
+        reason = "mcpdesk has a bug that this server triggers"
+        return ServerReport(
+            **members, state=CheckState.FAILED, shadowed=subject.found.is_shadowed, reason=reason
+        )
+
+
 def _report(subject: _Subject, examination: Examination | None, plan: CheckupPlan) -> ServerReport:
     found, target, secrets = subject.found, subject.target, subject.secrets
     facts = server_facts(found, is_trusted=subject.refusal is None)
@@ -211,7 +228,7 @@ def _report(subject: _Subject, examination: Examination | None, plan: CheckupPla
         tools=examination.tools,
         total=examination.total,
         login=_login(target, plan.state_dir),
-        lock=None if examination.reason else _lock(found, plan, examination.definitions),
+        lock=None if examination.reason else _lock(found, target, plan, examination.definitions),
         remarks=[*remarks, *examination.remarks],
     )
 
@@ -231,9 +248,11 @@ def _login(target: RemoteTarget, state_dir: Path) -> Login | None:
     return Login(state, grant.expires, list(grant.scopes))
 
 
-def _lock(found: FoundServer, plan: CheckupPlan, definitions: Definitions) -> LockCheck | None:
+def _lock(
+    found: FoundServer, target: RemoteTarget, plan: CheckupPlan, definitions: Definitions
+) -> LockCheck | None:
     """Compare the definitions of a server with its lock file. Return None if it has none."""
-    file = next((each for each in _lock_files(found, plan) if each.is_file()), None)
+    file = next((each for each in _lock_files(found, target, plan) if _is_file(each)), None)
     if file is None:
         return None
     locks = (each.agreed_definitions(file) for each in features_with("agreed_definitions"))
@@ -251,20 +270,39 @@ def _lock(found: FoundServer, plan: CheckupPlan, definitions: Definitions) -> Lo
     )
 
 
-def _lock_files(found: FoundServer, plan: CheckupPlan) -> list[Path]:
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # for example because the name is too long
+        return False
+
+
+def _lock_files(found: FoundServer, target: RemoteTarget, plan: CheckupPlan) -> list[Path]:
     """Return the files that may have the lock of a server: in the folder that it serves, and by its name."""
     name = f"{plain_name(found.server.name)}.lock.json"
     folders = [plan.lock_folder] if plan.lock_folder is not None else [Path.cwd(), found.path.parent]
-    return [*_served_locks(found.server.argv), *(folder / name for folder in folders)]
+    return [*_served_locks(target), *(folder / name for folder in folders)]
 
 
-def _served_locks(argv: Sequence[str]) -> list[Path]:
+def _served_locks(target: RemoteTarget) -> list[Path]:
     """Return the lock file of the folder in `mcpdesk stdio FOLDER`, if an entry has this form."""
+    if not isinstance(target, CommandTarget):
+        return []
+    argv = target.argv
     own = own_arguments(argv[0], list(argv[1:])) if argv else None
     rest = () if own is None else argv[1 + len(own) :]
     if rest[:1] != ("stdio",) or "--" in rest:
         return []
-    return [Path(word).expanduser() / LOCK_NAME for word in rest[1:] if not word.startswith("-")]
+    words = list(rest[1:])
+    while words and words[0].startswith("-"):
+        del words[: 2 if words[0] in _STDIO_OPTIONS else 1]
+    if not words:
+        return []
+    try:
+        folder = Path(words[0]).expanduser()
+    except RuntimeError:  # the user in ~USER does not exist
+        return []
+    return [(target.folder or Path()) / folder / LOCK_NAME]
 
 
 def _summary(

@@ -233,6 +233,53 @@ def test_differences_to_the_lock_file_are_reported(home: Home, capfd: Capture) -
     assert by_name(report(capfd, "--trust", code=1))["git"]["lock"]["verdict"] == "unreadable"
 
 
+def test_lock_of_a_served_folder_is_that_of_its_first_word_in_the_folder_of_the_entry(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answered(*_: object) -> Examination:
+        return Examination(start_s=0.1)
+
+    def served(*words: str, **more: str) -> dict[str, Any]:
+        return {"command": "mcpdesk", "args": ["stdio", *words], **more}
+
+    monkeypatch.setattr(checkup, "examine", answered)
+    locks = [
+        write(home.path / folder / "mcp.lock.json", {"version": 1})
+        for folder in ("work/read", "work/tools", "shop/other", "work/other")
+    ]
+    home.cursor(
+        {
+            "unknown-user": served("~no-such-user/x"),
+            "long": served("x" * 300),
+            "tools": served("--mode", "read", "tools", "other", cwd=str(home.path / "work")),
+            "unknown-folder": odd(cwd="~no-such-user/x"),
+        }
+    )
+    servers = by_name(report(capfd, "--trust", code=1))
+    assert servers["tools"]["lock"] == {"file": str(locks[1]), "verdict": "same", "changes": []}
+    assert servers["unknown-user"]["state"] == servers["long"]["state"] == "ok"
+    assert servers["unknown-user"]["lock"] is servers["long"]["lock"] is None
+    assert servers["unknown-folder"]["state"] == "unusable"
+    assert "a path in it cannot be used" in servers["unknown-folder"]["reason"]
+
+
+def test_error_in_the_report_of_a_server_does_not_hide_the_others(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answered(*_: object) -> Examination:
+        return Examination(start_s=0.1)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(checkup, "examine", answered)
+    monkeypatch.setattr(checkup, "open_grants", broken)
+    home.cursor({"bad": {"url": "https://mcp.example.test"}, "good": odd()})
+    servers = by_name(report(capfd, "--trust", code=1))
+    assert (servers["bad"]["state"], servers["good"]["state"]) == ("failed", "ok")
+    assert servers["bad"]["reason"] == "mcpdesk has a bug that this server triggers"
+
+
 @pytest.mark.process
 def test_budget_of_a_client_can_be_limited(home: Home, capfd: Capture) -> None:
     home.cursor({"git": odd()})
