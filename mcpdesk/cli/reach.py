@@ -397,7 +397,7 @@ def agreement(reach: Reach, state: object = None) -> Agree:
     """
 
     def agree(config: ConfigFile) -> None:
-        from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
+        from mcpdesk.client.trust import TrustRefused, TrustStore, UntrustedFileError, untrusted
         from mcpdesk.settings import resolve
 
         settings = resolve({"state_dir": state}, os.environ).settings
@@ -409,7 +409,7 @@ def agreement(reach: Reach, state: object = None) -> Agree:
             raise UntrustedFileError(file)
         print_untrusted(file)
         if not click.confirm("Do you trust this content?", default=False, err=True):
-            raise DeskUserError(f"{file.path} is not trusted: nothing was started.")
+            raise TrustRefused(f"{file.path} is not trusted: nothing was started.")
         store.trust(config.path, config.sha256)
 
     return agree

@@ -71,6 +71,10 @@ class UntrustedFileError(DeskUserError):
         self.file = file
 
 
+class TrustRefused(DeskUserError):
+    """A person was asked, and does not trust the content of a file."""
+
+
 Agree = Callable[[ConfigFile], None]
 """Called with a file before its content is used. Raises: DeskUserError unless the person agreed."""
 

@@ -23,7 +23,7 @@ from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.discovery import FoundServer, FoundServers
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget, configured_targets
-from mcpdesk.client.trust import Agree, UntrustedFileError
+from mcpdesk.client.trust import Agree, TrustRefused, UntrustedFileError
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features import features_with
 from mcpdesk.features.doctor.comparison import ComparedEntry, duplicates
@@ -204,8 +204,12 @@ def _report(subject: _Subject, examination: Examination | None, plan: CheckupPla
     if found.server.is_disabled:
         return replace(report, state=CheckState.DISABLED)
     if subject.refusal is not None:
-        is_refused = isinstance(subject.refusal, UntrustedFileError)
-        reason = "" if is_refused else secrets.masked(str(subject.refusal))
+        reason = secrets.masked(str(subject.refusal))
+        if not isinstance(subject.refusal, UntrustedFileError | TrustRefused):
+            hint = secrets.masked(subject.refusal.hint)
+            return replace(report, state=CheckState.UNUSABLE, reason=reason, hint=hint)
+        if isinstance(subject.refusal, UntrustedFileError):
+            reason = ""
         hint = f"mcpdesk trust {shlex.quote(str(found.path))}"
         return replace(report, state=CheckState.NOT_TRUSTED, reason=reason, hint=hint)
     if problem or isinstance(target, BrokenTarget):

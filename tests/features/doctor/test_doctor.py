@@ -16,6 +16,8 @@ import pexpect
 import pytest
 
 from mcpdesk.cli.main import run
+from mcpdesk.client import targets
+from mcpdesk.client.config_files import ConfigFile
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.features.doctor import checkup
@@ -390,6 +392,23 @@ def test_entries_that_are_switched_off_are_not_started(home: Home, capfd: Captur
     assert all(each["disabled"] for each in servers.values()) and not started.exists()
 
 
+@pytest.mark.parametrize("arguments", [(), ("--trust",), ("cursor:one",)])
+def test_a_file_that_cannot_be_read_after_the_search_is_an_error(
+    home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    path = home.cursor({"one": odd()})
+    read = targets.read_config
+
+    def removed(path: Path) -> ConfigFile:
+        path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(targets, "read_config", removed)
+    [server] = report(capfd, *arguments, code=1)["servers"]
+    assert (server["state"], server["hint"]) == ("unusable", "Check the path.")
+    assert server["reason"] == f"{path}: No such file or directory."
+
+
 @pytest.mark.process
 def test_a_person_is_asked_only_about_the_file_of_a_named_server(home: Home) -> None:
     home.cursor({"good": odd()})
@@ -413,3 +432,8 @@ def test_a_person_is_asked_only_about_the_file_of_a_named_server(home: Home) -> 
     plain = doctor()
     plain.expect("2 servers: 1 ok, 1 not trusted")
     plain.expect(pexpect.EOF)
+    refused = doctor("claude-code:other")
+    refused.expect("Do you trust this content")
+    refused.sendline("n")
+    refused.expect("1 server: 1 not trusted")
+    refused.expect(pexpect.EOF)
