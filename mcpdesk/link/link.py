@@ -323,10 +323,11 @@ class ClientFacet(Facet):
         """Close the session or connection of a client. Ignored if it has left."""
 
     @intent(Route.CONNECTION)
-    def cancel_call(self, connection: int, id: Id) -> Future[bool]:
+    def cancel_call(self, connection: int, id: Id, started: float) -> Future[bool]:
         """Cancel a running call of a client. The client receives an error.
 
-        The result is False if no such call runs.
+        `started` is that of its `RunningCall`. The result is False if no such call runs, even if another call
+        has the same id now.
         """
         return _not_done()
 

@@ -277,6 +277,8 @@ class RunningCall:
     """Id of the request."""
     where: str = ""
     """Source line that the tool awaits: `tools/slow.py:14 · await fetch(url)`, or "" if unknown."""
+    started: float = 0.0
+    """Start on the monotonic clock of the core. It distinguishes calls that use the same id one by one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,19 @@ async def test_the_caller_of_a_cancelled_call_receives_an_error(tool: str, tmp_p
             return client is not None and [one.id for one in client.running] == [call.request_id]
 
         await until(is_running)
-        assert result_of(desk.cancel_call(call.connection, call.request_id))
+        client = desk.client(call.connection)
+        assert client is not None
+        started = client.running[0].started
+        assert not result_of(desk.cancel_call(call.connection, call.request_id, started - 1)), (
+            "an earlier call"
+        )
+        assert is_running()
+        assert result_of(desk.cancel_call(call.connection, call.request_id, started))
         outcome = result_of(call.outcome)
         assert outcome.error is not None and outcome.result is None
         assert outcome.error["message"] == "Not finished: cancelled by the person at the desk"
         await until(lambda: not is_running())
-        assert not result_of(desk.cancel_call(call.connection, call.request_id))
+        assert not result_of(desk.cancel_call(call.connection, call.request_id, started))
         if tool == "wait":
             await until((tmp_path / "ended").exists)
         desk.traffic.catch_up(1.0)
@@ -65,4 +72,4 @@ async def test_the_caller_of_a_cancelled_call_receives_an_error(tool: str, tmp_p
 
 async def test_a_call_that_does_not_run_is_not_cancelled(tmp_path: Path) -> None:
     async with running_desk(write(tmp_path / "near", FILES)) as desk:
-        assert not result_of(desk.cancel_call(999, 1))
+        assert not result_of(desk.cancel_call(999, 1, 0.0))

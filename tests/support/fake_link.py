@@ -558,9 +558,11 @@ class FakeLink(Link):
     def client(self, connection: int) -> ClientDetail | None:
         return self.details.get(connection)
 
-    def cancel_call(self, connection: int, id: Id) -> Future[bool]:
-        self.cancelled_calls.append((connection, id))
-        return finished(True)
+    def cancel_call(self, connection: int, id: Id, started: float) -> Future[bool]:
+        is_running = any(one.id == id and one.started == started for one in self.details[connection].running)
+        if is_running:
+            self.cancelled_calls.append((connection, id))
+        return finished(is_running)
 
     def disconnect(self, connection: int) -> None:
         self.disconnected.append(connection)

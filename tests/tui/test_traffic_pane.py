@@ -461,6 +461,14 @@ async def test_x_cancels_the_running_call_of_a_client_after_a_question() -> None
         await pilot.press("y")
         await app.workers.wait_for_complete()
         assert link.cancelled_calls == [(1, 4)] and toasts(app)[-1] == "tools/call slow-report: cancelled"
+        await pilot.press("x")
+        await until(lambda: shows(pilot, "Cancel tools/call slow-report"), pilot)
+        another = RunningCall("tools/call", "another", 1, id=4, started=2.0)
+        link.details[1] = replace(link.details[1], running=(another,))
+        await pilot.press("y")
+        await app.workers.wait_for_complete()
+        assert link.cancelled_calls == [(1, 4)], "the id belongs to another call by now"
+        assert toasts(app)[-1] == "tools/call slow-report: it has already ended"
 
 
 @pytest.mark.slow

@@ -156,7 +156,7 @@ class LocalClients(ClientFacet):
 
 def _running(call: Call, asked: Sequence[object], where: str) -> RunningCall:
     elapsed_s = time.monotonic() - call.started
-    return RunningCall(call.method, _name(call), elapsed_s, asked.count(call), call.id, where)
+    return RunningCall(call.method, _name(call), elapsed_s, asked.count(call), call.id, where, call.started)
 
 
 def _name(call: Call) -> str:
@@ -307,12 +307,12 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Cancel a waiting question without an answer."""
         return self._let_core(lambda: self._host.inbox.answering.cancel(question, by))
 
-    def cancel_call(self, connection: int, id: Id) -> Future[bool]:
+    def cancel_call(self, connection: int, id: Id, started: float) -> Future[bool]:
         """Cancel a running call of a client. The client receives an error."""
 
         def cancel() -> bool:
             dialogues = (endpoint.dialogues.get(connection) for endpoint in self._host.by_name.values())
-            return any(one.conversation.cancel_at_desk(id) for one in dialogues if one is not None)
+            return any(one.conversation.cancel_at_desk(id, started) for one in dialogues if one is not None)
 
         return self._ask_core(cancel)
 

@@ -366,10 +366,10 @@ class Conversation:
         call.code = error.code
         return self.refused(call.id, error, call.terms.revision.is_stateless, call.phases())
 
-    def cancel_at_desk(self, id: Id) -> bool:
+    def cancel_at_desk(self, id: Id, started: float) -> bool:
         """Cancel a running call, and answer it with an error. Return False if no such call runs."""
         call = self.in_flight.get(id)
-        if call is None or call.stop:
+        if call is None or call.stop or call.started != started:
             return False
         call.end(CANCELLED_AT_DESK)
         return True

@@ -20,12 +20,17 @@ class Possible(NamedTuple):
 
     has_failed: bool = False
     """True if its call failed, so that it may be worth repeating."""
-    can_cancel: bool = False
-    """True if its call runs at a core that can cancel it."""
+    running_since: float | None = None
+    """`RunningCall.started` if its call runs at a core that can cancel it, or None."""
     source: tuple[Path, int] | None = None
     """File and line where its call failed, or None if it did not fail, or if its log names no existing
     file.
     """
+
+    @property
+    def can_cancel(self) -> bool:
+        """True if its call can be cancelled."""
+        return self.running_since is not None
 
 
 class PossibleActions:
@@ -55,15 +60,16 @@ class PossibleActions:
             latest = last_round(self._link.traffic, exchange)
             has_failed = latest.status in FAILED
             source = self._source(latest) if has_failed else None
-            self._possible = Possible(has_failed, self._can_cancel(exchange, latest), source)
+            self._possible = Possible(has_failed, self._running_since(exchange, latest), source)
         return self._possible
 
-    def _can_cancel(self, exchange: Exchange, latest: Exchange) -> bool:
+    def _running_since(self, exchange: Exchange, latest: Exchange) -> float | None:
         is_running = exchange.kind is ExchangeKind.REQUEST and exchange.direction is Direction.IN
         if not is_running or exchange.ended is not None:
-            return False
+            return None
         client = self._link.client(latest.connection)
-        return client is not None and any(call.id == latest.id for call in client.running)
+        running = () if client is None else client.running
+        return next((call.started for call in running if call.id == latest.id), None)
 
     def _source(self, latest: Exchange) -> tuple[Path, int] | None:
         locations = [line.where for line in logged_by(self._link, latest) if line.where]

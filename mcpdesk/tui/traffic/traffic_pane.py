@@ -371,7 +371,7 @@ class TrafficPane(FilterPane, Pane):
     async def action_cancel(self) -> None:
         """Cancel the selected running call. Ask first if a client waits for it."""
         chosen = self.chosen()
-        if chosen is None or not self._possible.of(chosen).can_cancel:
+        if chosen is None or (started := self._possible.of(chosen).running_since) is None:
             return
         one = last_round(self.link.traffic, self.link.traffic.exchange(chosen))
         if one.id is None or isinstance(one.id, float):
@@ -382,7 +382,10 @@ class TrafficPane(FilterPane, Pane):
             help = "The client receives an error."
             if not await is_confirmed(self.app, question, Choice("cancel", True, key="y", help=help), "no"):
                 return
-        is_done = await asyncio.wrap_future(self.link.cancel_call(one.connection, one.id))
+        is_running = self.link.traffic.exchange(chosen).ended is None
+        is_done = is_running and await asyncio.wrap_future(
+            self.link.cancel_call(one.connection, one.id, started)
+        )
         self.notify(f"{title}: {'cancelled' if is_done else 'it has already ended'}", markup=False)
 
     def action_edit_source(self) -> None:
