@@ -66,8 +66,9 @@ class ClientRounds(Protocol):
 
 
 LEFT = "its client left"
-CANCELLED_AT_DESK = "cancelled by the person at the desk"
 """Reason for ending the calls of a client that disconnected. The response contains it."""
+CANCELLED_AT_DESK = "cancelled by the person at the desk"
+"""Reason for ending a call that a person cancelled. The response contains it."""
 
 
 class WaitTimes(Struct):
