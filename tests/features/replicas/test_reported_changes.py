@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mcpdesk.features.replicas.desk.combined_link import CombinedLink
+from mcpdesk.features.replicas.desk.engine_replicas import AllReplicas, EngineReplicas
 from mcpdesk.features.replicas.desk.replica_source import FoundReplica
 from mcpdesk.features.replicas.desk.source_masking import SourceMask
 from mcpdesk.inbox.question import Option, Page, Question, QuestionKind
@@ -61,6 +62,15 @@ def test_a_replica_that_appears_or_goes_is_a_reported_change() -> None:
         assert len(changes) == count
     finally:
         link.close()
+
+
+async def test_a_replica_that_the_engine_does_not_list_is_shown_as_here() -> None:
+    class Unreachable(EngineReplicas):
+        async def look(self) -> list[FoundReplica]:
+            raise OSError
+
+    source = AllReplicas(Unreachable("redis://127.0.0.1:1/0", "mcpdesk"), "own", lambda: "")
+    assert [(each.key, each.name) for each in await source.look()] == [("own", "here")]
 
 
 def test_a_masked_state_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:

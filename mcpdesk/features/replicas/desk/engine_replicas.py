@@ -243,7 +243,7 @@ class AllReplicas:
         replicas = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]
         if not any(each.key == self._own for each in replicas):
             own_core = Welcome(mcpdesk=__version__, pid=os.getpid(), kind="serve")
-            replicas.insert(0, FoundReplica(self._own, "own_core", own_core, self._join))
+            replicas.insert(0, FoundReplica(self._own, "here", own_core, self._join))
         return replicas
 
     async def has_left(self, key: str) -> bool:
