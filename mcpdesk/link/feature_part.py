@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
 Result = TypeVar("Result", bound=bool | int | str)
+Part = TypeVar("Part", bound="FeaturePart")
+
+
+class FeatureStates(Protocol):
+    """States of the features of one core."""
+
+    def feature_part(self, kind: type[Part]) -> Part:
+        """Return the state of one kind."""
 
 
 class Intent(Struct, Generic[Result], frozen=True, tag=True):
     """Request of a front end to a feature of a core. `Result` is the type of its result."""
 
     for_one_core: ClassVar[bool] = False
-    """True if any core can carry out the request, and only one must. It is used if a front end shows several
-    cores.
+    """True if only one core must carry out the request. It is used if a front end shows several cores, and
+    chooses a core for which `is_possible` is True.
     """
 
     @classmethod
     def combined(cls, results: Sequence[Result]) -> Result:
         """Combine the results of several cores."""
         return min(results)
+
+    def is_possible(self, core: FeatureStates) -> bool:
+        """Return True if a core with these states can carry out the request."""
+        return True
 
     @property
     def item(self) -> int | None:

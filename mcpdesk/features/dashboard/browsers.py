@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from mcpdesk.hosting.host_part import HostPart
-from mcpdesk.link.feature_part import FeaturePart, Intent
+from mcpdesk.link.feature_part import FeaturePart, FeatureStates, Intent
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.host_part import StartedCore
@@ -21,6 +21,10 @@ class SignInLink(Intent[str], frozen=True):
     """
 
     for_one_core: ClassVar[bool] = True
+
+    def is_possible(self, core: FeatureStates) -> bool:
+        """Return True if the core listens on TCP."""
+        return core.feature_part(BrowserView).is_served
 
     @property
     def key(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -286,6 +287,25 @@ def test_one_replica_makes_a_sign_in_link_and_all_sign_browsers_out(start: Start
         assert sign_in(url) == 200
     assert result_of(link.do(SignOutBrowsers())) == 3
     assert not link._wanted
+
+
+@needs_feature("dashboard")
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")
+def test_the_replica_that_serves_the_dashboard_makes_the_sign_in_link(
+    start: Start, attach: Attach, folder: Path, tmp_path: Path
+) -> None:
+    from mcpdesk.features.dashboard.browsers import BrowserView, SignInLink
+    from tests.features.dashboard.test_desk_actions import sign_in
+
+    with started_services() as run:
+        quiet = [run(str(folder), "--socket", str(tmp_path / f"{number}.sock")) for number in range(2)]
+        for each in quiet:
+            each.says("serving far")
+        served = start()
+        link = attach(*(str(each.process.pid) for each in quiet), served.name)
+        wait_until(lambda: has_all(link, 3) and link.feature_part(BrowserView).is_served)
+        assert sign_in(result_of(link.do(SignInLink()))) == 200
 
 
 def test_every_method_of_the_link_is_combined() -> None:

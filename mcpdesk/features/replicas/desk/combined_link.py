@@ -420,7 +420,10 @@ class CombinedLink(Link):
         if (item := intent.item) is not None:
             copy = self._copy_of(item)
             return cast("Future[PartResult]", finished(False)) if copy is None else copy.do(intent)
-        living = self._living()[:1] if intent.for_one_core else self._living()
+        living = self._living()
+        if intent.for_one_core:
+            able = [copy for copy in living if intent.is_possible(copy)]
+            living = (able or living)[:1]
         done = all_of([copy.do(intent) for copy in living], intent.combined)
 
         def remember(done: Future[PartResult]) -> None:
