@@ -16,8 +16,7 @@ import pexpect
 import pytest
 
 from mcpdesk.cli.main import run
-from mcpdesk.client import targets
-from mcpdesk.client.config_files import ConfigFile
+from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.features.doctor import checkup
@@ -397,13 +396,12 @@ def test_a_file_that_cannot_be_read_after_the_search_is_an_error(
     home: Home, capfd: Capture, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     path = home.cursor({"one": odd()})
-    read = targets.read_config
 
     def removed(path: Path) -> ConfigFile:
         path.unlink()
-        return read(path)
+        return read_config(path)
 
-    monkeypatch.setattr(targets, "read_config", removed)
+    monkeypatch.setattr("mcpdesk.client.targets.read_config", removed)
     [server] = report(capfd, *arguments, code=1)["servers"]
     assert (server["state"], server["hint"]) == ("unusable", "Check the path.")
     assert server["reason"] == f"{path}: No such file or directory."
