@@ -14,7 +14,7 @@ from textual.content import Content
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, LogLine
 from mcpdesk.recorder.index.query import quoted
-from mcpdesk.tui.actions import bindings_for, with_feature_actions
+from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.name_cuts import cut_apart
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, one_line, shortened
@@ -251,6 +251,8 @@ class ServersPane(ColumnSection[ServerLine], Pane):
             return line is not None and line.view is not None and line.transport != "stdio"
         if action == "add":
             return bool(self.screen.check_action("add_server", ()))
+        if (of_feature := FEATURE_ACTIONS.get(f"servers.{action}")) is not None:
+            return of_feature.is_available(self.link.view())
         return super().check_action(action, parameters)
 
     async def action_open(self) -> None:
