@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from typing import ClassVar
@@ -24,6 +25,7 @@ from mcpdesk.tui.widgets.menu import Dialog
 WIDE = 150
 """Width in cells from which the table shows long names in full."""
 NARROW_TARGET = 28
+_LOG = logging.getLogger(__name__)
 
 
 class DoctorPage(Dialog[None]):
@@ -48,6 +50,7 @@ class DoctorPage(Dialog[None]):
         super().__init__()
         self._copy = copy
         self._report: Report | None = None
+        self._is_running = False
         self._stop: Callable[[], object] = lambda: None
         """Function that ends the running check-up."""
         self._is_closed = False
@@ -62,7 +65,7 @@ class DoctorPage(Dialog[None]):
     def on_mount(self) -> None:
         """Begin the check-up."""
         self.query_one(VerticalScroll).focus()
-        self._examine()
+        self.action_again()
 
     def on_unmount(self) -> None:
         """End the check-up with its programs."""
@@ -96,16 +99,27 @@ class DoctorPage(Dialog[None]):
         except asyncio.CancelledError:
             return
         except DeskError as error:
-            self.call_later(self._show_text, clean(str(error)))
+            self.call_later(self._show_failure, clean(str(error)))
+            return
+        except Exception:
+            _LOG.exception("the check-up failed")
+            self.call_later(self._show_failure, "mcpdesk has a bug: the check-up failed.")
             return
         if not (worker.is_cancelled or self._is_closed):
             self.call_later(self._show, report)
+
+    def _show_failure(self, reason: str) -> None:
+        self._is_running = False
+        if not self.has_left:
+            self.query_one(".table", Static).update("")
+        self._show_text(f"{reason}\n\nPress r to check again.")
 
     def _show_text(self, text: str) -> None:
         if not self.has_left:
             self.query_one(".notes", Static).update(text)
 
     def _show(self, report: Report) -> None:
+        self._is_running = False
         if self.has_left:
             return
         self._report = report
@@ -120,8 +134,9 @@ class DoctorPage(Dialog[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_again(self) -> None:
-        """Repeat a finished check-up."""
-        if self._report is not None:
+        """Begin a check-up, unless one is running."""
+        if not self._is_running:
+            self._is_running = True
             self._report = None
             self._examine()
 

@@ -6,13 +6,17 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
+from mcpdesk.features.doctor import checkup
 from mcpdesk.features.doctor.doctor_page import DoctorPage
+from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.widgets.section import SectionLesson
 from tests.features.doctor.conftest import Home, hostile, odd
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.patience import screen_text, until
@@ -51,6 +55,40 @@ async def test_broken_settings_are_shown(home: Home, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("MCPDESK_CONNECT_TIMEOUT_S", "never")
     async with doctor_page((80, 24)) as (app, pilot):
         await until(lambda: "never" in screen_text(app), pilot)
+        monkeypatch.delenv("MCPDESK_CONNECT_TIMEOUT_S")
+        home.cursor({"one": hostile("leak")})
+        await pilot.press("r")
+        await until(lambda: "1 not trusted" in screen_text(app), pilot)
+
+
+@pytest.mark.slow
+async def test_an_unexpected_error_is_shown_and_the_check_can_be_repeated(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    home.cursor({"one": hostile("leak")})
+    with monkeypatch.context() as patched:
+        patched.setattr(checkup, "check_up", broken)
+        async with doctor_page() as (app, pilot):
+            await until(lambda: "mcpdesk has a bug: the check-up failed." in screen_text(app), pilot)
+            patched.undo()
+            await pilot.press("r")
+            await until(lambda: "1 not trusted" in screen_text(app), pilot)
+
+
+@pytest.mark.slow
+async def test_the_check_up_is_available_on_a_desk_without_servers(home: Home) -> None:
+    link = quiet_link()
+    link.core = replace(link.core, servers=(), clients=())
+    link.recording = Recording(None)
+    link.traffic = link.recording.index
+    async with running_frame(link) as (app, pilot):
+        await pilot.press("g", "s")
+        await until(lambda: isinstance(app.focused, SectionLesson), pilot)
+        await pilot.press("v", "h")
+        await until(lambda: isinstance(app.screen, DoctorPage), pilot)
 
 
 @pytest.mark.process
