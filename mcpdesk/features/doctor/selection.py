@@ -78,10 +78,15 @@ def _selected(target: str) -> FoundServers:
 def _of_file(path: Path, name: str) -> FoundServers:
     """Return the servers of a file, or only one of them. The client is known if the file is one of its files.
 
-    Raises: DeskUserError if the file cannot be read or has no such server.
+    A file of a client that cannot be read becomes a problem, so that other targets are examined.
+
+    Raises: DeskUserError if a file of no client cannot be read, or if the file has no such server.
     """
     known = discover()
     servers = [each for each in known.servers if each.path.resolve() == path.resolve()]
+    problems = tuple(each for each in known.problems if each.path.resolve() == path.resolve())
+    if problems and not servers and not name:
+        return FoundServers((), problems, 1)
     if not servers:
         config = read_config(path)
         scope = "project" if config.is_of_project else "user"
@@ -90,4 +95,4 @@ def _of_file(path: Path, name: str) -> FoundServers:
         servers = [each for each in servers if each.server.name == name]
     if not servers:
         read_config(path).server(name)
-    return FoundServers(tuple(servers), (), 1)
+    return FoundServers(tuple(servers), problems, 1)

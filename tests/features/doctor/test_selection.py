@@ -43,6 +43,15 @@ def test_file_of_no_client_is_a_target(servers: Home) -> None:
     assert [each.target for each in selected([f"{path}:two"]).servers] == [f"{path}:two"]
 
 
+def test_a_broken_file_of_a_client_does_not_hide_other_targets(servers: Home) -> None:
+    broken = write(servers.project / ".cursor" / "mcp.json", "{")
+    found = selected([str(broken), "claude-code:github"])
+    assert [each.target for each in found.servers] == ["claude-code:github"]
+    assert [(each.client, each.path) for each in found.problems] == [("cursor", broken)]
+    with pytest.raises(DeskUserError):
+        selected([f"{broken}:github"])
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [
