@@ -11,7 +11,6 @@ from mcpdesk.protocol.handshake import log_level
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.methods import CALLS, LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME, SERVED_NAMES, Revision
-from mcpdesk.protocol.task_shapes import EXTENSION
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = PREFIX + "protocolVersion"
@@ -136,6 +135,8 @@ def allowed_result_types(request: JSONObject) -> tuple[str, ...]:
 
     `task` and `input_required` are allowed only if the request declares the capability.
     """
+    from mcpdesk.protocol.task_shapes import EXTENSION  # not needed by servers
+
     meta = request["params"].get("_meta") or {}
     declared = meta.get(CAPABILITIES_KEY) or {}
     tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()

@@ -13,6 +13,7 @@ import pytest
 
 from mcpdesk.cli.main import COMMANDS, program, run
 from mcpdesk.cli.skill_command import FOLDERS, SKILL
+from tests.support.features import needs_feature
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -27,6 +28,11 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines]
 
 
+@needs_feature("cases")
+@needs_feature("contract")
+@needs_feature("doctor")
+@needs_feature("exports")
+@needs_feature("tap")
 def test_every_command_of_the_skill_exists_with_its_options() -> None:
     seen = set[str]()
     for name, *words in commands():
@@ -74,6 +80,7 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert run(["skill", "--install", "netscape"]) == 2
 
 
+@needs_feature("cases")
 @pytest.mark.process
 def test_the_case_of_the_skill_passes(mcpdesk: Run, tmp_path: Path) -> None:
     folder = tmp_path / "my-server"

@@ -35,10 +35,17 @@ ISSUE: Callable[..., str] = runpy.run_path(str(WALLET / "issue_token.py"))["issu
 
 
 @pytest.fixture(scope="module")
-def wallet() -> Iterator[str]:
+def wallet_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """State folder of the served sample."""
+    return tmp_path_factory.mktemp("wallet-state")
+
+
+@pytest.fixture(scope="module")
+def wallet(wallet_state: Path) -> Iterator[str]:
     """URL of the served sample."""
     with pytest.MonkeyPatch.context() as patch, started_services() as serve:
         patch.setenv("WALLET_SECRET", SECRET)
+        patch.setenv("MCPDESK_STATE_DIR", str(wallet_state))
         yield url_of(serve(str(WALLET), "--port", "0"), "wallet")
 
 
@@ -131,12 +138,13 @@ async def test_the_official_client_brings_a_token(wallet: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("is_alone", [True, False])
-async def test_over_a_pipe_the_token_is_in_the_environment(wallet: str, is_alone: bool) -> None:
+async def test_over_a_pipe_the_token_is_in_the_environment(
+    wallet: str, wallet_state: Path, is_alone: bool
+) -> None:
     from mcp.client.stdio import stdio_client
 
     started = official.stdio(WALLET, *["--alone"] * is_alone)
-    # The service began without a state folder of this test, and alone the keys are needed here.
-    usual = {name: value for name, value in (started.env or {}).items() if name != "MCPDESK_STATE_DIR"}
+    usual = {**(started.env or {}), "MCPDESK_STATE_DIR": str(wallet_state)}
     usual |= {"WALLET_SECRET": SECRET} if is_alone else {}
     started = started.model_copy(update={"env": usual})
     async with Client(stdio_client(started)) as client:
