@@ -78,8 +78,8 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         desk.press("2")
         desk.see("status")
         desk.press("\r")
-        desk.see(f"tools/shop.py:{number} · ⏎, then E opens it")
-        desk.press("\rE")
+        desk.see(f"tools/shop.py:{number} · g c opens it")
+        desk.press("gc")
         desk.wait(opened.exists, "the editor")
         assert opened.read_text().split() == [f"+{number}", str(tools)]
         desk.press("1")

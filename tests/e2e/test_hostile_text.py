@@ -25,7 +25,7 @@ from tests.support.terminal import Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 CALL, JSON, HISTORY, SAVED, QUIT, ESCAPE = "\x12", "\x05", "\x1bOR", "\x13", "\x11", "\x1b[27u"
-F4, HOME = "\x1bOS", "\x1b[H"
+F4, HOME, NEXT_TAB = "\x1bOS", "\x1b[H", "\x1b[1;2C"
 NEAR = 1 << 12  # bytes within which a text is drawn
 LEAVE, RING = b"\x1b[?1049l", "control \x07"
 
@@ -214,9 +214,9 @@ def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder
         seen(desk, "c3", "c4")
         desk.press("\r")
         desk.see("/ search")
-        desk.press("\x1b[1;2C" * 2)
+        desk.press(NEXT_TAB * 2)
         seen(desk, "t3", "t4", "t5")
-        desk.press("jjjjjy")  # past the logger and its two lines
+        desk.press("jjjy")  # past the level and the logger
         desk.see("copied")
         desk.press("e")
         see_field(desk, "c3")
@@ -230,7 +230,7 @@ def test_what_clients_send_commands_no_terminal_on_any_screen(desk: Desk, folder
         desk.press(f"{ESCAPE}{ESCAPE}3")
         desk.see("w0")
         for shows in ("w1", "w2", "w3"):
-            desk.press("]")
+            desk.press(NEXT_TAB)
             desk.see(f"{shows}‹202e›")
         desk.press("4")
         seen(desk, "c1")

@@ -18,6 +18,7 @@ from tests.support.terminal import Desk
 pytestmark = pytest.mark.timeout(120)
 slow = pytest.mark.slow
 CTRL_Q, CTRL_R, ESCAPE = "\x11", "\x12", "\x1b"
+NEXT_TAB, PREVIOUS_TAB = "\x1b[1;2C", "\x1b[1;2D"
 LEAVE_SCREEN, SHOW_CURSOR = b"\x1b[?1049l", b"\x1b[?25h"
 GREET = '''
 async def greet(name: str = "Ada") -> str:
@@ -176,19 +177,19 @@ def test_what_a_client_leaves_running_is_followed_and_ended(folder: Path) -> Non
             desk.press("3")
             desk.see("(?s)▸ running .*green 42")
             assert b"\x1b]0;evil" not in desk.raw
-            desk.press("]")
+            desk.press(NEXT_TAB)
             desk.see("in 9:.*stretch your legs")
             desk.press("r")
             desk.see("✓ fired")
-            desk.press("]")
+            desk.press(NEXT_TAB)
             desk.see(r"(?s)● current.*Release 1.2.*\[ \].*tag it")
-            desk.press("]")
+            desk.press(NEXT_TAB)
             desk.see("(?s)plan mode is ON.*Plan: Tidy up")
             desk.press(CTRL_Q)
             desk.see("(?s)Quit mcpdesk.*1 running job")
             desk.press("n")
             desk.see(r"(?s)\A(?!.*Quit mcpdesk)")  # until it is gone, it takes what is typed
-            desk.press("[[[")
+            desk.press(PREVIOUS_TAB * 3)
             desk.see("▸ running")
             desk.press("x")
             desk.see("Kill printf")

@@ -204,7 +204,7 @@ async def test_pager_resend_and_edit_wait_for_the_core_while_keys_go_on(
             await core.press("p", "p", "1", "2")
             core.traffic_pane.open_exchange(number)
 
-        await press_while_stopped(paged, "v")
+        await press_while_stopped(paged, "o")
         core.resume()
         await until_shown(lambda: "The terminal cannot be handed over to the-pager." in toasts(app))
 
@@ -213,7 +213,7 @@ async def test_pager_resend_and_edit_wait_for_the_core_while_keys_go_on(
         await until_shown(lambda: "sent again as desk: tools/call large" in toasts(app))
         await until_shown(lambda: _answered(core.link) == 4)
 
-        await press_while_stopped(edited, "i")
+        await press_while_stopped(edited, "e")
         assert app.main.shown == "traffic"
         core.resume()
         await until_shown(lambda: app.main.shown == "workbench")
