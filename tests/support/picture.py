@@ -58,7 +58,7 @@ EVERY_SCREEN = (
     ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
     ("error", ("slash", *"crash", "enter", "slash", "escape", "ctrl+r"), ("ZeroDivisionError",)),
     ("traffic", ("escape", "escape", "2"), ("tools/call", "withdraw-cash", "details")),
-    ("exchange", ("up", "enter"), ("request", "handler", "filter")),
+    ("exchange", ("up", "enter"), ("request", "handler", "repeat")),
     ("waterfall", ("escape", "escape", "v", "w"), ("shaping", "handler")),
     (
         "hold",
@@ -146,8 +146,8 @@ async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot
                 for each in words:
                     try:
                         await until(partial(shows, pilot, each), pilot)
-                    except TimeoutError:
-                        raise TimeoutError(f"{name} does not show {each!r}") from None
+                    except AssertionError as error:
+                        raise AssertionError(f"{name} does not show {each!r}") from error
                 yield name, pilot
 
 
