@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.workbench.split import LEAST, MOST, Split
+from mcpdesk.tui.workbench.split import LEAST, MOST, STEP, Split
 from tests.support.workbench import bench
 
 
@@ -29,9 +29,54 @@ def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> 
         assert Split(memory).share(stacked=False) is None
 
 
+def test_a_share_beyond_the_limits_is_not_moved_in_the_wrong_direction(tmp_path: Path) -> None:
+    split = Split(tmp_path / "split")
+    split.move(STEP, stacked=True, visible=92)
+    assert split.share(stacked=True) is None
+    split.move(-STEP, stacked=True, visible=92)
+    assert split.share(stacked=True) == MOST
+    split.move(-STEP, stacked=True, visible=92)
+    assert split.share(stacked=True) == MOST - STEP, "the chosen share counts, not the visible one"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("height", [40, 60])
+async def test_keys_and_the_mouse_move_the_border_between_a_form_and_the_result_below(height: int) -> None:
+    async with bench(size=(120, height)) as it:
+        await it.open("user-profile")
+        pane, result = it.pane.item_pane, it.pane.item_pane.result
+        await it.pilot.press("escape")
+        before = result.region.height
+        await it.pilot.press("greater_than_sign", "greater_than_sign")
+        await it.until(lambda: result.region.height < before)
+        smaller = result.region.height
+        await it.pilot.press("less_than_sign")
+        await it.until(lambda: result.region.height > smaller)
+        room, x = pane.query_one("#work").region, result.region.x + 20
+        middle = room.y + room.height // 2
+        await it.pilot.mouse_down(offset=(x, result.region.y))
+        await it.pilot.hover(offset=(x, middle))
+        await it.pilot.mouse_up(offset=(x, middle))
+        await it.until(lambda: abs(result.region.height - room.height // 2) <= 2)
+        assert Split().share(stacked=True) in range(45, 56)
+
+
+@pytest.mark.slow
+async def test_the_first_key_enlarges_a_result_below_a_short_form() -> None:
+    async with bench(size=(120, 40)) as it:
+        await it.open("user-profile")
+        result = it.pane.item_pane.result
+        await it.pilot.press("escape")
+        before = result.region.height
+        await it.pilot.press("less_than_sign")
+        await it.until(lambda: Split().share(stacked=True) is not None)
+        await it.pilot.pause()
+        assert result.region.height > before
+
+
 @pytest.mark.slow
 async def test_keys_and_the_mouse_move_the_border() -> None:
-    async with bench() as it:
+    async with bench(size=(150, 40)) as it:
         await it.open("user-profile")
         pane, result = it.pane.item_pane, it.pane.item_pane.result
         await it.pilot.press("escape")

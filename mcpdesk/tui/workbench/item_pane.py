@@ -120,7 +120,12 @@ class ItemPane(WithFirstResize, Vertical):
 
     def widen_result(self, by: int) -> None:
         """Increase the share of the result, in steps, and remember it."""
-        self._split.move(by * STEP, stacked=self._is_stacked)
+        is_stacked = self._is_stacked
+        _, share = self._split.parts(stacked=is_stacked)
+        height = self.query_one("#work").size.height
+        # Without a chosen share, arguments above the result are as high as their form.
+        visible = 100 * self.result.outer_size.height / height if is_stacked and height else share
+        self._split.move(by * STEP, stacked=is_stacked, visible=visible)
         self._split.store()
         self._divide()
 
@@ -149,7 +154,7 @@ class ItemPane(WithFirstResize, Vertical):
         """Start dragging the border between arguments and result."""
         border = self.result.region
         if self._is_stacked:
-            is_on_border = event.screen_y == border.y and event.widget is self.result
+            is_on_border = event.screen_y == border.y and border.x <= event.screen_x < border.right
         else:
             is_on_border = event.screen_x in (border.x - 1, border.x) and border.y <= event.screen_y
         if is_on_border and event.screen_y < border.bottom:

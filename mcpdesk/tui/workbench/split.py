@@ -33,9 +33,17 @@ class Split:
         """Set a share. It is limited to the allowed range."""
         self._shares[stacked] = max(LEAST, min(MOST, round(share)))
 
-    def move(self, by: int, *, stacked: bool) -> None:
-        """Increase the share of the result by `by` percentage points."""
-        self.set(self.parts(stacked=stacked)[1] + by, stacked=stacked)
+    def move(self, by: int, *, stacked: bool, visible: float) -> None:
+        """Increase the share of the result by `by` percentage points.
+
+        `visible` is the share on the screen, which counts until the person chooses one. A share beyond the
+        limits is not moved against the direction of `by`.
+        """
+        chosen = self.share(stacked=stacked)
+        share = visible if chosen is None else chosen
+        moved = max(LEAST, min(MOST, share + by))
+        if (moved - share) * by > 0:
+            self.set(moved, stacked=stacked)
 
     def parts(self, *, stacked: bool) -> tuple[int, int]:
         """Return the shares of arguments and result in percent."""
