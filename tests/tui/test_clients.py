@@ -33,8 +33,9 @@ from tests.support.patience import until
 from tests.support.still_clock import still_clock
 
 
-def text_of(pane: ClientsPane) -> list[str]:
-    return ["".join(text for text, _ in pane.listing.spans(at, 120)) for at in range(pane.listing.row_count)]
+def text_of(pane: ClientsPane, width: int = 120) -> list[str]:
+    rows = range(pane.listing.row_count)
+    return ["".join(text for text, _ in pane.listing.spans(at, width)) for at in rows]
 
 
 def name_of(pane: ClientsPane) -> str:
@@ -52,9 +53,9 @@ async def shown(app: DeskApp, pilot: Pilot[None]) -> ClientsPane:
 
 @pytest.mark.slow
 async def test_one_line_a_client_in_columns_under_their_heads() -> None:
-    async with running_frame() as (app, pilot):
+    async with running_frame(size=(128, 40)) as (app, pilot):
         pane = await shown(app, pilot)
-        lines = text_of(pane)
+        lines = text_of(pane, pane.listing.size.width)
         assert lines[0].split() == [
             "claude-code", "2.1", "●", "now", "profiles", "http", "2025-11-25", "5", "min",
             "40", "0", "3.1", "ms", "12", "ms", "fresh",

@@ -165,7 +165,7 @@ async def test_own_keys_of_the_focused_pane_come_first() -> None:
         await pilot.pause()
         footer = app.main.query_one(DeskFooter)
         words = footer.render().plain.split()
-        assert words[:4] == ["/", "filter", "l", "level"]
+        assert words[:5] == ["/", "filter", "v", "l", "level"]
         assert words[-4:] == ["^p", "palette", "?", "help"]
         await pilot.click(footer, offset=(footer.render().plain.index("help"), 0))
         await pilot.pause()
