@@ -155,6 +155,8 @@ def call_command(
     from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
     if tool is None:
+        if whole is not None:
+            raise click.UsageError("--input needs a TOOL.")
         with client(target, reach, connect_s=timeout_s, is_alone=alone) as server:
             faults = list[str]()
             tools = server.request_all("tools/list", "tools", timeout_s, faults)

@@ -99,6 +99,7 @@ def test_without_a_tool_each_is_listed_with_an_example_that_runs(mcpdesk: Run, f
     assert examples["greet"][1:] == ["call", str(folder), "greet", "name=TEXT"]
     assert mcpdesk(*examples["greet"][1:]).stdout == "Hello, TEXT!\n"
     assert mcpdesk(*examples["add"][1:]).returncode == 0
+    assert mcpdesk("call", str(folder), "--input", "{}").returncode == 2
     listed = mcpdesk("call", str(folder)).stdout
     assert f"greet\n  Greet somebody.\n  mcpdesk call {folder} greet name=TEXT\n" in listed
 

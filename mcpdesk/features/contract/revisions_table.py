@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
-from mcpdesk.cli.printing import CANNOT_CONNECT, OK, aligned, exit_code, print_json, print_text
+from mcpdesk.cli.printing import CANNOT_CONNECT, OK, TIMED_OUT, aligned, exit_code, print_json, print_text
 from mcpdesk.cli.reach import agreement, ask_input
 from mcpdesk.client.targets import CommandTarget, FolderTarget, Target, find_target
 from mcpdesk.connect import blocking, connect
@@ -91,7 +91,7 @@ def _reading(target: Target, reach: Reach, revision: str, limit_s: float) -> _Re
         return _Reading(RevisionAnswer(revision, problem=reason), error_code=exit_code(error))
     except TimeoutError:
         reason = f"its lists took more than {limit_s:g} s"
-        return _Reading(RevisionAnswer(revision, problem=reason), error_code=CANNOT_CONNECT)
+        return _Reading(RevisionAnswer(revision, problem=reason), error_code=TIMED_OUT)
 
 
 async def _read(server: ServerConnection, revision: str) -> _Reading:
