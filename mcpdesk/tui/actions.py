@@ -92,9 +92,9 @@ OWN_ACTIONS: tuple[Action, ...] = (
         "Read the resource again whenever the server reports a change. Press again to stop.", footer=False,
         former_keys="w"),
     _workbench("widen_result(1)", "less_than_sign", "widen the result",
-        "Make the result wider and the arguments narrower. The width is saved.", footer=False),
+        "Give the result more room, and the arguments less. The share is saved.", footer=False),
     _workbench("widen_result(-1)", "greater_than_sign", "widen the arguments",
-        "Make the arguments wider and the result narrower.", footer=False),
+        "Give the arguments more room, and the result less.", footer=False),
     _workbench("back", "escape", "to the catalogue",
         "Go back to the catalogue, where letters and digits are keys again.", weight=10),
 
