@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.notifications import Notify
 
-from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor, installed_grammar
+from mcpdesk.tui.forms.argument_editor import (
+    MAX_HIGHLIGHTED_CHARACTERS,
+    Arguments,
+    JsonEditor,
+    installed_grammar,
+)
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink, sample_catalogue
@@ -136,10 +141,10 @@ async def test_an_extra_that_is_installed_and_broken_is_reported(
 async def test_long_texts_are_not_highlighted() -> None:
     editor = JsonEditor()
     async with staged(editor) as (_, pilot):
-        editor.load('"' + "x" * MAX_HIGHLIGHTED + '"')
+        editor.load('"' + "x" * MAX_HIGHLIGHTED_CHARACTERS + '"')
         assert editor.area.language is None
         editor.load("1")
         if editor.area.language is not None:
-            editor.area.text = '"' + "x" * MAX_HIGHLIGHTED + '"'
+            editor.area.text = '"' + "x" * MAX_HIGHLIGHTED_CHARACTERS + '"'
             await pilot.pause()
         assert editor.area.text == "1" or editor.area.language is None

@@ -101,7 +101,7 @@ async def test_hints_are_drawn_where_all_of_them_fit_and_told_otherwise() -> Non
         assert "Id as in the directory. · not empty" in stage.shown()
     async with form_of(PROFILE_SCHEMA, size=(80, 6)) as (_, pilot, stage):
         assert "Id as in the directory" not in stage.shown()
-        await until(lambda: any(isinstance(one, Form.Hinted) for one in stage.heard), pilot)
+        await until(lambda: any(isinstance(one, Form.HintChanged) for one in stage.heard), pilot)
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ async def test_a_form_that_is_longer_than_its_room_has_a_scroll_bar_and_tells_th
     async with form_of(schema, size=(80, 24)) as (form, pilot, stage):
 
         def places() -> list[str]:
-            return [one.text for one in stage.heard if isinstance(one, Form.Placed)]
+            return [one.text for one in stage.heard if isinstance(one, Form.PositionChanged)]
 
         await until(lambda: places()[-1:] == ["1 of 26"], pilot)
         assert form.show_vertical_scrollbar

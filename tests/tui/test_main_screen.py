@@ -116,7 +116,7 @@ class FakeDialog(ModalScreen[None]):
 
     BINDINGS = [("escape", "dismiss", "Later")]
 
-    def __init__(self, link: object, question: Question, *, is_unasked: bool) -> None:
+    def __init__(self, link: object, question: Question, *, is_automatic: bool) -> None:
         super().__init__()
         self.question = question
 

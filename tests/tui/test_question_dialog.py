@@ -17,7 +17,7 @@ from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, Que
 from mcpdesk.tui.forms import question_dialog, question_page
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.question_dialog import question_keys
-from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
+from mcpdesk.tui.forms.question_page import OptionRow, AnswerLine
 from mcpdesk.tui.terminal import KeyPause
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.part_line import PartLine
@@ -78,7 +78,7 @@ async def test_news_lie_over_their_row_while_a_question_is_open_too(size: tuple[
 
 @pytest.mark.slow
 async def test_the_title_counts_pages_before_the_first_layout() -> None:
-    with patch.object(question_dialog, "LOOK_S", 3600):
+    with patch.object(question_dialog, "UPDATE_INTERVAL_S", 3600):
         async with asked(DATABASE, CHECKS) as desk:
             title = desk.dialog.query_one("Vertical").border_title
             assert title is not None and "claude-code 2.1 asks · waiting" in title and "1 of 2" in title
@@ -86,7 +86,7 @@ async def test_the_title_counts_pages_before_the_first_layout() -> None:
 
 @pytest.mark.slow
 async def test_the_title_follows_the_width_of_the_terminal() -> None:
-    with patch.object(question_dialog, "LOOK_S", 3600):
+    with patch.object(question_dialog, "UPDATE_INTERVAL_S", 3600):
         async with asked(DATABASE, CHECKS, size=(120, 40)) as desk:
             box = desk.dialog.query_one("Vertical")
 
@@ -299,7 +299,7 @@ async def test_the_mouse_does_it_all() -> None:
         column = keys.render().plain.index(said)
         await desk.pilot.click(keys, offset=(column + 1, 0))
         await desk.until(lambda: desk.marks == "[ ][ ][ ][ ]")
-        await desk.pilot.click(OwnWords)
+        await desk.pilot.click(AnswerLine)
         await desk.press("x", "enter")
         assert desk.link.answers[0][1] == (Answer(("SQLite",)), Answer(other="x"))
 

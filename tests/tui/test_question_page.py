@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual.widgets import Static
 
 from mcpdesk.inbox.question import Answer, Option, Page
-from mcpdesk.tui.forms.question_page import AnswerDraft, LongWords, OptionRow, OwnWords, QuestionPage
+from mcpdesk.tui.forms.question_page import AnswerDraft, AnswerArea, OptionRow, AnswerLine, QuestionPage
 from tests.support.asking import DATABASE, asked
 
 LONG = Page(
@@ -28,7 +28,7 @@ async def test_something_else_is_written_after_the_last_digit() -> None:
 @pytest.mark.slow
 async def test_a_page_without_options_is_for_writing() -> None:
     async with asked(Page("Why?")) as desk:
-        assert isinstance(desk.app.focused, OwnWords)
+        assert isinstance(desk.app.focused, AnswerLine)
         await desk.press("s", "o", "enter")
         assert desk.link.answers[0][1] == (Answer(other="so"),)
 
@@ -103,7 +103,7 @@ LONG_TEXT = Page("Write it.", detail="user: " + "Lorem ipsum. " * 400, is_long=T
 @pytest.mark.slow
 async def test_enter_answers_a_text_and_another_key_begins_a_new_line() -> None:
     async with asked(LONG_TEXT) as desk:
-        assert isinstance(desk.app.focused, LongWords)
+        assert isinstance(desk.app.focused, AnswerArea)
         await desk.press("a", "ctrl+j", "b", "enter")
         assert desk.link.answers[0][1] == (Answer(other="a\nb"),)
 
@@ -116,7 +116,7 @@ async def test_what_is_to_be_read_scrolls_beside_the_text() -> None:
         assert detail.scroll_offset.y > 0 and desk.dialog.page.scroll_offset.y == 0
         await desk.press("pageup", "x")
         assert detail.scroll_offset.y == 0
-        words = desk.dialog.query_one(LongWords)
+        words = desk.dialog.query_one(AnswerArea)
         assert words.text == "x" and desk.dialog.region.contains_region(words.region)
 
 
@@ -126,7 +126,7 @@ async def test_escape_frees_the_letters_and_comes_back_with_a_digit() -> None:
         await desk.press("escape")
         assert desk.is_open and desk.app.focused is None
         await desk.press("1", "d")
-        assert desk.dialog.query_one(LongWords).text == "d" and desk.link.declined == []
+        assert desk.dialog.query_one(AnswerArea).text == "d" and desk.link.declined == []
         await desk.press("escape", "x", "enter")
         assert desk.link.declined == [(desk.question.id, "")]
 

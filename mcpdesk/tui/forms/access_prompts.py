@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.tui.screens.main_screen import MainScreen
 
-_BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
-"""Header that may precede the token if the token was copied together with it."""
+_TOKEN_PREFIX = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
+"""Header name and scheme before a token, which a person may have copied together with the token."""
 
 
 def open_token_prompt(main: MainScreen) -> None:
@@ -52,7 +52,7 @@ def open_token_prompt(main: MainScreen) -> None:
 
 
 class TokenInput(LineField):
-    """Field for a token. It accepts a pasted header, and nothing can be copied out of it."""
+    """Field for a token. A pasted header is accepted. The text cannot be copied out of the field."""
 
     @property
     def selected_text(self) -> str:
@@ -69,7 +69,7 @@ class TokenInput(LineField):
         """
         event.prevent_default()
         event.stop()
-        self.replace("".join(_BEFORE.sub("", event.text, count=1).split()), *sorted(self.selection))
+        self.replace("".join(_TOKEN_PREFIX.sub("", event.text, count=1).split()), *sorted(self.selection))
 
 
 class TokenPrompt(Dialog[None]):
@@ -92,9 +92,9 @@ class TokenPrompt(Dialog[None]):
         self._link = link
         self._server = server
         self._item = item
-        self._needs = None if item is None else scopes_for(item, server)
-        self._insists = False
-        """True if a token without the needed scopes is accepted."""
+        self._needed_scopes = None if item is None else scopes_for(item, server)
+        self._accepts_missing_scopes = False
+        """True if the next enter accepts a token without the needed scopes."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -115,16 +115,16 @@ class TokenPrompt(Dialog[None]):
             yield f"The token of {_subject(token)} is no longer accepted: {token.ended}."
         else:
             allowed = " ".join(one_line(each, 60) for each in sorted(token.scopes))
-            yield f"The desk calls {server.name} as {_holder(token, time.time())}."
+            yield f"The desk calls {server.name} as {_subject_and_time(token, time.time())}."
             yield f"Scopes: {allowed or 'none'}. Enter without a token removes it."
-        if self._item is not None and self._needs is not None:
-            yield f"{one_line(self._item.title, 60)} needs one{scope_words(self._needs, ' with ')}."
+        if self._item is not None and self._needed_scopes is not None:
+            yield f"{one_line(self._item.title, 60)} needs one{scope_words(self._needed_scopes, ' with ')}."
 
     @on(Input.Changed)
     def _edited(self, event: Input.Changed) -> None:
         """Hide the message about the previous token."""
         event.stop()
-        self._insists = False
+        self._accepts_missing_scopes = False
         self._show_message("")
 
     @on(Input.Submitted)
@@ -141,19 +141,22 @@ class TokenPrompt(Dialog[None]):
 
     @work(exclusive=True)
     async def _check(self) -> None:
-        name, needs = self._server.name, () if self._insists else self._needs or ()
+        name, needed_scopes = (
+            self._server.name,
+            () if self._accepts_missing_scopes else self._needed_scopes or (),
+        )
         self._show_message("… checking")
         # Not kept in a local variable, because tracebacks show local variables.
-        given = self._link.give_token(name, self.query_one(TokenInput).value.strip(), needs)
+        pending_check = self._link.give_token(name, self.query_one(TokenInput).value.strip(), needed_scopes)
         try:
-            lacking = await asyncio.wrap_future(given)
+            missing_scopes = await asyncio.wrap_future(pending_check)
         except ValueError as reason:
             self._show_message(f"✗ The token was rejected: {reason}.")
             return
-        if lacking:
-            self._insists = True
+        if missing_scopes:
+            self._accepts_missing_scopes = True
             self._show_message(
-                f"✗ The token is valid, but lacks {scope_words(lacking)}. Enter uses it anyway."
+                f"✗ The token is valid, but lacks {scope_words(missing_scopes)}. Enter uses it anyway."
             )
             return
         if self._server.upstream is not None:
@@ -165,9 +168,9 @@ class TokenPrompt(Dialog[None]):
         self.dismiss()
 
     def _show_message(self, text: str) -> None:
-        trouble = self.query_one("#trouble", Static)
-        trouble.update(Content(one_line(text)))
-        trouble.set_class(bool(text), "-shown")
+        error_line = self.query_one("#trouble", Static)
+        error_line.update(Content(one_line(text)))
+        error_line.set_class(bool(text), "-shown")
 
 
 NO_JWT = "this server accepts no tokens: mcp.json has no auth.jwt"
@@ -189,28 +192,31 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
     if needed is None:
         if token is None or token.ended:
             return "", ""
-        return f"called as {_holder(token, now)}", "$text-muted"
+        return f"called as {_subject_and_time(token, now)}", "$text-muted"
     if not server.looks_at_tokens:
         return f"✕ needs a token, and {NO_JWT}", "$text-error"
     if token is None or token.ended:
         ended = f" · the token of {_subject(token)} ended: {token.ended}" if token is not None else ""
         return f"● needs a token{scope_words(needed, ' with ')}{ended} · F6 sets one", "$text-warning"
-    lacking = scope_words((scope for scope in needed if scope not in token.scopes), ", without ")
-    if lacking:
-        return f"✕ called as {_holder(token, now)}{lacking} · F6 sets another token", "$text-warning"
-    return f"✓ called as {_holder(token, now)}{scope_words(needed, ', with ')}", "$text-success"
+    missing_scopes = scope_words((scope for scope in needed if scope not in token.scopes), ", without ")
+    if missing_scopes:
+        return (
+            f"✕ called as {_subject_and_time(token, now)}{missing_scopes} · F6 sets another token",
+            "$text-warning",
+        )
+    return f"✓ called as {_subject_and_time(token, now)}{scope_words(needed, ', with ')}", "$text-success"
 
 
 def scope_words(scopes: Iterable[str], before: str = "") -> str:
-    """Return `scope wallet:send` or `scopes a, b`, preceded by `before`. Empty without scopes."""
-    named = [one_line(scope, 60) for scope in scopes]
-    return f"{before}scope{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
+    """Return `scope wallet:send` or `scopes a, b`, preceded by `before`, or "" if there are no scopes."""
+    names = [one_line(scope, 60) for scope in scopes]
+    return f"{before}scope{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
 
 
-def _holder(token: TokenView, now: float) -> str:
+def _subject_and_time(token: TokenView, now: float) -> str:
     """Return the subject of the token and its remaining time: `ada, 59 min left`."""
-    left = f", {since(token.expires - now)} left" if token.expires is not None else ""
-    return _subject(token) + left
+    time_left = f", {since(token.expires - now)} left" if token.expires is not None else ""
+    return _subject(token) + time_left
 
 
 def _subject(token: TokenView) -> str:
@@ -224,11 +230,11 @@ NO_GRANTS = (
 
 async def choose_grant(main: MainScreen) -> None:
     """List the standing approvals of all servers, and revoke the selected one."""
-    granted = main.link.grants()
-    if not granted:
+    grants = main.link.grants()
+    if not grants:
         main.notify(NO_GRANTS, markup=False)
         return
-    choices = [grant_choice(grant, time.time()) for grant in granted]
+    choices = [grant_choice(grant, time.time()) for grant in grants]
     grant = await main.app.push_screen_wait(Menu("Standing approvals: enter revokes one", choices))
     if grant is not None:
         main.link.revoke(grant)
@@ -237,8 +243,8 @@ async def choose_grant(main: MainScreen) -> None:
 def grant_choice(grant: GrantView, now: float) -> Choice:
     """Return the menu line of a standing approval, with a sentence about its effect. `now` is Unix time."""
     kind, _, name = grant.peer.partition(":")
-    who = f"Clients with the token of {name}" if kind == "token" else f"Clients called {name}"
-    allows = one_line(f"{who} may call {grant.tool} of {grant.server}.")
+    clients = f"Clients with the token of {name}" if kind == "token" else f"Clients called {name}"
+    effect = one_line(f"{clients} may call {grant.tool} of {grant.server}.")
     return Choice(
-        f"{grant.tool} for {one_line(name, 40)}", grant, f"{since(now - grant.granted)} ago", help=allows
+        f"{grant.tool} for {one_line(name, 40)}", grant, f"{since(now - grant.granted)} ago", help=effect
     )

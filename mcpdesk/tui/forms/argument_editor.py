@@ -27,15 +27,15 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.text_field import TextField
 from mcpdesk.tui.workbench.drafts import Draft
 
-MAX_HIGHLIGHTED = 32_000
+MAX_HIGHLIGHTED_CHARACTERS = 32_000
 """Maximum number of characters that are highlighted. Highlighting a longer text would slow down typing."""
-AROUND_FORM = 3
+ROWS_AROUND_FORM = 3
 """Number of rows around a form of fitted height: the title, the tabs and the hint."""
-MAX_SUGGESTED = 8
+MAX_SHOWN_SUGGESTIONS = 8
 """Maximum number of suggestions in the line of hints."""
 
 
-GRAMMAR = ("tree-sitter", "tree-sitter-json")
+GRAMMAR_DISTRIBUTIONS = ("tree-sitter", "tree-sitter-json")
 """Distributions of the extra `syntax`."""
 
 
@@ -43,7 +43,7 @@ GRAMMAR = ("tree-sitter", "tree-sitter-json")
 def installed_grammar() -> str:
     """Return the installed distributions of the extra `syntax`, with versions, or "" if none is installed."""
     installed: list[str] = []
-    for name in GRAMMAR:
+    for name in GRAMMAR_DISTRIBUTIONS:
         try:
             installed.append(f"{name} {version(name)}")
         except PackageNotFoundError:
@@ -51,8 +51,8 @@ def installed_grammar() -> str:
     return ", ".join(installed)
 
 
-def _rows_of_form(rows: int | None) -> int | None:
-    return None if rows is None else max(1, rows - AROUND_FORM)
+def _form_rows(rows: int | None) -> int | None:
+    return None if rows is None else max(1, rows - ROWS_AROUND_FORM)
 
 
 class JsonEditor(Vertical):
@@ -83,20 +83,22 @@ class JsonEditor(Vertical):
         return json_problem(text) if text.strip() else ""
 
     def load(self, text: str) -> None:
-        """Edit another text. Control characters become equivalent JSON escapes."""
+        """Replace the edited text. Control characters become equivalent JSON escapes."""
         text = json_escaped(text)
-        self._highlight(bool(installed_grammar()) and not self._is_broken and len(text) <= MAX_HIGHLIGHTED)
+        self._highlight(
+            bool(installed_grammar()) and not self._is_broken and len(text) <= MAX_HIGHLIGHTED_CHARACTERS
+        )
         self.area.load_text(text)
         self.complain("")
 
-    def _highlight(self, is_wanted: bool) -> None:
+    def _highlight(self, is_enabled: bool) -> None:
         """Switch highlighting on or off. If the installed grammar does not work, notify the person once."""
         reason = "it cannot be loaded"
         try:
-            self.area.language = "json" if is_wanted else None
+            self.area.language = "json" if is_enabled else None
         except (LanguageDoesNotExist, ImportError, OSError, ValueError) as error:
             reason = str(error).partition("\n")[0] or reason
-        if not is_wanted or self.area.is_syntax_aware:
+        if not is_enabled or self.area.is_syntax_aware:
             return
         self._is_broken, self.area.language = True, None
         message = f"JSON is not highlighted: the extra `syntax` ({installed_grammar()}) is broken: {reason}"
@@ -122,7 +124,7 @@ class JsonEditor(Vertical):
     @on(TextArea.Changed)
     def _stop_highlighting(self, event: TextArea.Changed) -> None:
         """Stop highlighting when the text becomes too long."""
-        if event.text_area.language and len(event.text_area.text) > MAX_HIGHLIGHTED:
+        if event.text_area.language and len(event.text_area.text) > MAX_HIGHLIGHTED_CHARACTERS:
             event.text_area.language = None
 
 
@@ -159,18 +161,18 @@ class Arguments(Vertical):
             yield JsonEditor(id="json")
         yield Label("", classes="hint", markup=False)
 
-    def fit_form(self, most: int | None, hints_within: int | None = None) -> None:
-        """Set the height to the height of the form, but at most `most` rows. If None, the parent sets the
+    def fit_form(self, max_rows: int | None, max_rows_with_hints: int | None = None) -> None:
+        """Set the height to the height of the form, but at most `max_rows`. If None, the parent sets the
         height.
 
-        A form that would have more than `hints_within` rows with all hints shows only the hint of the focused
-        field.
+        If the form with all hints has more than `max_rows_with_hints`, only the hint of the focused field is
+        shown.
         """
-        self.set_class(most is not None, "-fitted")
-        self.styles.max_height = most
-        if most is not None:
+        self.set_class(max_rows is not None, "-fitted")
+        self.styles.max_height = max_rows
+        if max_rows is not None:
             self.styles.height = None
-        self.form.fit_into(_rows_of_form(most), _rows_of_form(hints_within))
+        self.form.fit_into(_form_rows(max_rows), _form_rows(max_rows_with_hints))
         self.set_class(self.form.has_class("-roomy"), "-hints")
 
     @property
@@ -265,13 +267,13 @@ class Arguments(Vertical):
     def _submitted(self) -> None:
         self.post_message(self.Submitted())
 
-    @on(Form.Hinted)
-    def _hinted(self, event: Form.Hinted) -> None:
+    @on(Form.HintChanged)
+    def _hinted(self, event: Form.HintChanged) -> None:
         """Show the hint of the focused field, unless every field shows its own hint."""
         self._show_hint("" if self.form.has_class("-roomy") else event.text)
 
-    @on(Form.Placed)
-    def _show_position(self, event: Form.Placed) -> None:
+    @on(Form.PositionChanged)
+    def _show_position(self, event: Form.PositionChanged) -> None:
         """Show the position of the focused field if not all fields are visible."""
         event.stop()
         self.border_title = f"Arguments ─ {event.text}" if event.text else "Arguments"
@@ -282,14 +284,14 @@ class Arguments(Vertical):
         matches.
         """
         event.stop()
-        shown = " · ".join(one_line(value, 30) for value in event.values[:MAX_SUGGESTED])
-        others = len(event.values) - MAX_SUGGESTED
+        shown = " · ".join(one_line(value, 30) for value in event.values[:MAX_SHOWN_SUGGESTIONS])
+        others = len(event.values) - MAX_SHOWN_SUGGESTIONS
         more = f" · {others} more" if others > 0 else ""
         self._show_hint(f"→ takes, F4 lists: {shown}{more}" if shown else "")
 
     @on(TabStrip.Picked)
     async def _tab_picked(self, event: TabStrip.Picked) -> None:
-        """Toggle between form and JSON. If that fails, the tabs show the old view again."""
+        """Toggle between form and JSON. If the form cannot show the JSON, the tab JSON stays selected."""
         event.stop()
         await self.toggle()
         self._show_view()

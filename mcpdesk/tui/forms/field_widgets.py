@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Label, TextArea
 
 from mcpdesk.plain_text import from_field, to_field
-from mcpdesk.tui.forms.form_model import ChoiceNode, FixedNode, ManyNode, Node, TextNode
+from mcpdesk.tui.forms.form_model import ChoiceNode, ConstantNode, MultiChoiceNode, Node, TextNode
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind, FormField, limits
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.render.safe_text import one_line
@@ -27,17 +27,17 @@ from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.text_field import TextField
 
-Ask = Callable[[str, str], Awaitable[Sequence[str]]]
+SuggestionSource = Callable[[str, str], Awaitable[Sequence[str]]]
 """Function that returns suggestions for a field's name and text, the best first."""
 LABEL_WIDTH = 22
 """Maximum width in cells of a label."""
 
 
-def _fault(field: FormField) -> str:
-    """Return a fault of the field's own schema that the person should know, or "" if the schema is valid."""
-    if field.bad_default is UNSET:
+def _schema_fault(field: FormField) -> str:
+    """Return a message about an invalid default in the field's schema, or "" if the schema is valid."""
+    if field.invalid_default is UNSET:
         return ""
-    return f"left unset: the default {compact(field.bad_default):.60} does not fit the schema"
+    return f"left unset: the default {compact(field.invalid_default):.60} does not fit the schema"
 
 
 class FormPart(Vertical):
@@ -75,7 +75,7 @@ class FormPart(Vertical):
         field = self.node.field
         title = str(field.shape.get("title", ""))
         text = field.description or (title if title != self.label else "")
-        parts = (text, limits(field.shape), _fault(field))
+        parts = (text, limits(field.shape), _schema_fault(field))
         return one_line(" ".join(" · ".join(part for part in parts if part).split()))
 
     def compose(self) -> ComposeResult:
@@ -110,7 +110,7 @@ class FormPart(Vertical):
             elif message:
                 self.mount(self._note_label(), after=0)
 
-    def edited(self) -> None:
+    def report_edit(self) -> None:
         """Report a change of the value to the form."""
         self.is_touched = True
         self.post_message(self.Edited())
@@ -121,7 +121,7 @@ class FormPart(Vertical):
         event.stop()
         self.node.is_null = not self.node.is_null
         event.chip.set_class(self.node.is_null, "-on")
-        self.edited()
+        self.report_edit()
 
     @property
     def _note_text(self) -> Content:
@@ -143,45 +143,47 @@ class FormPart(Vertical):
         return name
 
 
-PAUSE_S = 0.15
+TYPING_PAUSE_S = 0.15
 """Seconds without typing before the server is asked for suggestions."""
 
 
 class Suggestions(Suggester):
-    """Suggestions of the server for one field. `found` is called with the suggestions for the latest text."""
+    """Suggestions of the server for one field. `on_suggestions` receives those for the latest text."""
 
-    def __init__(self, name: str, ask: Ask, on_found: Callable[[Sequence[str]], None]) -> None:
+    def __init__(
+        self, name: str, ask: SuggestionSource, on_suggestions: Callable[[Sequence[str]], None]
+    ) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._name = name
         self._ask = ask
-        self._on_suggestions = on_found
-        self._asked = 0
+        self._on_suggestions = on_suggestions
+        self._request_count = 0
 
     async def get_suggestion(self, value: str) -> str | None:
         """Return the first suggestion that begins with the text, or None if the text changes in the
         meantime.
         """
-        values = await self.values(from_field(value), PAUSE_S)
+        values = await self.values(from_field(value), TYPING_PAUSE_S)
         typed = value.casefold()
         shown = (to_field(one) for one in values)
         return next((one for one in shown if one.casefold().startswith(typed) and one != value), None)
 
     async def values(self, value: str, pause_s: float = 0.0) -> Sequence[str]:
         """Return all suggestions. Empty if another text was typed in the meantime."""
-        self._asked += 1
-        mine = self._asked
+        self._request_count += 1
+        request_number = self._request_count
         await asyncio.sleep(pause_s)
-        values = await self._ask(self._name, value) if mine == self._asked else ()
-        if mine != self._asked:
+        values = await self._ask(self._name, value) if request_number == self._request_count else ()
+        if request_number != self._request_count:
             return ()
         self._on_suggestions(values)
         return values
 
 
 _NUMBER_CHARACTERS = {FieldKind.INTEGER: r"[-+0-9]*", FieldKind.NUMBER: r"[-+0-9.eE]*"}
-_NAMELESS = {FieldKind.SECRET: "", FieldKind.LONG_TEXT: "", FieldKind.JSON: "JSON value"}
+_PLACEHOLDERS = {FieldKind.SECRET: "", FieldKind.LONG_TEXT: "", FieldKind.JSON: "JSON value"}
 """Placeholders for the kinds of fields whose own name would not help the person."""
-SHORT_EXAMPLE = 20
+MAX_PREFIXED_EXAMPLE_LENGTH = 20
 """Maximum length in characters of an example that has the prefix `e.g.`."""
 
 
@@ -230,15 +232,15 @@ class TextPart(FormPart):
     def controls(self) -> Iterable[Widget]:
         return (self.control,)
 
-    def suggest(self, ask: Ask) -> None:
+    def suggest(self, ask: SuggestionSource) -> None:
         """Show suggestions of the server during typing, obtained with `ask`."""
         if isinstance(self.control, LineField):
             self.control.suggester = Suggestions(self.node.field.key, ask, self._on_suggestions)
 
     async def suggestions(self) -> Sequence[str]:
         """Return the suggestions for the current text."""
-        asking = self.control.suggester if isinstance(self.control, LineField) else None
-        return await asking.values(self.control.entered_text) if isinstance(asking, Suggestions) else ()
+        suggester = self.control.suggester if isinstance(self.control, LineField) else None
+        return await suggester.values(self.control.entered_text) if isinstance(suggester, Suggestions) else ()
 
     def on_descendant_focus(self) -> None:
         """Request suggestions before anything is typed."""
@@ -256,7 +258,7 @@ class TextPart(FormPart):
         text = self.control.entered_text
         if text != self.node.text:
             self.node.edit(text)
-            self.edited()
+            self.report_edit()
 
     def _placeholder(self) -> str:
         field = self.node.field
@@ -264,8 +266,12 @@ class TextPart(FormPart):
             return "null"
         # A long example has no prefix, because a long word after it would wrap to the next line, which is
         # hidden.
-        example = f"e.g. {field.example}" if 0 < len(field.example) <= SHORT_EXAMPLE else field.example
-        return one_line(example or limits(field.shape) or _NAMELESS.get(field.kind, field.kind.value), 60)
+        example = (
+            f"e.g. {field.example}"
+            if 0 < len(field.example) <= MAX_PREFIXED_EXAMPLE_LENGTH
+            else field.example
+        )
+        return one_line(example or limits(field.shape) or _PLACEHOLDERS.get(field.kind, field.kind.value), 60)
 
 
 class ChoicePart(FormPart):
@@ -275,16 +281,16 @@ class ChoicePart(FormPart):
 
     def controls(self) -> Iterable[Widget]:
         node = self.node
-        null = next((at for at, choice in enumerate(node.choices) if choice.value is None), None)
+        null_index = next((at for at, choice in enumerate(node.choices) if choice.value is None), None)
         labels = [choice.label for choice in node.choices]
-        index = null if node.is_null else node.index
+        index = null_index if node.is_null else node.index
         return (ChoiceBox(labels, index, optional=not node.field.required),)
 
     @on(ChoiceBox.Picked)
     def _picked(self, event: ChoiceBox.Picked) -> None:
         event.stop()
         self.node.pick(event.index)
-        self.edited()
+        self.report_edit()
 
 
 class CheckList(LineList):
@@ -325,10 +331,10 @@ class CheckList(LineList):
             super().action_cursor(by)
 
 
-class ManyPart(FormPart):
+class MultiChoicePart(FormPart):
     """Choice of any number of values from a list."""
 
-    node: ManyNode
+    node: MultiChoiceNode
 
     def controls(self) -> Iterable[Widget]:
         return (CheckList((choice.label for choice in self.node.choices), self.node.chosen),)
@@ -337,13 +343,13 @@ class ManyPart(FormPart):
     def _ticked(self, event: CheckList.Ticked) -> None:
         event.stop()
         self.node.pick(self.query_one(CheckList).ticked)
-        self.edited()
+        self.report_edit()
 
 
-class FixedPart(FormPart):
+class ConstantPart(FormPart):
     """Constant, which is shown but cannot be edited."""
 
-    node: FixedNode
+    node: ConstantNode
 
     def controls(self) -> Iterable[Widget]:
         return (Label(Content.styled(one_line(compact(self.node.value()), 60), "$text-muted")),)

@@ -1,4 +1,4 @@
-"""Form of a node: nested fields, their failures, and the keys that move between them."""
+"""Form that edits a node: nested fields, their failures, and the keys that move between fields."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.forms.field_widgets import (
     LABEL_WIDTH,
-    Ask,
     ChoicePart,
-    FixedPart,
+    ConstantPart,
     FormPart,
-    ManyPart,
+    MultiChoicePart,
+    SuggestionSource,
     TextPart,
 )
 from mcpdesk.tui.forms.form_model import (
-    GrowingNode,
+    CollectionNode,
     ListNode,
     MapNode,
     Node,
@@ -59,7 +59,7 @@ class NestedPart(FormPart):
     async def rebuild(self) -> None:
         """Compose the part again after nested nodes were added or removed."""
         await self.recompose()
-        self.edited()
+        self.report_edit()
 
 
 class ObjectPart(NestedPart):
@@ -76,10 +76,10 @@ class ObjectPart(NestedPart):
 
     def controls(self) -> Iterator[Widget]:
         if not self.node.field.required:
-            yield Chip("✕ unset" if self.node.present else "+ set", "present")
+            yield Chip("✕ unset" if self.node.is_present else "+ set", "present")
 
     def compose_body(self) -> Iterator[Widget]:
-        if self.node.present and not self.node.is_null:
+        if self.node.is_present and not self.node.is_null:
             labels = self.node.labels
             yield from self.nested((labels.get(key, key), node) for key, node in self.node.members.items())
             if self.node.field.allows_other_members or self.node.others.entries:
@@ -88,23 +88,23 @@ class ObjectPart(NestedPart):
     @on(Chip.Pressed, ".present")
     async def _toggle(self, event: Chip.Pressed) -> None:
         event.stop()
-        self.node.set_present(not self.node.present)
+        self.node.set_present(not self.node.is_present)
         await self.rebuild()
-        focus_first(self if self.node.present else None, self)
+        focus_first(self if self.node.is_present else None, self)
 
 
-class GrowingPart(NestedPart):
+class CollectionPart(NestedPart):
     """Field whose members are added and removed individually."""
 
-    node: GrowingNode
+    node: CollectionNode
     brackets: ClassVar[str]
     """Brackets around the number of members."""
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("form")
     DEFAULT_CSS = """
-    GrowingPart .member { height: auto; }
-    GrowingPart .member > FormPart { width: 1fr; }
-    GrowingPart .member > Input { width: 24; background: $foreground 8%; padding: 0 1; margin-right: 1; }
-    GrowingPart .count { width: auto; color: $text-muted; padding-right: 1; }
+    CollectionPart .member { height: auto; }
+    CollectionPart .member > FormPart { width: 1fr; }
+    CollectionPart .member > Input { width: 24; background: $foreground 8%; padding: 0 1; margin-right: 1; }
+    CollectionPart .count { width: auto; color: $text-muted; padding-right: 1; }
     """
 
     def controls(self) -> Iterator[Widget]:
@@ -114,8 +114,8 @@ class GrowingPart(NestedPart):
 
     def row(self, *widgets: Widget) -> Horizontal:
         """Return a row with a member and its buttons."""
-        remove = Chip("✕", "remove", "Remove (alt+x)", focusable=False)
-        return Horizontal(*widgets, remove, classes="member")
+        remove_chip = Chip("✕", "remove", "Remove (alt+x)", focusable=False)
+        return Horizontal(*widgets, remove_chip, classes="member")
 
     @property
     def rows(self) -> list[Horizontal]:
@@ -125,8 +125,8 @@ class GrowingPart(NestedPart):
 
     def index_of(self, widget: Widget | None) -> int | None:
         """Return the index of the member that contains a widget, or None."""
-        above = set(widget.ancestors_with_self) if widget else set()
-        return next((at for at, row in enumerate(self.rows) if row in above), None)
+        ancestors = set(widget.ancestors_with_self) if widget else set()
+        return next((at for at, row in enumerate(self.rows) if row in ancestors), None)
 
     async def rebuild_at(self, index: int) -> None:
         """Compose the part again, and focus this member or the last one."""
@@ -153,14 +153,14 @@ class GrowingPart(NestedPart):
         event.stop()
         await self._remove(event.chip)
 
-    async def _remove(self, inside: Widget | None) -> None:
-        index = self.index_of(inside)
+    async def _remove(self, member_widget: Widget | None) -> None:
+        index = self.index_of(member_widget)
         if index is not None:
             self.node.remove(index)
             await self.rebuild_at(index)
 
 
-class ListPart(GrowingPart):
+class ListPart(CollectionPart):
     """Items of a list, which can be reordered."""
 
     node: ListNode
@@ -168,9 +168,9 @@ class ListPart(GrowingPart):
 
     def compose_body(self) -> Iterator[Widget]:
         for part in self.nested(self.node.children()):
-            up = Chip("↑", "up", "Move up (alt+up)", focusable=False)
-            down = Chip("↓", "down", "Move down (alt+down)", focusable=False)
-            yield self.row(part, up, down)
+            up_chip = Chip("↑", "up", "Move up (alt+up)", focusable=False)
+            down_chip = Chip("↓", "down", "Move down (alt+down)", focusable=False)
+            yield self.row(part, up_chip, down_chip)
 
     async def action_move_item(self, by: int) -> None:
         """Move the focused item."""
@@ -181,13 +181,13 @@ class ListPart(GrowingPart):
         event.stop()
         await self._move(event.chip, -1 if event.chip.has_class("up") else 1)
 
-    async def _move(self, inside: Widget | None, by: int) -> None:
-        index = self.index_of(inside)
+    async def _move(self, member_widget: Widget | None, by: int) -> None:
+        index = self.index_of(member_widget)
         if index is not None:
             await self.rebuild_at(self.node.move(index, by))
 
 
-class MapPart(GrowingPart):
+class MapPart(CollectionPart):
     """Members with free names: each name beside its value."""
 
     node: MapNode
@@ -206,7 +206,7 @@ class MapPart(GrowingPart):
         index, name = self.index_of(event.input), from_field(event.value)
         if index is not None and self.node.entries[index].key != name:
             self.node.entries[index].key = name
-            self.edited()
+            self.report_edit()
 
 
 class UnionPart(NestedPart):
@@ -233,8 +233,8 @@ class UnionPart(NestedPart):
 _PARTS: dict[FieldKind, type[FormPart]] = {
     FieldKind.SWITCH: ChoicePart,
     FieldKind.CHOICE: ChoicePart,
-    FieldKind.MANY: ManyPart,
-    FieldKind.FIXED: FixedPart,
+    FieldKind.MANY: MultiChoicePart,
+    FieldKind.FIXED: ConstantPart,
     FieldKind.OBJECT: ObjectPart,
     FieldKind.LIST: ListPart,
     FieldKind.MAP: MapPart,
@@ -253,15 +253,16 @@ def part_for(node: Node, name: str, width: int = 0) -> FormPart:
     return _PARTS[node.field.kind](node, name, width)
 
 
-def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
-    """Focus the first input inside `widget`, or else inside `otherwise`. Return False if both have no
-    input.
+def focus_first(widget: Widget | None, fallback: Widget) -> bool:
+    """Focus the first input inside `widget`, or inside `fallback` if `widget` has no input.
+
+    Return False if both have no input.
     """
-    for candidate in (widget, otherwise):
+    for candidate in (widget, fallback):
         controls = [each for each in candidate.query("*") if each.focusable] if candidate else []
-        entered = [each for each in controls if not isinstance(each, Chip)]
+        inputs = [each for each in controls if not isinstance(each, Chip)]
         if controls:
-            (entered or controls)[0].focus()
+            (inputs or controls)[0].focus()
             return True
     return False
 
@@ -289,14 +290,14 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         """Enter was pressed in the last field."""
 
     @dataclass
-    class Hinted(Message):
-        """Hint of the field that received the focus."""
+    class HintChanged(Message):
+        """The focus moved to a field with this hint."""
 
         text: str
 
     @dataclass
-    class Placed(Message):
-        """The focus moved to another field, or a change of size made all fields visible or hid some."""
+    class PositionChanged(Message):
+        """The position to show has changed, because the focus moved or the form was resized."""
 
         text: str
         """Position such as `19 of 60`. Without a focused field, `60 fields`. Empty if all fields are
@@ -305,11 +306,11 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
     def __init__(self, node: Node | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.node = node
-        self._hints_within: int | None = None
-        """Room in rows for the fields with all their hints, or None if this is the height of the form."""
+        self._max_rows_with_hints: int | None = None
+        """Rows in which all hints must fit to be shown, or None to use the height of the form."""
         self._position = ""
         self._show_all = False
-        self._swapping = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
 
     @property
     def has_fields(self) -> bool:
@@ -325,16 +326,16 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         else:
             yield Label(Content("No arguments."), classes="empty")
 
-    async def load(self, node: Node, ask: Ask | None = None) -> None:
+    async def load(self, node: Node, ask: SuggestionSource | None = None) -> None:
         """Edit another node. `ask` returns suggestions of the server for text fields.
 
         Loading is shielded from cancellation: Textual would close the screen if it were cancelled while
         fields are removed.
         """
-        await asyncio.shield(self._swap(node, ask))
+        await asyncio.shield(self._load(node, ask))
 
-    async def _swap(self, node: Node, ask: Ask | None) -> None:
-        async with self._swapping:
+    async def _load(self, node: Node, ask: SuggestionSource | None) -> None:
+        async with self._load_lock:
             await self.remove_children()
             self.node, self._show_all = node, False
             self._fit()
@@ -388,15 +389,15 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         """Show each failure at its field."""
         self._show_all = self._show_all or show_all
         parts = {id(part.node): part for part in self.query(FormPart)}
-        at: dict[Path, FormPart] = {}
+        parts_by_path: dict[Path, FormPart] = {}
         for path, node in walk(self.node) if self.node else ():
             if id(node) in parts:
-                at.setdefault(path, parts[id(node)])
+                parts_by_path.setdefault(path, parts[id(node)])
         messages: dict[FormPart, str] = {}
         for failure in failures:
-            path, message = _failure_position(failure, at)
-            if path in at:
-                messages.setdefault(at[path], message)
+            path, message = _failure_position(failure, parts_by_path)
+            if path in parts_by_path:
+                messages.setdefault(parts_by_path[path], message)
         for part in parts.values():
             part.fail(messages.get(part, "") if self._show_all or part.is_touched else "")
 
@@ -415,8 +416,8 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
     def _next_field(self, event: Input.Submitted) -> None:
         """Focus the next field on enter. In the last field, submit the form."""
         event.stop()
-        inside = [widget for widget in self.screen.focus_chain if self in widget.ancestors]
-        if inside and inside[-1] is event.input:
+        own_widgets = [widget for widget in self.screen.focus_chain if self in widget.ancestors]
+        if own_widgets and own_widgets[-1] is event.input:
             self.post_message(self.Submitted())
         else:
             self.screen.focus_next()
@@ -424,7 +425,7 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         part = next((one for one in event.widget.ancestors_with_self if isinstance(one, FormPart)), None)
         if part is not None:
-            self.post_message(self.Hinted(part.hint))
+            self.post_message(self.HintChanged(part.hint))
 
     @on(DescendantFocus)
     @on(DescendantBlur)
@@ -435,20 +436,20 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         self._fit()
         self.call_after_refresh(self._report_position)
 
-    def fit_into(self, rows: int | None, hints_within: int | None = None) -> None:
-        """Set the height to the height of the fields, but at most `rows`. If None, the parent sets the
+    def fit_into(self, max_rows: int | None, max_rows_with_hints: int | None = None) -> None:
+        """Set the height to the height of the fields, but at most `max_rows`. If None, the parent sets the
         height.
 
-        `hints_within` is the room in rows for the fields with all their hints. By default it is `rows`.
+        All hints are shown if the fields and hints fit in `max_rows_with_hints`, by default `max_rows`.
         """
-        self.styles.max_height = rows
-        self._hints_within = rows if hints_within is None else hints_within
+        self.styles.max_height = max_rows
+        self._max_rows_with_hints = max_rows if max_rows_with_hints is None else max_rows_with_hints
         self._fit()
 
     def _fit(self) -> None:
         """Show a hint below every field if all of them fit."""
         fields = len(list(walk(self.node))) if self.node else 0
-        room = self.size.height if self._hints_within is None else self._hints_within
+        room = self.size.height if self._max_rows_with_hints is None else self._max_rows_with_hints
         self.set_class(0 < 2 * fields <= room, "-roomy")
 
     def _report_position(self) -> None:
@@ -456,23 +457,23 @@ class Form(VerticalScroll, WithFirstResize, can_focus=False):
         if not self.is_attached:
             return
         focused = self.screen.focused
-        above = set(focused.ancestors) if focused is not None else set()
+        ancestors = set(focused.ancestors) if focused is not None else set()
         leaves = self._fields
-        at = next((number for number, part in enumerate(leaves, 1) if part in above), 0)
-        text = f"{at} of {len(leaves)}" if at else f"{len(leaves)} fields"
+        focused_number = next((number for number, part in enumerate(leaves, 1) if part in ancestors), 0)
+        text = f"{focused_number} of {len(leaves)}" if focused_number else f"{len(leaves)} fields"
         text = text if self.max_scroll_y else ""
         if text != self._position:
             self._position = text
-            self.post_message(self.Placed(text))
+            self.post_message(self.PositionChanged(text))
 
 
 def _path_of(part: FormPart) -> str:
     """Return the labels of a field and of the fields around it, such as `address / city`."""
-    above = [one for one in part.ancestors_with_self if isinstance(one, FormPart) and one.label]
-    return " / ".join(one_line(one.label, 40) for one in reversed(above)) or "value"
+    parts = [one for one in part.ancestors_with_self if isinstance(one, FormPart) and one.label]
+    return " / ".join(one_line(one.label, 40) for one in reversed(parts)) or "value"
 
 
-def _failure_position(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
+def _failure_position(failure: SchemaFailure, parts_by_path: dict[Path, FormPart]) -> tuple[Path, str]:
     """Return the path of the field that shows a failure, and the message.
 
     If a required member is missing, this is its field. Otherwise it is the field of the value or of the
@@ -480,10 +481,10 @@ def _failure_position(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple
     """
     if "required" in failure.message:
         for name in failure.message.split('"')[1::2]:
-            if (*failure.path, name) in at:
+            if (*failure.path, name) in parts_by_path:
                 return (*failure.path, name), "required"
     path = failure.path
-    while path not in at and path:
+    while path not in parts_by_path and path:
         path = path[:-1]
-    where = failure.path[len(path) :]
-    return path, f"{path_text(where)}: {failure.message}" if where else one_line(failure.message)
+    inner_path = failure.path[len(path) :]
+    return path, f"{path_text(inner_path)}: {failure.message}" if inner_path else one_line(failure.message)

@@ -20,7 +20,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldChoice, FieldKind, FormField, form_for
 from mcpdesk.tui.render.json_text import Path, json_problem, pretty, same
 
-MAX_PREFILLED = 5
+MAX_PREFILLED_ITEMS = 5
 """Maximum number of items that a required list begins with."""
 
 
@@ -51,7 +51,7 @@ class Node(ABC):
         return None if self.is_null else self._value()
 
     def put(self, value: Any) -> None:
-        """Set a value, as far as it fits the field."""
+        """Set a value. Parts of it that do not fit the field are left out."""
         self.is_null = value is None and self.field.nullable
         if not self.is_null:
             self._put(value)
@@ -81,24 +81,24 @@ class TextNode(Node):
     """
 
     text: str
-    given: bool
+    has_value: bool
 
     def edit(self, text: str) -> None:
         """Set the typed text."""
         self.text, self.is_null = text, False
-        self.given = bool(text) or self.field.required
+        self.has_value = bool(text) or self.field.required
 
     def _empty(self) -> None:
-        self.text, self.given = "", False
+        self.text, self.has_value = "", False
 
     def _value(self) -> Any:
-        return self.text if self.given else UNSET
+        return self.text if self.has_value else UNSET
 
     def _put(self, value: Any) -> None:
         if value is None:  # a field that is not nullable cannot send null
             self._empty()
             return
-        self.text, self.given = value if isinstance(value, str) else pretty(value), True
+        self.text, self.has_value = value if isinstance(value, str) else pretty(value), True
 
 
 class NumberNode(TextNode):
@@ -108,9 +108,9 @@ class NumberNode(TextNode):
 
     def _value(self) -> Any:
         text = self.text.strip()
-        for read in (int, float):
+        for convert in (int, float):
             try:
-                number = read(text)
+                number = convert(text)
             except ValueError:
                 continue
             return number if isinstance(number, int) or math.isfinite(number) else text
@@ -126,7 +126,7 @@ class JsonNode(TextNode):
         return json.loads(self.text)
 
     def _put(self, value: Any) -> None:
-        self.text, self.given = json_escaped(pretty(value)), True
+        self.text, self.has_value = json_escaped(pretty(value)), True
 
     @property
     def problem(self) -> str:
@@ -134,7 +134,7 @@ class JsonNode(TextNode):
         return json_problem(self.text) if self.text.strip() else ""
 
 
-class ChoosingNode(Node):
+class OptionsNode(Node):
     """One or several of a few values."""
 
     @cached_property
@@ -146,7 +146,7 @@ class ChoosingNode(Node):
         return next((at for at, choice in enumerate(self.choices) if same(choice.value, value)), None)
 
 
-class ChoiceNode(ChoosingNode):
+class ChoiceNode(OptionsNode):
     """One of a few values."""
 
     index: int | None
@@ -165,7 +165,7 @@ class ChoiceNode(ChoosingNode):
         self.index = self._index(value)
 
 
-class ManyNode(ChoosingNode):
+class MultiChoiceNode(OptionsNode):
     """Several of a few values, in the order of the choices."""
 
     chosen: frozenset[int]
@@ -186,7 +186,7 @@ class ManyNode(ChoosingNode):
         self.chosen = frozenset(at for at in indices if at is not None)
 
 
-class FixedNode(Node):
+class ConstantNode(Node):
     """Constant of a `const` schema."""
 
     def _empty(self) -> None:
@@ -207,11 +207,11 @@ class Entry:
     node: Node
 
 
-class GrowingNode(Node):
+class CollectionNode(Node):
     """Members of one kind, which are added and removed individually."""
 
     entries: list[Entry]
-    given: bool
+    has_value: bool
     """True if members were added or a value was set. If False, an optional field without members has no
     value."""
 
@@ -223,32 +223,32 @@ class GrowingNode(Node):
         """Append a member, and return its node."""
         node = node_for(self.member())
         self.entries.append(Entry(key, node))
-        self.given, self.is_null = True, False
+        self.has_value, self.is_null = True, False
         return node
 
     def remove(self, index: int) -> None:
         """Remove a member. An optional field whose last member is removed has no value."""
         del self.entries[index]
-        self.given = bool(self.entries)
+        self.has_value = bool(self.entries)
 
     def _empty(self) -> None:
-        self.entries, self.given = [], False
+        self.entries, self.has_value = [], False
 
     @property
-    def _is_left_out(self) -> bool:
-        return not (self.entries or self.given or self.field.required)
+    def _is_omitted(self) -> bool:
+        return not (self.entries or self.has_value or self.field.required)
 
 
-class ListNode(GrowingNode):
+class ListNode(CollectionNode):
     """Items of a list."""
 
     def member(self) -> FormField:
         """Return the field of each item."""
         return self.field.item()
 
-    def move(self, index: int, by: int) -> int:
+    def move(self, index: int, offset: int) -> int:
         """Move an item, and return its new index."""
-        target = max(0, min(len(self.entries) - 1, index + by))
+        target = max(0, min(len(self.entries) - 1, index + offset))
         self.entries.insert(target, self.entries.pop(index))
         return target
 
@@ -259,21 +259,21 @@ class ListNode(GrowingNode):
     def _empty(self) -> None:
         super()._empty()
         if self.field.required:
-            for _ in range(min(self.field.shape.get("minItems", 0), MAX_PREFILLED)):
+            for _ in range(min(self.field.shape.get("minItems", 0), MAX_PREFILLED_ITEMS)):
                 self.add()
 
     def _value(self) -> Any:
-        if self._is_left_out:
+        if self._is_omitted:
             return UNSET
         return [value for entry in self.entries if (value := entry.node.value()) is not UNSET]
 
     def _put(self, value: Any) -> None:
-        self.entries, self.given = [], True
+        self.entries, self.has_value = [], True
         for item in value if isinstance(value, list) else ():
             self.add().put(item)
 
 
-class MapNode(GrowingNode):
+class MapNode(CollectionNode):
     """Members with free names. Members without a name are left out of the value."""
 
     def member(self) -> FormField:
@@ -285,13 +285,13 @@ class MapNode(GrowingNode):
         return ((entry.key, entry.node) for entry in self.entries)
 
     def _value(self) -> Any:
-        if self._is_left_out:
+        if self._is_omitted:
             return UNSET
         pairs = ((entry.key, entry.node.value()) for entry in self.entries if entry.key)
         return {key: item for key, item in pairs if item is not UNSET}
 
     def _put(self, value: Any) -> None:
-        self.entries, self.given = [], True
+        self.entries, self.has_value = [], True
         for key, item in value.items() if isinstance(value, dict) else ():
             self.add(key).put(item)
 
@@ -299,21 +299,21 @@ class MapNode(GrowingNode):
 class ObjectNode(Node):
     """Members of the schema, and others if the schema allows them. An optional object is initially absent."""
 
-    present: bool
+    is_present: bool
     members: dict[str, Node]
     others: MapNode
     labels: Mapping[str, str] = MappingProxyType({})
     """Key -> label, for members that are shown under another name."""
 
-    def set_present(self, present: bool) -> None:
+    def set_present(self, is_present: bool) -> None:
         """Add or remove the whole object."""
-        self.present, self.is_null = present, False
-        if present and not self.members:
+        self.is_present, self.is_null = is_present, False
+        if is_present and not self.members:
             self.members = {field.key: node_for(field) for field in self.field.properties()}
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
         """Return members by name."""
-        if not self.present or self.is_null:
+        if not self.is_present or self.is_null:
             return ()
         return (*self.members.items(), *self.others.children())
 
@@ -321,25 +321,27 @@ class ObjectNode(Node):
         field = self.field
         shape = {"additionalProperties": field.shape.get("additionalProperties")}
         self.others = MapNode(FormField(FieldKind.MAP, "", shape, field.root, False, False, field.depth))
-        self.members, self.present = {}, False
+        self.members, self.is_present = {}, False
         if field.required:
             self.set_present(True)
 
     def _value(self) -> Any:
-        if not self.present:
+        if not self.is_present:
             return UNSET
-        own = {key: value for key, node in self.members.items() if (value := node.value()) is not UNSET}
-        return own | (self.others.value() if self.others.entries else {})
+        named_members = {
+            key: value for key, node in self.members.items() if (value := node.value()) is not UNSET
+        }
+        return named_members | (self.others.value() if self.others.entries else {})
 
     def _put(self, value: Any) -> None:
         self._empty()
         self.set_present(True)
-        given = value if isinstance(value, dict) else {}
+        values = value if isinstance(value, dict) else {}
         for key, node in self.members.items():
             node.empty()
-            if key in given:
-                node.put(given[key])
-        for key, item in given.items():
+            if key in values:
+                node.put(values[key])
+        for key, item in values.items():
             if key not in self.members:
                 self.others.add(key).put(item)
 
@@ -389,8 +391,8 @@ _NODES: dict[FieldKind, type[Node]] = {
     FieldKind.NUMBER: NumberNode,
     FieldKind.SWITCH: ChoiceNode,
     FieldKind.CHOICE: ChoiceNode,
-    FieldKind.MANY: ManyNode,
-    FieldKind.FIXED: FixedNode,
+    FieldKind.MANY: MultiChoiceNode,
+    FieldKind.FIXED: ConstantNode,
     FieldKind.OBJECT: ObjectNode,
     FieldKind.LIST: ListNode,
     FieldKind.MAP: MapNode,

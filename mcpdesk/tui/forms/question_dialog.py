@@ -32,27 +32,27 @@ from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
-LOOK_S = 0.1
+UPDATE_INTERVAL_S = 0.1
 """Seconds between two updates from a core that does not report its changes."""
-SOON_S = 60
+TIME_LEFT_SHOWN_S = 60
 """Remaining seconds below which the dialog shows the time left."""
 KEY_PAUSE_S = 1.0
 """After a question has opened automatically, keys are ignored for this many seconds. Each key extends this
 time."""
-WIDTH = 88
+MAX_WIDTH = 88
 """Maximum width of the box in columns, including border and padding."""
-_QUITTING = ("ctrl+c", "ctrl+q")
-_ENDINGS = {
+_QUIT_KEYS = ("ctrl+c", "ctrl+q")
+_OUTCOME_TEXTS = {
     QuestionState.CANCELLED: "was closed by {by}",
     QuestionState.TIMED_OUT: "timed out",
     QuestionState.WITHDRAWN: "was withdrawn: {reason}",
 }
-"""Words for a question that ended without an answer from this dialog, by state. Answered and declined
-questions have other words."""
+"""Texts for a question that ended without an answer from this dialog, by state. For an answered or declined
+question, `_close_ended` makes the text."""
 
 
 class QuestionScreen(Dialog[None]):
-    """Asks one question. If it is postponed, the selections are kept for the next time."""
+    """Asks one question. If the person postpones the question, the selections are kept for the next time."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")
     AUTO_FOCUS = ""
@@ -83,36 +83,38 @@ class QuestionScreen(Dialog[None]):
     """Question id -> question and drafts, for postponed questions."""
 
     def __init__(
-        self, link: Link, question: Question, *, declining: bool = False, is_unasked: bool = False
+        self, link: Link, question: Question, *, is_declining: bool = False, is_automatic: bool = False
     ) -> None:
         """Create the dialog.
 
-        With `declining`, the person is first asked for a reason to decline. `is_unasked` means that the
+        With `is_declining`, the person is first asked for a reason to decline. `is_automatic` means that the
         dialog opened automatically.
         """
         super().__init__()
-        self._is_unasked = is_unasked
+        self._is_automatic = is_automatic
         self._key_pause = KeyPause(KEY_PAUSE_S)
         self.link = link
         self.question = question
-        drafts_page, drafts = self.drafts.pop(question.id, (None, []))
-        self._drafts = drafts if drafts_page == question else [AnswerDraft(page) for page in question.pages]
-        self._at = 0
+        stored_question, drafts = self.drafts.pop(question.id, (None, []))
+        self._drafts = (
+            drafts if stored_question == question else [AnswerDraft(page) for page in question.pages]
+        )
+        self._page_index = 0
         self.page: QuestionPage | QuestionForm = (
             QuestionForm(self._drafts) if question.is_form else QuestionPage(self._drafts[0])
         )
         """Page that is shown now or will be shown next."""
         self._position = ""
         """Position of the focused field in a form that is too high for the dialog."""
-        self._sent: Future[bool] | None = None
+        self._answer_result: Future[bool] | None = None
         """Result of the answer that this dialog has sent, or None if none was sent."""
         self._version = -1
-        self._declining = declining
-        self._waiting: list[Question] = []
+        self._is_declining = is_declining
+        self._waiting_questions: list[Question] = []
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            box.styles.width = WIDTH
+            box.styles.width = MAX_WIDTH
             yield self.page
             yield Static(classes="note", markup=False)
             with Horizontal(classes="reason"):
@@ -122,13 +124,13 @@ class QuestionScreen(Dialog[None]):
             yield PartLine()
 
     def on_mount(self) -> None:
-        if self._is_unasked:
+        if self._is_automatic:
             self._key_pause.begin()
         self._show_keys()
         self._show_title()
         self._update()
-        follow_core(self, self.link, self._update, poll_s=LOOK_S)
-        if self._declining:
+        follow_core(self, self.link, self._update, poll_s=UPDATE_INTERVAL_S)
+        if self._is_declining:
             self.action_decline()
 
     def on_resize(self) -> None:
@@ -138,14 +140,19 @@ class QuestionScreen(Dialog[None]):
 
     @property
     def takes_keys(self) -> bool:
-        """True if keys take effect. At first, keys may be meant for the previous screen."""
+        """True if keys take effect.
+
+        Keys pressed just after the dialog opened may be meant for the previous screen.
+        """
         return self.is_mounted and self._key_pause.is_over
 
     def ignores(self, event: events.Event) -> bool:
-        """Return True if a key is probably meant for the screen below, or if an answer was already sent."""
-        if self._sent is not None and is_typed(event):
+        """Return True if a key must be ignored: it is probably meant for the screen below, or an answer was
+        sent.
+        """
+        if self._answer_result is not None and is_typed(event):
             return True
-        if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._key_pause.ignores_key():
+        if (isinstance(event, events.Key) and event.key in _QUIT_KEYS) or not self._key_pause.ignores_key():
             return False
         self._show_note("Keys typed before you saw this question were ignored.")
         return True
@@ -189,8 +196,8 @@ class QuestionScreen(Dialog[None]):
         if problem := self.page.draft.problem:
             self._show_note(problem[:1].upper() + problem[1:] + ".")
             return
-        if self._at + 1 < len(self._drafts):
-            await self._go_to(self._at + 1)
+        if self._page_index + 1 < len(self._drafts):
+            await self._go_to(self._page_index + 1)
         elif self._is_approval and self.page.draft.answer.selected == (Approval.DENY,):
             self.action_decline()
         else:
@@ -206,8 +213,8 @@ class QuestionScreen(Dialog[None]):
         else:
             self._send(self.link.answer(self.question.id, [draft.answer for draft in self._drafts]))
 
-    @on(Form.Placed)
-    def _show_form_position(self, event: Form.Placed) -> None:
+    @on(Form.PositionChanged)
+    def _show_form_position(self, event: Form.PositionChanged) -> None:
         event.stop()
         self._position = event.text
         self._show_title()
@@ -219,8 +226,8 @@ class QuestionScreen(Dialog[None]):
 
     async def action_previous_page(self) -> None:
         """Go to the previous page."""
-        if self._at:
-            await self._go_to(self._at - 1)
+        if self._page_index:
+            await self._go_to(self._page_index - 1)
 
     def action_decline(self) -> None:
         """Ask for a reason, then decline."""
@@ -245,21 +252,21 @@ class QuestionScreen(Dialog[None]):
         if not super().check_action(action, parameters):
             return False
         if action in ("open_link", "copy_link"):
-            return bool(self.question.pages[self._at].link)
+            return bool(self.question.pages[self._page_index].link)
         return self.question.may_cancel if action == "cancel" else True
 
     def action_next_question(self) -> None:
-        """Open the next waiting question. This one is offered again afterwards."""
+        """Open the next waiting question. The current question is offered again afterwards."""
         main = cast("DeskApp", self.app).main
         main.questions.update(self.link.view())  # the screen below a dialog is refreshed less often
-        following = main.questions.after(self.question.id)
-        if following is None:
+        next_question = main.questions.after(self.question.id)
+        if next_question is None:
             self.notify("No other question is waiting.", markup=False)
             return
         self._keep_drafts()
         self.dismiss()
-        main.questions.opened.discard(self.question.id)  # it is offered again after the following one
-        main.ask(following)
+        main.questions.opened.discard(self.question.id)  # this question is offered again after the next one
+        main.ask(next_question)
 
     def action_later(self) -> None:
         """Close the field for the reason. If it is closed, postpone the question and keep the selections."""
@@ -273,9 +280,9 @@ class QuestionScreen(Dialog[None]):
         self.dismiss()
 
     def _keep_drafts(self) -> None:
-        waiting = {one.id for one in self.link.questions() if one.state is QuestionState.WAITING}
-        for ended in self.drafts.keys() - waiting:
-            del self.drafts[ended]
+        waiting_ids = {one.id for one in self.link.questions() if one.state is QuestionState.WAITING}
+        for ended_id in self.drafts.keys() - waiting_ids:
+            del self.drafts[ended_id]
         self.drafts[self.question.id] = (self.question, self._drafts)
 
     def action_leave_words(self) -> None:
@@ -306,16 +313,16 @@ class QuestionScreen(Dialog[None]):
         """Decline with the written reason."""
         self._send(self.link.decline(self.question.id, self.query_one("#reason", Input).value.strip()))
 
-    async def _go_to(self, at: int) -> None:
-        self._at = at
+    async def _go_to(self, page_index: int) -> None:
+        self._page_index = page_index
         self._show_note("")
-        old, fresh = self.page, QuestionPage(self._drafts[at])
-        self.page = fresh
+        old_page, new_page = self.page, QuestionPage(self._drafts[page_index])
+        self.page = new_page
         self.set_focus(None)
-        await old.remove()
-        if not self.has_left and fresh is self.page:
-            await self.query_one(Vertical).mount(fresh, before=0)
-        if self.has_left or fresh is not self.page:
+        await old_page.remove()
+        if not self.has_left and new_page is self.page:
+            await self.query_one(Vertical).mount(new_page, before=0)
+        if self.has_left or new_page is not self.page:
             return  # the question ended or another page was opened in the meantime
         self._fit()
         self._show_keys()
@@ -323,13 +330,13 @@ class QuestionScreen(Dialog[None]):
 
     def _fit(self) -> None:
         """Limit the height of the page to the rows that border, padding, note and reason do not use."""
-        low = self.has_class("-low")
-        note, declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
-        around = (3 if low else 7) + note + 2 * declining
-        self.page.fit(max(3, self.size.height - around))
+        is_low = self.has_class("-low")
+        has_note, is_declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
+        rows_around = (3 if is_low else 7) + has_note + 2 * is_declining
+        self.page.fit(max(3, self.size.height - rows_around))
 
-    def _send(self, sent: Future[bool]) -> None:
-        self._sent = sent
+    def _send(self, result: Future[bool]) -> None:
+        self._answer_result = result
         self._show_note("Sending …")
         self._update()
 
@@ -342,29 +349,31 @@ class QuestionScreen(Dialog[None]):
         version = self.link.view().questions_version
         if version != self._version:
             self._version = version
-            asked = self.link.questions()
-            self._waiting = [one for one in asked if one.state is QuestionState.WAITING]
-            current = [one for one in asked if one.id == self.question.id]
-            if not current or current[0].state is not QuestionState.WAITING:
-                self._close(current[0] if current else None)
+            questions = self.link.questions()
+            self._waiting_questions = [one for one in questions if one.state is QuestionState.WAITING]
+            matching = [one for one in questions if one.id == self.question.id]
+            if not matching or matching[0].state is not QuestionState.WAITING:
+                self._close_ended(matching[0] if matching else None)
                 return
-        sent = self._sent
-        if sent is not None and sent.done() and (problem := sent.exception()):
-            self._sent = None
+        result = self._answer_result
+        if result is not None and result.done() and (problem := result.exception()):
+            self._answer_result = None
             self._show_note(one_line(f"Not answered: {problem}", 300))
         self._show_title()
 
-    def _close(self, ended: Question | None) -> None:
+    def _close_ended(self, ended: Question | None) -> None:
         self.dismiss()
         cast("DeskApp", self.app).main.question_closes()
         if ended is None:
             self.notify("The question no longer exists.", markup=False)
-        elif self._sent and self._is_mine(ended):
+        elif self._answer_result and self._is_mine(ended):
             self.notify(f"{ended.word.capitalize()}. {one_line(ended.asker, 40)} continues.", markup=False)
         else:
-            form = _ENDINGS.get(ended.state, "was {word} by {by}")
-            how = form.format(by=ended.answered_by or "another person", reason=ended.reason, word=ended.word)
-            text = one_line(f"The question of {one_line(ended.asker, 40)} {how}")
+            template = _OUTCOME_TEXTS.get(ended.state, "was {word} by {by}")
+            outcome = template.format(
+                by=ended.answered_by or "another person", reason=ended.reason, word=ended.word
+            )
+            text = one_line(f"The question of {one_line(ended.asker, 40)} {outcome}")
             self.notify(text, severity="warning", markup=False)
 
     def _is_mine(self, ended: Question) -> bool:
@@ -382,7 +391,7 @@ class QuestionScreen(Dialog[None]):
         parts = []
         hints = question_keys(
             self.question,
-            self._at,
+            self._page_index,
             is_writing=self.page.is_writing,
             would_choose=self.page.would_choose,
             is_declining=self.has_class("-declining"),
@@ -397,28 +406,28 @@ class QuestionScreen(Dialog[None]):
         """Show `peer asks · waiting 12 s ──── 1 of 2`, with the line in the colour of the border."""
         box = self.query_one(Vertical)
         now = time.time()
-        left = self.question.deadline - now
-        away = absence_reason(self.question, self.link.view().clients, now)
-        gone = f" ({away})" if away else ""
-        text = f"{asker(self.question)}{gone} asks · waiting {since(now - self.question.asked)}"
-        if left < SOON_S:
-            text += f" · {since(left)} left"
-        more = sum(one.id != self.question.id for one in self._waiting)
-        if more:
-            text += f" · g q: {more} more"
-        count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
+        time_left_s = self.question.deadline - now
+        absence = absence_reason(self.question, self.link.view().clients, now)
+        absence_note = f" ({absence})" if absence else ""
+        text = f"{asker(self.question)}{absence_note} asks · waiting {since(now - self.question.asked)}"
+        if time_left_s < TIME_LEFT_SHOWN_S:
+            text += f" · {since(time_left_s)} left"
+        other_count = sum(one.id != self.question.id for one in self._waiting_questions)
+        if other_count:
+            text += f" · g q: {other_count} more"
+        count = f"{self._page_index + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
         if self.question.is_form:
             count = self._position or counted(len(self._drafts), "field")
         # The box has no size before its first layout, so its width is derived from the screen's.
-        inside = min(WIDTH, self.app.size.width) - 4
-        fill = inside - Content(text).cell_length - len(count) - 4
+        inner_width = min(MAX_WIDTH, self.app.size.width) - 4
+        fill_width = inner_width - Content(text).cell_length - len(count) - 4
         title = Content(text)
-        if count and fill > 0:
-            title = Content.assemble(text, (f" {'─' * fill} ", "not bold $warning"), count)
+        if count and fill_width > 0:
+            title = Content.assemble(text, (f" {'─' * fill_width} ", "not bold $warning"), count)
         box.border_title = title
 
 
-LONG = 6
+MIN_SCROLLED_LINES = 6
 """Minimum number of lines of detail for which the key for scrolling is shown."""
 
 
@@ -434,7 +443,7 @@ class KeyHint(NamedTuple):
 
 def question_keys(
     question: Question,
-    at: int,
+    page_index: int,
     *,
     is_writing: bool = False,
     would_choose: bool = False,
@@ -451,16 +460,16 @@ def question_keys(
         yield KeyHint("enter", "denies" if is_approval else "declines", "screen.send_reason", 9)
         yield KeyHint("esc", "goes back", "screen.later", 7)
         return
-    page = question.pages[at]
-    lead = "esc " if is_writing else ""
+    page = question.pages[page_index]
+    esc_prefix = "esc " if is_writing else ""
     if question.is_form:
         yield KeyHint("enter", "answers" if is_at_end else "next field", "screen.next_page", 9)
         if not is_at_end:
             yield KeyHint("ctrl+s", "answers", "screen.answer_form", 8)
         yield KeyHint("space", "chooses", "", 1)
-        yield KeyHint(f"{lead}x", _decline_verb(question), "screen.decline", 6)
+        yield KeyHint(f"{esc_prefix}x", _decline_verb(question), "screen.decline", 6)
         if question.may_cancel:
-            yield KeyHint(f"{lead}c", "cancel", "screen.cancel", 5)
+            yield KeyHint(f"{esc_prefix}c", "cancel", "screen.cancel", 5)
         yield _last_key(is_writing)
         return
     if page.options and not is_writing:
@@ -469,17 +478,17 @@ def question_keys(
     if page.link:
         yield KeyHint("o", "open", "screen.open_link", 8)
         yield KeyHint("y", "copy", "screen.copy_link", 5)
-    onward = "chooses" if would_choose else _onward(question, at)
-    yield KeyHint("enter", onward, "screen.next_page", 9)
+    enter_effect = "chooses" if would_choose else _enter_effect(question, page_index)
+    yield KeyHint("enter", enter_effect, "screen.next_page", 9)
     if page.is_long and is_writing:
         yield KeyHint("ctrl+j", "new line", "", 3)
-    if at and not is_writing:
+    if page_index and not is_writing:
         yield KeyHint("⌫", "back", "screen.previous_page", 4)
-    yield KeyHint(f"{lead}x", _decline_verb(question), "screen.decline", 6)
-    if page.detail.count("\n") >= LONG and not page.is_long:
+    yield KeyHint(f"{esc_prefix}x", _decline_verb(question), "screen.decline", 6)
+    if page.detail.count("\n") >= MIN_SCROLLED_LINES and not page.is_long:
         yield KeyHint("pgdn", "scrolls", "screen.scroll(1)", 2)
     if question.may_cancel:
-        yield KeyHint(f"{lead}c", "cancel", "screen.cancel", 5)
+        yield KeyHint(f"{esc_prefix}c", "cancel", "screen.cancel", 5)
     yield _last_key(is_writing)
 
 
@@ -493,7 +502,7 @@ def _decline_verb(question: Question) -> str:
     return "deny" if question.kind is QuestionKind.APPROVAL else "decline"
 
 
-def _onward(question: Question, at: int) -> str:
-    if question.pages[at].link:
+def _enter_effect(question: Question, page_index: int) -> str:
+    if question.pages[page_index].link:
         return "agrees"
-    return "answers" if at + 1 == len(question.pages) else "next"
+    return "answers" if page_index + 1 == len(question.pages) else "next"

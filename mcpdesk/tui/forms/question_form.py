@@ -17,18 +17,18 @@ from mcpdesk.link.values import SchemaFailure
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.tui.forms.field_widgets import CheckList
 from mcpdesk.tui.forms.form import Form
-from mcpdesk.tui.forms.form_model import ChoiceNode, ManyNode, Node, ObjectNode, TextNode, node_for
+from mcpdesk.tui.forms.form_model import ChoiceNode, MultiChoiceNode, Node, ObjectNode, TextNode, node_for
 from mcpdesk.tui.forms.question_page import AnswerDraft
 from mcpdesk.tui.forms.schema_fields import LONG_TEXT, form_for
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.widgets.choice_box import ChoiceBox
 from mcpdesk.tui.widgets.text_field import TextField
 
-MOMENTS = ("date", "date-time")
+EXAMPLE_FORMATS = ("date", "date-time")
 """Formats for which a field shows an example."""
 
 
-HEAD_MARGIN = 1
+HEAD_MARGIN_ROWS = 1
 """Rows between the question and its fields."""
 
 
@@ -57,7 +57,7 @@ class QuestionForm(Vertical):
     def __init__(self, drafts: Sequence[AnswerDraft]) -> None:
         super().__init__()
         self._drafts = {str(number): draft for number, draft in enumerate(drafts)}
-        self._node = _form_of(self._drafts)
+        self._node = _form_node(self._drafts)
         self._rows = 0
         question = Static(clean(drafts[0].page.question), markup=False)
         self._head = VerticalScroll(question, classes="head", can_focus=False)
@@ -98,7 +98,7 @@ class QuestionForm(Vertical):
         """Limit the height to `rows`. The question above the fields takes at most a third of it."""
         self._rows = self.styles.max_height = rows
         self._head.styles.max_height = max(1, rows // 3)
-        self.form.fit_into(max(1, rows - self._head.outer_size.height - HEAD_MARGIN))
+        self.form.fit_into(max(1, rows - self._head.outer_size.height - HEAD_MARGIN_ROWS))
 
     def on_resize(self) -> None:
         """Adjust the heights again when the height of the question is known."""
@@ -161,7 +161,7 @@ class QuestionForm(Vertical):
     def _changed(self, event: Form.Changed) -> None:
         event.stop()
         for key, node in self._node.members.items():
-            _store(node, self._drafts[key])
+            _store_in_draft(node, self._drafts[key])
         self.form.show_failures(self._failures())
         self.post_message(self.Changed())
 
@@ -171,7 +171,7 @@ class QuestionForm(Vertical):
                 yield SchemaFailure((key,), draft.problem)
 
 
-def _form_of(drafts: dict[str, AnswerDraft]) -> ObjectNode:
+def _form_node(drafts: dict[str, AnswerDraft]) -> ObjectNode:
     """Return the node with the fields of all pages in order, filled with the answers so far."""
     shapes = {key: _shape(draft.page) for key, draft in drafts.items()}
     required = [key for key, draft in drafts.items() if draft.page.is_required]
@@ -195,15 +195,15 @@ def _shape(page: Page) -> Schema:
         return shape | {"type": "array", "items": {"enum": labels}}
     if labels:
         return shape | {"enum": labels}
-    kind, form = page.rules.get("type", "string"), page.rules.get("format")
-    longest = page.rules.get("maxLength", 0)
-    if page.is_long or (isinstance(longest, int) and longest > LONG_TEXT):
+    type_name, format_name = page.rules.get("type", "string"), page.rules.get("format")
+    max_length = page.rules.get("maxLength", 0)
+    if page.is_long or (isinstance(max_length, int) and max_length > LONG_TEXT):
         shape["contentMediaType"] = "text/plain"
-    return shape | {"type": kind} | ({"format": form} if form in MOMENTS else {})
+    return shape | {"type": type_name} | ({"format": format_name} if format_name in EXAMPLE_FORMATS else {})
 
 
 def _fill(node: Node, draft: AnswerDraft) -> None:
-    if isinstance(node, ManyNode):
+    if isinstance(node, MultiChoiceNode):
         node.pick(frozenset(draft.chosen))
     elif isinstance(node, ChoiceNode):
         node.pick(next(iter(draft.chosen), None))
@@ -211,8 +211,8 @@ def _fill(node: Node, draft: AnswerDraft) -> None:
         node.edit(draft.other)
 
 
-def _store(node: Node, draft: AnswerDraft) -> None:
-    if isinstance(node, ManyNode):
+def _store_in_draft(node: Node, draft: AnswerDraft) -> None:
+    if isinstance(node, MultiChoiceNode):
         draft.chosen = set(node.chosen)
     elif isinstance(node, ChoiceNode):
         draft.chosen = set() if node.index is None else {node.index}

@@ -20,9 +20,9 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.text_field import TextField
 
-AROUND_DETAIL = 6
+ROWS_AROUND_DETAIL = 6
 """Rows of a page without its detail: question, margins, and the field for the answer."""
-LABEL_CELLS = 26
+MAX_LABEL_WIDTH = 26
 """Maximum width in cells of a label beside its description. Longer labels wrap."""
 
 
@@ -33,14 +33,14 @@ class AnswerDraft:
         self.page = page
         self.count = len(page.options)
         """Number of options, which is also the index of the free answer."""
-        filled = page.default
-        self.chosen = {at for at, option in enumerate(page.options) if option.label in filled.selected}
+        default = page.default
+        self.chosen = {at for at, option in enumerate(page.options) if option.label in default.selected}
         """Indexes of the selected options."""
         self.other = ""
         """Free answer, even if it is not selected."""
         self._checked: tuple[Answer, str] | None = None
         """Answer that was checked last, and its error."""
-        self.write(filled.other)
+        self.write(default.other)
 
     def toggle(self, index: int) -> None:
         """Toggle an option. On a page with a single choice, the other options are deselected."""
@@ -84,7 +84,7 @@ class AnswerDraft:
 
 
 class OptionRow(Horizontal):
-    """Row of one option, which is selected by a click, or row with the field for the free answer."""
+    """Row of one option, which a click selects, or row of the free answer, with its field."""
 
     DEFAULT_CSS = """
     OptionRow { height: auto; padding: 0 1; }
@@ -118,7 +118,7 @@ class OptionRow(Horizontal):
         yield Static(self._draft.mark(self.index), classes="mark", markup=False)
         if self.index == self._draft.count:
             yield Static("something else" if self.index else "your answer", classes="label", markup=False)
-            yield OwnWords(self._draft.other, compact=True, classes="words")
+            yield AnswerLine(self._draft.other, compact=True, classes="words")
             return
         option = self._draft.page.options[self.index]
         label = Static(clean(option.label), classes="label", markup=False)
@@ -154,7 +154,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
     QuestionPage > .detail > Static { height: auto; }
     QuestionPage > .link { height: auto; padding: 0 2; margin: 0 1; background: $panel; }
     QuestionPage > .odd { height: auto; padding: 0 1; margin-top: 1; color: $text-warning; }
-    QuestionPage > LongWords { margin: 0 1; }
+    QuestionPage > AnswerArea { margin: 0 1; }
     QuestionPage.-long > .detail { color: $foreground; }
     """
 
@@ -166,10 +166,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self.draft = draft
         self._count = draft.count
         self.cursor = min(draft.chosen, default=0)
-        self._is_shown = bool(draft.chosen) or draft.page.multi_select
+        self._is_cursor_shown = bool(draft.chosen) or draft.page.multi_select
         """True if the option under the cursor is highlighted. At first, this is so only if an option is
         selected or several options may be selected."""
-        self._last = draft.count if draft.page.own_words else draft.count - 1
+        self._last_row = draft.count if draft.page.own_words else draft.count - 1
         """Last row that the cursor can reach. -1 if there is nothing to select or write."""
 
     def compose(self) -> ComposeResult:
@@ -183,14 +183,14 @@ class QuestionPage(VerticalScroll, can_focus=False):
                 yield Static(clean(page.detail), markup=False)
         if page.link:
             yield Static(link_text(page.link), classes="link")
-            if odd := [f"! {remark}" for remark in link_warnings(page.link)]:
-                yield Static("\n".join(odd), classes="odd", markup=False)
-        described = any(option.description for option in page.options)
-        widest = max((cell_len(clean(option.label)) for option in page.options), default=0)
-        for index in range(self._count if page.is_long else self._last + 1):
-            yield OptionRow(index, self.draft, min(widest, LABEL_CELLS) if described else 0)
+            if warnings := [f"! {remark}" for remark in link_warnings(page.link)]:
+                yield Static("\n".join(warnings), classes="odd", markup=False)
+        has_descriptions = any(option.description for option in page.options)
+        label_width = max((cell_len(clean(option.label)) for option in page.options), default=0)
+        for index in range(self._count if page.is_long else self._last_row + 1):
+            yield OptionRow(index, self.draft, min(label_width, MAX_LABEL_WIDTH) if has_descriptions else 0)
         if page.own_words and page.is_long:
-            yield LongWords(self.draft.other, compact=True, soft_wrap=True, classes="words")
+            yield AnswerArea(self.draft.other, compact=True, soft_wrap=True, classes="words")
 
     def on_mount(self) -> None:
         self.set_class(self.draft.page.is_long, "-long")
@@ -199,9 +199,11 @@ class QuestionPage(VerticalScroll, can_focus=False):
             self.words.focus()
 
     @property
-    def words(self) -> OwnWords | LongWords | None:
+    def words(self) -> AnswerLine | AnswerArea | None:
         """Field for a free answer, or None if it is not allowed."""
-        return next((each for each in self.query(".words") if isinstance(each, OwnWords | LongWords)), None)
+        return next(
+            (each for each in self.query(".words") if isinstance(each, AnswerLine | AnswerArea)), None
+        )
 
     @property
     def is_writing(self) -> bool:
@@ -212,9 +214,9 @@ class QuestionPage(VerticalScroll, can_focus=False):
         """Limit the height to `rows`. A long detail scrolls separately."""
         self.styles.max_height = rows
         # The options stay visible below the detail.
-        below = 0 if self.draft.page.is_long else self._count
+        rows_below = 0 if self.draft.page.is_long else self._count
         for detail in self.query(".detail"):
-            detail.styles.max_height = max(3, rows - AROUND_DETAIL - below)
+            detail.styles.max_height = max(3, rows - ROWS_AROUND_DETAIL - rows_below)
 
     def scroll_by(self, screens: int) -> None:
         """Scroll the detail, or the whole page if the detail is short."""
@@ -226,10 +228,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
         """Move the cursor. If it is not visible yet, only show it. The row after the last option is the free
         answer.
         """
-        if self._is_shown or not self._count:
-            self.cursor = max(0, min(self.cursor + by, self._last))
-        self._is_shown = True
-        self._follow()
+        if self._is_cursor_shown or not self._count:
+            self.cursor = max(0, min(self.cursor + by, self._last_row))
+        self._is_cursor_shown = True
+        self._show_and_focus()
 
     def choose(self, index: int | None = None) -> None:
         """Toggle an option, by default the one under the cursor. If the row is the free answer, focus its
@@ -237,26 +239,26 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
         On a page with a single choice, a digit or a click (`index`) never deselects an option.
         """
-        if index is None and not self._is_shown:
+        if index is None and not self._is_cursor_shown:
             self.move(0)  # the cursor is not visible yet
             return
-        is_named = index is not None
+        is_direct = index is not None
         index = self.cursor if index is None else index
-        if index > self._last:
+        if index > self._last_row:
             return
         self.cursor = index
-        self._is_shown = True
+        self._is_cursor_shown = True
         if index < self._count:
-            if self.draft.page.multi_select or not is_named or index not in self.draft.chosen:
+            if self.draft.page.multi_select or not is_direct or index not in self.draft.chosen:
                 self.draft.toggle(index)
-            self._is_shown = index in self.draft.chosen or self.draft.page.multi_select
+            self._is_cursor_shown = index in self.draft.chosen or self.draft.page.multi_select
             self.post_message(self.Changed())
-        self._follow()
+        self._show_and_focus()
 
     @property
     def would_choose(self) -> bool:
         """True if the highlighted option is not selected yet, on a page with a single choice."""
-        is_option = self._is_shown and self.cursor < self._count and not self.draft.page.multi_select
+        is_option = self._is_cursor_shown and self.cursor < self._count and not self.draft.page.multi_select
         return is_option and self.cursor not in self.draft.chosen
 
     def leave_words(self) -> None:
@@ -266,8 +268,8 @@ class QuestionPage(VerticalScroll, can_focus=False):
         """
         if self._count:
             self.cursor = self._count - 1
-            self._is_shown = self._count not in self.draft.chosen
-            self._follow()
+            self._is_cursor_shown = self._count not in self.draft.chosen
+            self._show_and_focus()
         else:
             self.screen.set_focus(None)
 
@@ -289,10 +291,10 @@ class QuestionPage(VerticalScroll, can_focus=False):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         if event.widget is self.words:
             self.cursor = self._count
-            self._is_shown = True
+            self._is_cursor_shown = True
             self._show()
 
-    def _follow(self) -> None:
+    def _show_and_focus(self) -> None:
         self._show()
         if self.cursor == self._count and self.words is not None:
             self.words.focus()
@@ -303,21 +305,21 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     def _show(self) -> None:
         for row in self.query(OptionRow):
-            row.show(self.cursor if self._is_shown else -1)
+            row.show(self.cursor if self._is_cursor_shown else -1)
 
 
-class OwnWords(LineField):
+class AnswerLine(LineField):
     """Free answer of one line. Up and esc move the focus back to the options."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,escape", "screen.leave_words", "Options", show=False),
     ]
     DEFAULT_CSS = """
-    OwnWords, OwnWords:focus { border: none; height: 1; padding: 0 1; width: 1fr; background: $panel; }
+    AnswerLine, AnswerLine:focus { border: none; height: 1; padding: 0 1; width: 1fr; background: $panel; }
     """
 
 
-class LongWords(TextField):
+class AnswerArea(TextField):
     """Free answer of several lines. Enter answers, ctrl+j begins a new line, esc leaves the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -329,7 +331,7 @@ class LongWords(TextField):
         Binding("ctrl+j,shift+enter,alt+enter", "begin_line", "New line", show=False, priority=True),
     ]
     DEFAULT_CSS = """
-    LongWords, LongWords:focus {
+    AnswerArea, AnswerArea:focus {
         border: none; height: auto; min-height: 3; max-height: 8; padding: 0 1; width: 1fr;
         background: $panel;
     }

@@ -19,8 +19,8 @@ from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 DESK = "desk"
 """Peer name of the desk's own calls."""
-_PLAIN_ASK = "AskUserQuestion"
-"""Built-in tool that only asks."""
+_ASK_TOOL = "AskUserQuestion"
+"""Built-in tool whose only purpose is to ask the person."""
 
 
 def question_content(question: Question) -> Content:
@@ -33,7 +33,7 @@ def question_content(question: Question) -> Content:
     titles = [page.header if question.is_form else page.question for page in pages]
     headers = ["" if question.is_form else page.header for page in pages]
     parts = zip(pages, titles, headers, answers, strict=False)
-    blocks = [_page(page, title, header, answer) for page, title, header, answer in parts]
+    blocks = [_page_content(page, title, header, answer) for page, title, header, answer in parts]
     if question.is_form:
         blocks.insert(0, Content.styled(clean(pages[0].question), "bold"))
     return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
@@ -53,11 +53,11 @@ def absence_reason(question: Question, clients: Iterable[ClientView], now: float
         matching = [one for one in clients if one.connection == question.connection]
     else:
         matching = [one for one in clients if (one.server, one.name) == (question.server, question.peer)]
-    there = {one.presence(now): one for one in matching}
-    if Presence.CONNECTED in there:
+    clients_by_presence = {one.presence(now): one for one in matching}
+    if Presence.CONNECTED in clients_by_presence:
         return ""
-    quiet = there.get(Presence.QUIET)
-    return "has left" if quiet is None else f"quiet {since(now - (quiet.seen or now))}"
+    quiet_client = clients_by_presence.get(Presence.QUIET)
+    return "has left" if quiet_client is None else f"quiet {since(now - (quiet_client.seen or now))}"
 
 
 def announced(question: Question) -> str:
@@ -68,16 +68,16 @@ def announced(question: Question) -> str:
     return one_line(f"{asker(question, 32)} asks: {page.question}")
 
 
-def asker(question: Question, longest: int = 40) -> str:
+def asker(question: Question, max_length: int = 40) -> str:
     """Return the tool, client and core that ask a question. For an approval, return the calling client.
 
-    The built-in tool that only asks is left out.
+    The built-in tool `AskUserQuestion` is left out.
     """
-    where = f" on {one_line(question.core, 24)}" if question.core else ""
+    core_note = f" on {one_line(question.core, 24)}" if question.core else ""
     is_shown = question.kind is QuestionKind.QUESTION and question.peer != DESK
-    has_tool = is_shown and question.tool not in ("", _PLAIN_ASK)
+    has_tool = is_shown and question.tool not in ("", _ASK_TOOL)
     tool = f"{one_line(question.tool, 24)} for " if has_tool else ""
-    return f"{tool}{one_line(question.asker, longest)}{where}"
+    return f"{tool}{one_line(question.asker, max_length)}{core_note}"
 
 
 def plain(question: Question) -> str:
@@ -89,30 +89,30 @@ def plain(question: Question) -> str:
 def ended_line(question: Question) -> str:
     """Return the outcome or the deadline: `answered by desk after 12 s, at 12:03:40`."""
     if question.state is QuestionState.WAITING:
-        return f"waiting until {_clock(question.deadline)}"
-    by = f" by {one_line(question.answered_by, 30)}" if question.answered_by else ""
-    when = ""
+        return f"waiting until {_time_of_day(question.deadline)}"
+    answerer = f" by {one_line(question.answered_by, 30)}" if question.answered_by else ""
+    time_note = ""
     if question.ended is not None:
-        when = f" after {since(question.ended - question.asked)}, at {_clock(question.ended)}"
-    because = f": {clean(question.reason)}" if question.reason else ""
-    return f"{question.word}{by}{when}{because}"
+        time_note = f" after {since(question.ended - question.asked)}, at {_time_of_day(question.ended)}"
+    reason = f": {clean(question.reason)}" if question.reason else ""
+    return f"{question.word}{answerer}{time_note}{reason}"
 
 
-def _page(page: Page, title: str, header: str, answer: Answer) -> Content:
-    apart = f"  [{one_line(header, 30)}]" if header else ""
-    lines = [Content.assemble((clean(title), "bold"), (apart, "$text-accent"))]
+def _page_content(page: Page, title: str, header: str, answer: Answer) -> Content:
+    header_note = f"  [{one_line(header, 30)}]" if header else ""
+    lines = [Content.assemble((clean(title), "bold"), (header_note, "$text-accent"))]
     if page.detail:
         lines.append(Content.styled(clean(page.detail), "$text-muted"))
     if page.link:
         lines.append(link_text(page.link))
     for option in page.options:
         is_chosen = option.label in answer.selected
-        about = f"  {clean(option.description, newlines=False)}" if option.description else ""
+        description = f"  {clean(option.description, newlines=False)}" if option.description else ""
         label = (clean(option.label), "bold $text-success" if is_chosen else "")
-        lines.append(Content.assemble(f"  {mark(page, is_chosen)} ", label, (about, "$text-muted")))
+        lines.append(Content.assemble(f"  {mark(page, is_chosen)} ", label, (description, "$text-muted")))
     if answer.other:
-        other = (clean(answer.other), "bold $text-success")
-        lines.append(Content.assemble(f"  {mark(page, True)} ", other))
+        free_answer = (clean(answer.other), "bold $text-success")
+        lines.append(Content.assemble(f"  {mark(page, True)} ", free_answer))
     return Content("\n").join(lines)
 
 
@@ -123,7 +123,7 @@ def mark(page: Page, is_chosen: bool) -> str:
     return "(•)" if is_chosen else "( )"
 
 
-def _clock(moment: float) -> str:
+def _time_of_day(moment: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
@@ -133,12 +133,12 @@ def link_text(link: str) -> Content:
         return Content(clean(link, newlines=False))
     netloc = urlsplit(link).netloc
     host = netloc.rpartition("@")[2]
-    before, _, after = link.partition(netloc)
-    lead = before + netloc.removesuffix(host)
+    before_netloc, _, after_host = link.partition(netloc)
+    before_host = before_netloc + netloc.removesuffix(host)
     return Content.assemble(
-        clean(lead, newlines=False),
+        clean(before_host, newlines=False),
         (clean(host, newlines=False), "bold underline $text-accent"),
-        clean(after, newlines=False),
+        clean(after_host, newlines=False),
     )
 
 
@@ -160,32 +160,32 @@ class QuestionBanner(PartLine):
         self.set_class(question is not None, "-on")
         if question is None:
             return False
-        fresh, self._announced = question.id != self._announced, question.id
+        is_new, self._announced = question.id != self._announced, question.id
         keys = Content(" F2 to answer ")
-        room = self.screen.size.width - keys.cell_length
-        announcement = Content(one_line(f" ? {announced(question)} ", room))
+        max_width = self.screen.size.width - keys.cell_length
+        announcement = Content(one_line(f" ? {announced(question)} ", max_width))
         action = "screen.open_question"
         self.show(
             [LinePart(announcement, action, "Answer", rank=1), LinePart(keys, action, rank=9, right=True)]
         )
-        return fresh
+        return is_new
 
 
-async def open_link(app: App[None], link: str, instead: str = "y copies the link") -> None:
+async def open_link(app: App[None], link: str, fallback_hint: str = "y copies the link") -> None:
     """Open a link in a browser, or show why it cannot be opened."""
     if not host_of(link):
         app.notify("Only http and https links are opened.", severity="error", markup=False)
     elif app.is_web:
         app.open_url(link)
-    elif not _has_window():
-        message = f"Cannot open a browser here: {instead}."
+    elif not _opens_window():
+        message = f"Cannot open a browser here: {fallback_hint}."
         app.notify(message, severity="warning", markup=False)
     else:
         app.run_worker(lambda: webbrowser.open(link), thread=True, group="browser")
         app.notify("Opening the link in the browser.", markup=False)
 
 
-def _has_window() -> bool:
+def _opens_window() -> bool:
     """Return True if the browser opens a window of its own. Other browsers would use the terminal."""
     try:
         browser = webbrowser.get()

@@ -21,9 +21,9 @@ from mcpdesk.protocol.catalogue.schema_shapes import (
 )
 from mcpdesk.tui.render.json_text import compact
 
-_BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-_MOMENTS = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
-"""Formats with an example, which the control shows."""
+_LIMIT_SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+_FORMAT_EXAMPLES = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T13:45:00Z"}
+"""Example that a field shows, by format."""
 
 
 class FieldChoice(NamedTuple):
@@ -53,17 +53,17 @@ def _label(value: Any) -> str:
 
 
 def limits(shape: Schema) -> str:
-    """Describe the limits of a value. Empty if there are none."""
+    """Describe the limits of a value. Return "" if its schema has no limits."""
     if "minimum" in shape and "maximum" in shape:
         parts = [f"{shape['minimum']} … {shape['maximum']}"]
     else:
-        parts = [f"{sign} {shape[word]}" for word, sign in _BOUNDS.items() if word in shape]
+        parts = [f"{sign} {shape[word]}" for word, sign in _LIMIT_SIGNS.items() if word in shape]
     parts += [_range(shape, "Length", "characters"), _range(shape, "Items", "items")]
     if "multipleOf" in shape:
         parts.append(f"multiple of {shape['multipleOf']}")
     if "pattern" in shape:
         parts.append(f"matches {shape['pattern']}")
-    if shape.get("format", "password") not in ("password", *_MOMENTS):
+    if shape.get("format", "password") not in ("password", *_FORMAT_EXAMPLES):
         parts.append(f"format {shape['format']}")
     return ", ".join(part for part in parts if part)
 
@@ -81,7 +81,7 @@ MAX_DEPTH = 12
 """Maximum nesting depth. Deeper fields are edited as JSON text, because recursive schemas have no end."""
 LONG_TEXT = 200
 """`maxLength` above which a text field has several lines."""
-_LONG_NAME = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")
+_LONG_TEXT_NAMES = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")
 _LONG_FORMATS = frozenset({"textarea", "markdown", "html", "multiline"})
 
 
@@ -140,10 +140,10 @@ class FormField:
     @property
     def default(self) -> Any:
         """Prefilled value, or `UNSET` if the schema has no default or an invalid one."""
-        return UNSET if self.bad_default is not UNSET else self.shape.get("default", UNSET)
+        return UNSET if self.invalid_default is not UNSET else self.shape.get("default", UNSET)
 
     @property
-    def bad_default(self) -> Any:
+    def invalid_default(self) -> Any:
         """Default in the schema that violates the schema, or `UNSET`."""
         if "default" not in self.shape:
             return UNSET
@@ -155,7 +155,7 @@ class FormField:
     @property
     def example(self) -> str:
         """Example of a value, or "" if the schema has no example."""
-        examples = self.shape.get("examples") or [_MOMENTS.get(self.shape.get("format", ""), "")]
+        examples = self.shape.get("examples") or [_FORMAT_EXAMPLES.get(self.shape.get("format", ""), "")]
         return examples[0] if isinstance(examples[0], str) else compact(examples[0])
 
     @property
@@ -242,15 +242,17 @@ _SIMPLE_KINDS = {
 
 
 def _text_kind(shape: Schema, key: str) -> FieldKind:
-    form = shape.get("format", "")
-    if form == "password" or shape.get("writeOnly") is True:
+    format_name = shape.get("format", "")
+    if format_name == "password" or shape.get("writeOnly") is True:
         return FieldKind.SECRET
-    if form in _MOMENTS:
+    if format_name in _FORMAT_EXAMPLES:
         return FieldKind.MOMENT
     roomy = shape.get("maxLength", 0) > LONG_TEXT or "\n" in str(shape.get("default", ""))
-    is_long = roomy or form in _LONG_FORMATS or "contentMediaType" in shape
-    by_name = _LONG_NAME.fullmatch(key.lower()) and "maxLength" not in shape and "pattern" not in shape
-    return FieldKind.LONG_TEXT if is_long or by_name else FieldKind.TEXT
+    is_long = roomy or format_name in _LONG_FORMATS or "contentMediaType" in shape
+    has_long_text_name = (
+        _LONG_TEXT_NAMES.fullmatch(key.lower()) and "maxLength" not in shape and "pattern" not in shape
+    )
+    return FieldKind.LONG_TEXT if is_long or has_long_text_name else FieldKind.TEXT
 
 
 def _array_kind(shape: Schema, root: Schema) -> FieldKind:
@@ -261,8 +263,8 @@ def _array_kind(shape: Schema, root: Schema) -> FieldKind:
 
 
 def _type_name(shape: Schema) -> str:
-    named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else "")
-    return named if isinstance(named, str) else ""
+    type_name = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else "")
+    return type_name if isinstance(type_name, str) else ""
 
 
 def _choices(shape: Schema, root: Schema) -> list[FieldChoice]:

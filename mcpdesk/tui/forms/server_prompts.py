@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.tui.screens.main_screen import MainScreen
 
-TIMEOUT_S = 5.0
+LISTING_TIMEOUT_S = 5.0
 """Timeout in seconds for a core in another process to list an added server."""
-EXAMPLES = """\
+TARGET_EXAMPLES = """\
 ~/servers/profiles               a folder
 https://example.com/mcp          a URL, and --header NAME=VALUE
 -- npx -y some-server            a program
@@ -57,9 +57,9 @@ class ServerPrompt(Dialog[Result]):
 
     def show_message(self, text: str) -> None:
         """Show an error. An empty text hides it."""
-        trouble = self.query_one("#trouble", Static)
-        trouble.update(Content(clean(text)))
-        trouble.set_class(bool(text), "-shown")
+        error_line = self.query_one("#trouble", Static)
+        error_line.update(Content(clean(text)))
+        error_line.set_class(bool(text), "-shown")
 
 
 class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
@@ -75,7 +75,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
             box.border_subtitle = "enter adds · esc closes"
             yield LineField(placeholder="as after `mcpdesk` on the command line", compact=True)
             yield Static(id="trouble", markup=False)
-            yield Static(EXAMPLES, markup=False)
+            yield Static(TARGET_EXAMPLES, markup=False)
 
     @on(Input.Changed)
     def _edited(self, event: Input.Changed) -> None:
@@ -94,24 +94,24 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
         self.show_message("… adding")
         text = self.query_one(LineField).entered_text.strip()
         try:
-            names = await _added(self.app, self._link, text)
+            names = await _add_trusted(self.app, self._link, text)
         except ValueError as reason:
             self.show_message(f"✗ {reason}")
             return
         self.dismiss(names)
 
 
-async def _added(app: App[Any], link: Link, text: str) -> tuple[str, ...]:
+async def _add_trusted(app: App[Any], link: Link, text: str) -> tuple[str, ...]:
     """Add a server after the person trusted its file. Return the names. Must run in a worker.
 
     Raises: ValueError with the reason if the server cannot be added or is not trusted.
     """
-    agreed = ""
+    trusted_sha256 = ""
     if (file := await asyncio.wrap_future(link.untrusted(text))) is not None:
         if not await app.push_screen_wait(TrustPrompt(file)):
             raise ValueError("not trusted: no program was started")
-        agreed = file.sha256
-    return await asyncio.wrap_future(link.add_server(text, agreed))
+        trusted_sha256 = file.sha256
+    return await asyncio.wrap_future(link.add_server(text, trusted_sha256))
 
 
 class RootsPrompt(ServerPrompt[None]):
@@ -177,13 +177,13 @@ async def choose_revision(main: MainScreen) -> None:
         message = "The desk uses one revision for all folders: the setting desk_revision, read at the start"
         main.notify(f"{message} (MCPDESK_DESK_REVISION=2025-11-25 mcpdesk …).", markup=False)
         return
-    now = server.upstream.revision
+    current = server.upstream.revision
     choices = [Choice("the newest that both support", "", "negotiated on connecting")]
     choices += [
-        Choice(each.name, each.name, "in use" if each.name == now else _manner(each))
+        Choice(each.name, each.name, "in use" if each.name == current else _request_manner(each))
         for each in reversed(REVISIONS)
     ]
-    cursor = next((at for at, choice in enumerate(choices) if choice.value == now), 0)
+    cursor = next((at for at, choice in enumerate(choices) if choice.value == current), 0)
     title = f"Use another revision with {one_line(server.name, 40)}"
     chosen = await main.app.push_screen_wait(Menu(title, choices, cursor=cursor))
     if chosen is not None:
@@ -191,7 +191,7 @@ async def choose_revision(main: MainScreen) -> None:
         main.notify(f"Reconnecting to {server.name} with {chosen or 'the newest revision'}.", markup=False)
 
 
-def _manner(revision: Revision) -> str:
+def _request_manner(revision: Revision) -> str:
     """Return how a server sends requests in a revision."""
     if revision.is_stateless:
         return "the server asks through results"
@@ -202,7 +202,7 @@ async def add_server(main: MainScreen) -> None:
     """Ask for a server, add it to the desk and select it. Must run in a worker."""
     names = await main.app.push_screen_wait(AddServerPrompt(main.link))
     if names:
-        await _select(main, names)
+        await _select_first(main, names)
 
 
 async def open_offer(main: MainScreen, offer: ServerOffer) -> None:
@@ -215,17 +215,17 @@ async def open_offer(main: MainScreen, offer: ServerOffer) -> None:
         if not await is_confirmed(main.app, f"Run the code of {title}?", run, "cancel"):
             return
     try:
-        names = await _added(main.app, main.link, offer.target)
+        names = await _add_trusted(main.app, main.link, offer.target)
     except ValueError as reason:
         main.notify(f"{title}: {one_line(str(reason), 300)}", severity="warning", markup=False)
         return
-    await _select(main, names)
+    await _select_first(main, names)
 
 
-async def _select(main: MainScreen, names: tuple[str, ...]) -> None:
+async def _select_first(main: MainScreen, names: tuple[str, ...]) -> None:
     """Select the first of the added servers as soon as it is listed."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(LISTING_TIMEOUT_S):
             while all(one.name != names[0] for one in main.link.view().servers):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     main.server = names[0]

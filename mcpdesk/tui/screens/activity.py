@@ -136,7 +136,7 @@ class InboxPanel(Section[Question]):
             return
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
-        self.app.push_screen(QuestionScreen(self.link, question, declining=True))
+        self.app.push_screen(QuestionScreen(self.link, question, is_declining=True))
 
     def _age(self, question: Question) -> str:
         if question.state is QuestionState.WAITING:

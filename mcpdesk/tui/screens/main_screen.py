@@ -331,7 +331,7 @@ class MainScreen(Screen[None]):
         if question is None or question.id in self.questions.opened:
             self.announce(None)
         elif self.may_open(question):
-            self.ask(question, is_unasked=True)
+            self.ask(question, is_automatic=True)
         else:
             self.announce(question)
 
@@ -470,13 +470,13 @@ class MainScreen(Screen[None]):
         if self._banner.announce(question):
             self.app.bell()
 
-    def ask(self, question: Question, *, is_unasked: bool = False) -> None:
-        """Open the dialog of a question. `is_unasked` is True if it opens automatically."""
+    def ask(self, question: Question, *, is_automatic: bool = False) -> None:
+        """Open the dialog of a question. `is_automatic` is True if it opens automatically."""
         self.questions.opened.add(question.id)
         self.announce(None)
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
 
-        self.app.push_screen(QuestionScreen(self.link, question, is_unasked=is_unasked))
+        self.app.push_screen(QuestionScreen(self.link, question, is_automatic=is_automatic))
 
     def action_open_question(self) -> None:
         """Open the question in the banner. Without a banner, open the question that has waited longest."""

@@ -23,7 +23,7 @@ from mcpdesk.tui.workbench.item_requests import completion_for, request_for, sch
 from mcpdesk.tui.workbench.past_calls import SAVED_CALLS_FILE, History, PastCall, SavedCalls
 
 if TYPE_CHECKING:
-    from mcpdesk.tui.forms.field_widgets import Ask
+    from mcpdesk.tui.forms.field_widgets import SuggestionSource
 
 MAX_SEARCHED = 200
 """Number of newest exchanges that are searched for a call that has just ended."""
@@ -118,7 +118,7 @@ class Draft:
         return [SchemaFailure((), f'"{name}" is a required property') for name in missing]
 
     @property
-    def suggester(self) -> Ask | None:
+    def suggester(self) -> SuggestionSource | None:
         """Function that asks the server for suggestions. None if the server or the item has none."""
         server = next((one for one in self.link.view().servers if one.name == self.server), None)
         has_none = completion_for(self.item, "", "", {}) is None or (

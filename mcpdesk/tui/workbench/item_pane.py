@@ -140,7 +140,7 @@ class ItemPane(WithFirstResize, Vertical):
             # Independent of the strip, so that the hints do not come and go with its lines.
             screen_height = self.screen.size.height
             least = min(most, max(_LEAST_ARGUMENTS, screen_height * _MAX_BESIDE_RESULT // 100))
-            self.arguments.fit_form(least if self._has_result else most, hints_within=least)
+            self.arguments.fit_form(least if self._has_result else most, max_rows_with_hints=least)
             self.result.styles.height = "1fr"
         else:
             self.arguments.fit_form(None)
