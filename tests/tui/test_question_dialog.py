@@ -17,7 +17,7 @@ from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, Que
 from mcpdesk.tui.forms import question_dialog, question_page
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.question_dialog import question_keys
-from mcpdesk.tui.forms.question_page import OptionRow, AnswerLine
+from mcpdesk.tui.forms.question_page import AnswerLine, OptionRow
 from mcpdesk.tui.terminal import KeyPause
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.part_line import PartLine

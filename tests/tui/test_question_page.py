@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual.widgets import Static
 
 from mcpdesk.inbox.question import Answer, Option, Page
-from mcpdesk.tui.forms.question_page import AnswerDraft, AnswerArea, OptionRow, AnswerLine, QuestionPage
+from mcpdesk.tui.forms.question_page import AnswerArea, AnswerDraft, AnswerLine, OptionRow, QuestionPage
 from tests.support.asking import DATABASE, asked
 
 LONG = Page(
