@@ -54,6 +54,7 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
 """Exit code by class of error. The first match is used."""
 MAX_DATA = 4_000
 """Maximum number of characters that are printed of a server's error data."""
+_COMMAND = re.compile(r"`(mcpdesk [^`]+)`")
 CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
 
@@ -147,11 +148,17 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
     if hint:
         print_message(f"  {hint}")
     if as_json:
-        fields = {"code": code, "message": message, "hint": hint}
+        fields = {"code": code, "message": message, "hint": hint, "next": next_command(hint)}
         more = {"rpc_code": error.code} if isinstance(error, ProtocolError) else {}
         more |= {} if data is None else {"data": data}
         print_text(json_escaped(json.dumps({"error": fields | more})))
     return code
+
+
+def next_command(hint: str) -> str:
+    """Return the first command of mcpdesk in a hint, or "" if the hint has none."""
+    found = _COMMAND.search(hint)
+    return found[1] if found else ""
 
 
 def _error_data(data: Any) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpdesk.cli import completion
+from mcpdesk.cli.cut_output import LIMIT, cut_text, cut_texts
 from mcpdesk.cli.printing import (
     CANNOT_CONNECT,
     OK,
@@ -123,6 +124,7 @@ TIMEOUT = click.option(
     help="All arguments as one JSON object. With -, the object is read from stdin.",
 )
 @AS_JSON
+@LIMIT
 @TIMEOUT
 @ALONE
 @reach_options
@@ -132,6 +134,7 @@ def call_command(
     arguments: tuple[str, ...],
     whole: str | None,
     as_json: bool,
+    limit: int | None,
     timeout_s: float,
     alone: bool,
     reach: Reach,
@@ -177,9 +180,9 @@ def call_command(
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
     if as_json:
-        print_json(with_remarks(result, remarks))
+        print_json(cut_texts(with_remarks(result, remarks), limit))
     else:
-        print_text(result_text(result))
+        print_text(cut_text(result_text(result), limit))
     if not result.get("isError"):
         return OK
     text = result_text(result)
@@ -299,10 +302,19 @@ def _print_lists(items: Mapping[str, list[dict[str, Any]]], unavailable: Sequenc
 @TARGET
 @click.argument("uri")
 @AS_JSON
+@LIMIT
 @TIMEOUT
 @ALONE
 @reach_options
-def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
+def read_command(
+    target: str,
+    uri: str,
+    as_json: bool,
+    limit: int | None,
+    timeout_s: float,
+    alone: bool,
+    reach: Reach,
+) -> None:
     """Read the resource URI of the server TARGET, and print its contents.
 
     If stdout is a pipe or a file, the contents are written unchanged. On a terminal, control characters are
@@ -323,12 +335,12 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
     if as_json:
-        print_json(with_remarks(result, remarks))
+        print_json(cut_texts(with_remarks(result, remarks), limit))
         return
     parts = result.get("contents", ())
     for contents in parts:
         if contents.get("text") is not None:
-            print_text(contents["text"], exact=len(parts) == 1)
+            print_text(cut_text(contents["text"], limit), exact=len(parts) == 1)
             continue
         blob = contents.get("blob") or ""
         data = lenient_base64(blob)
@@ -342,6 +354,7 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
 @click.argument("name", shell_complete=completion.items("prompts/list", "prompts"))
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @AS_JSON
+@LIMIT
 @TIMEOUT
 @ALONE
 @reach_options
@@ -350,6 +363,7 @@ def prompt_command(
     name: str,
     arguments: tuple[str, ...],
     as_json: bool,
+    limit: int | None,
     timeout_s: float,
     alone: bool,
     reach: Reach,
@@ -369,11 +383,11 @@ def prompt_command(
             server.remark(Remark(RemarkKind.RESULT, fault))
         remarks = server.remarks()
     if as_json:
-        print_json(with_remarks(result, remarks))
+        print_json(cut_texts(with_remarks(result, remarks), limit))
         return
     messages = result.get("messages", [])
     for message in messages:
-        text = content_text(message["content"])
+        text = cut_text(content_text(message["content"]), limit)
         print_text(f"{message['role']}:\n{text}" if len(messages) > 1 else text)
 
 

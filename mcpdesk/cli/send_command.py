@@ -7,6 +7,7 @@ import sys
 import click
 
 from mcpdesk.cli import completion
+from mcpdesk.cli.cut_output import LIMIT, cut_texts
 from mcpdesk.cli.printing import print_json, print_message
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import ALONE, TARGET, TIMEOUT, json_value, with_remarks
@@ -35,6 +36,7 @@ PARAMS_EXAMPLE = 'For example {"name": "greet"}.'
     "--notify", is_flag=True, help="Send a notification, even if METHOD does not begin with notifications/."
 )
 @click.option("--json", "as_json", is_flag=True, help="Also print errors as JSON on stdout.")
+@LIMIT
 @TIMEOUT
 @ALONE
 @reach_options
@@ -44,6 +46,7 @@ def send_command(
     params: str | None,
     notify: bool,
     as_json: bool,
+    limit: int | None,
     timeout_s: float,
     alone: bool,
     reach: Reach,
@@ -67,7 +70,7 @@ def send_command(
             return
         result = server.unchecked_result(method, given, timeout_s)
         remarks = server.remarks()
-    print_json(with_remarks(result, remarks))
+    print_json(cut_texts(with_remarks(result, remarks), limit))
 
 
 def _params(text: str | None) -> dict[str, object]:
