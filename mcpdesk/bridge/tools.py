@@ -138,7 +138,7 @@ def _failure(reason: str) -> dict[str, Any]:
 def _tool_result(identifier: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result for the messages API, including images."""
     content: list[dict[str, Any]] = [{"type": "text", "text": format_result(result)}]
-    for block in result["content"]:
+    for block in result.get("content", ()):
         if block["type"] == "image" and block["mimeType"] in PICTURES:
             source = {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}
             content.append({"type": "image", "source": source})

@@ -54,6 +54,8 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
 """Exit code by class of error. The first match is used."""
 MAX_DATA = 4_000
 """Maximum number of characters that are printed of a server's error data."""
+MAX_PADDED_CHARS = 60
+"""Maximum width of a column of a table, in characters. Longer cells move the rest of their row."""
 _COMMAND = re.compile(r"`(mcpdesk [^`]+)`")
 CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
@@ -111,10 +113,12 @@ def print_bytes(data: bytes, mime_type: str) -> None:
 
 
 def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
-    """Yield the rows as lines with aligned columns. The last column is not padded."""
+    """Yield the rows as lines with aligned columns. The last column is not padded, and no other column is
+    padded to more than `MAX_PADDED_CHARS`, so that one very long name does not widen all rows.
+    """
     if not rows:
         return
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(MAX_PADDED_CHARS, max(map(len, column))) for column in zip(*rows, strict=True)]
     for row in rows:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield indent + line.rstrip()

@@ -147,14 +147,18 @@ def without_invalid_items(method: str, result: JSONObject, faults: list[str]) ->
 
 
 def checked_result(method: str, result: JSONObject) -> JSONObject:
-    """Return the result of a request if its shape is valid for the method. Raises: InvalidAnswer."""
+    """Return the result of a request if its shape is valid for the method. Raises: InvalidAnswer.
+
+    A tool's result may have structured content without `content`, which some servers omit.
+    """
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         raise InvalidAnswer("nextCursor is not a string", excerpt=value_excerpt(cursor))
     if method not in SHAPES:
         return result
     shape = SHAPES[method]
-    items = result.get(shape.key)
+    is_optional = method == "tools/call" and "structuredContent" in result and shape.key not in result
+    items = [] if is_optional else result.get(shape.key)
     if not isinstance(items, list):
         raise _invalid(method, f"the result has no list called {shape.key}", result)
     for index, item in enumerate(items):

@@ -53,7 +53,7 @@ def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None 
     """
     shaped = dict(body)
     blocks = shaped["content"] = []
-    for each in body["content"]:
+    for each in body.get("content", ()):  # absent from results of some servers
         is_text = len(each) == 2 and each.get("type") == "text"
         blocks.append(each if is_text else block(each, revision))
     if "structuredContent" in shaped:

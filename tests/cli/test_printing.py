@@ -29,6 +29,11 @@ def test_columns_are_aligned() -> None:
     assert list(aligned([])) == []
 
 
+def test_long_name_does_not_widen_the_other_rows() -> None:
+    rows = list(aligned([("a", "b"), ("x" * 300, "c")]))
+    assert rows == [f"a{' ' * 61}b", f"{'x' * 300}  c"]
+
+
 def test_piped_output_is_what_came(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     print_text("\x1b[31mred\x1b[0m é")
     print_json({"é": 1})

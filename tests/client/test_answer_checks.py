@@ -9,6 +9,7 @@ import pytest
 from mcpdesk.client.answer_checks import checked_result, question_fault, without_invalid_items
 from mcpdesk.client.transport import ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, RpcError
+from mcpdesk.protocol.catalogue.result_faults import result_faults
 
 
 def response(**members: Any) -> dict[str, Any]:
@@ -115,6 +116,15 @@ def test_a_cursor_that_is_no_text_ends_the_list_with_a_fault() -> None:
 def test_results_that_are_none_are_refused(result: Any, reason: str) -> None:
     with pytest.raises(InvalidAnswer, match=reason):
         checked_result("tools/call", result)
+
+
+def test_structured_content_without_content_passes() -> None:
+    result = {"structuredContent": {"sum": 3}}
+    assert checked_result("tools/call", result) is result
+    faults = result_faults(result, {}, lambda schema, value: ())
+    assert faults == [
+        "the result has no list called content; it must not be omitted beside structuredContent"
+    ]
 
 
 def test_content_of_later_revisions_passes() -> None:

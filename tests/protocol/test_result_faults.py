@@ -108,8 +108,11 @@ def test_content_of_the_protocol_has_no_fault(block: Any) -> None:
     ("result", "faults"),
     [
         ({"content": []}, ["the tool declares an output schema, but its result has no structuredContent"]),
-        ({"structuredContent": [1]}, ["structuredContent breaks the output schema: must be an object"]),
-        ({"structuredContent": {}}, []),
+        (
+            {"content": [], "structuredContent": [1]},
+            ["structuredContent breaks the output schema: must be an object"],
+        ),
+        ({"content": [], "structuredContent": {}}, []),
         ({"content": [], "isError": True}, []),
         ({"content": [], "isError": True, "structuredContent": [1]}, []),
     ],

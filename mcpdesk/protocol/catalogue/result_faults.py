@@ -35,6 +35,8 @@ def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], chec
 
 def _faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> Iterator[str]:
     content = result.get("content")
+    if content is None and "structuredContent" in result:
+        yield "the result has no list called content; it must not be omitted beside structuredContent"
     for index, block in enumerate(content if isinstance(content, list) else ()):
         if isinstance(block, Mapping) and (fault := block_fault(block)):
             yield f"content {index}: {fault}"
