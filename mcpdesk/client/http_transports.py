@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from mcpdesk.client.oauth.authorizer import Authorizer
     from mcpdesk.client.oauth.values import Challenge, Fetch, FetchResult
 
-CONNECT_S = 10.0
 PROBE_S = 4.0
 """Time limit for the answer to the first request. If no answer arrives, an older revision is tried."""
 MAX_FAILURES = 30
@@ -69,8 +68,6 @@ MAX_REDIRECTS = 5
 MAX_REMARKS = 20
 """Maximum remarks about a login in one reply."""
 MAX_BYTES = 16 << 20
-MAX_OF_A_HEADER = 64 << 10
-"""Largest header of an answer, in bytes. Content security policies may have over 8 KiB."""
 MAX_METADATA = 256 << 10
 """Largest authorization metadata document, in bytes."""
 METADATA_S = 20.0
@@ -80,7 +77,7 @@ VERSION = "MCP-Protocol-Version"
 
 
 class HttpRequests:
-    """Client for requests to one URL. Follows only same-origin redirects and stores no cookies.
+    """Client for requests to one URL. Follows only same-origin redirects.
 
     Answers are limited to `max_bytes`.
     """
@@ -92,14 +89,18 @@ class HttpRequests:
         mode: str = "",
         max_bytes: int = MAX_BYTES,
         authorizer: Authorizer | None = None,
+        *,
+        keeps_cookies: bool = False,
     ) -> None:
         """`headers` are sent with every request. `mode` is sent as a query parameter, unless it is empty.
 
-        `authorizer` provides tokens.
+        `authorizer` provides tokens. With `keeps_cookies`, cookies of the server are sent back. All requests
+        must then be for the same person.
 
         Raises: DeskUserError for an invalid URL.
         """
         self._authorizer = authorizer
+        self._keeps_cookies = keeps_cookies
         self.url = _with_mode(checked_url(url), mode)
         self.target = without_query(self.url)
         self._headers = dict(headers)
@@ -249,7 +250,9 @@ class HttpRequests:
         if self._is_closed:
             raise CallError("closed while the call was running")
         if self._session is None:
-            self._session = _session(self._addresses.server_socket)
+            from mcpdesk.client.connection_pool import connection_pool
+
+            self._session = connection_pool(self._addresses.server_socket, keeps_cookies=self._keeps_cookies)
         return self._session
 
     async def fetch(self, step: Fetch) -> FetchResult:
@@ -274,7 +277,9 @@ class HttpRequests:
             new_socket = addresses.server_socket if step.is_named_by_server else None
         if self._is_closed:
             raise CallError("closed while the call was running")
-        session = _session(new_socket)
+        from mcpdesk.client.connection_pool import connection_pool
+
+        session = connection_pool(new_socket)
         self._metadata_sessions.add(session)
         try:
             async with session:
@@ -371,7 +376,7 @@ class StreamableHttp(ClientTransport):
 
         Raises: DeskUserError for an invalid URL.
         """
-        self._requests = HttpRequests(url, headers, mode, max_bytes, authorizer)
+        self._requests = HttpRequests(url, headers, mode, max_bytes, authorizer, keeps_cookies=True)
         self.target = self._requests.target
         self._max_bytes = max_bytes
         self._is_stateless = True
@@ -648,22 +653,6 @@ class HttpSse(ClientTransport):
     async def _disconnect(self) -> None:
         if self._channel is not None:
             await self._channel.end()
-
-
-def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.ClientSession:
-    """Return a connection pool without cookies and proxies.
-
-    If `new_socket` is None, aiohttp opens the sockets.
-    """
-    import aiohttp
-
-    return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        connector=aiohttp.TCPConnector(limit=0, socket_factory=new_socket),
-        headers={"User-Agent": "mcpdesk-bridge", "Accept-Encoding": "identity"},
-        max_field_size=MAX_OF_A_HEADER,
-    )
 
 
 def _payload(

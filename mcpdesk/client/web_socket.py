@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self
 from mcpdesk.client.answers.connection_faults import connection_errors
 from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_on_thread
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
-from mcpdesk.client.http_transports import CONNECT_S, checked_url
+from mcpdesk.client.http_transports import checked_url
+from mcpdesk.client.timing import CONNECT_S
 from mcpdesk.client.transport import Incoming, Receive, excerpt, without_query
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec

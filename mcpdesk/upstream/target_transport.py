@@ -127,7 +127,9 @@ def _url(target: UrlTarget, reach: Reach, client_place: ClientPlace) -> ClientTr
         grants = open_grants(client_place.state_dir, target.account or reach.account)
         authorizer = Authorizer(target.url, login_options(target, reach), grants)
     if target.kind == "sse":
-        return HttpSse(HttpRequests(target.url, headers, reach.mode, authorizer=authorizer))
+        return HttpSse(
+            HttpRequests(target.url, headers, reach.mode, authorizer=authorizer, keeps_cookies=True)
+        )
     return StreamableHttp(target.url, headers, reach.mode, authorizer=authorizer)
 
 
