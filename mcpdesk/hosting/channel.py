@@ -450,21 +450,11 @@ class Pipe(FrameChannel):
         """Bearer token of the client, or None."""
         if session:
             self.dialogue.conversation.continue_session(session)
-        self._send_bytes = send_bytes
+        self.send_bytes = send_bytes
+        """Function that receives the output."""
         self._has_unread_results = has_unread_results
         self._framer = LineFramer(limit)
         self._dropped = 0
-
-    @property
-    def is_identified(self) -> bool:
-        """True if `feed` may be called.
-
-        While False, call `identify`, which waits for the check of the token.
-        """
-        if self.token is None:
-            return True
-        self.token.apply()
-        return self.token.is_settled
 
     def expect(self, token: ClientToken) -> None:
         """Set the client's token, before the first `feed`."""
@@ -475,18 +465,21 @@ class Pipe(FrameChannel):
         if self.token is not None:
             await self.token.settled()
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> bool:
         """Handle the next bytes, which may end anywhere in a line.
 
-        When this method returns, requests that need no handler are answered.
+        When this method returns, requests that need no handler are answered. Return False, and do nothing,
+        while the client's token is being checked. Then await `identify`, and pass the same bytes again.
         """
         if self.token is not None:
             self.token.apply()
+            if not self.token.is_settled:
+                return False
         frames = self._framer.feed(data)
         if self._framer.dropped == self._dropped:
             if frames:
                 self.receive_all(frames)
-            return
+            return True
         self._dropped = self._framer.dropped
         for frame in frames:
             if frame:
@@ -495,6 +488,7 @@ class Pipe(FrameChannel):
                 self._is_armed = True
                 self.send(codec.error_response(None, invalid(f"a line exceeds {self._framer.limit} bytes")))
         self.flush()
+        return True
 
     def eof(self) -> None:
         """Handle the end of the input. A last line without a newline still counts."""
@@ -539,13 +533,13 @@ class Pipe(FrameChannel):
 
     def _write_lines(self, frames: Sequence[bytes]) -> None:
         if len(frames) > 1:
-            self._send_bytes(b"\n".join([*frames, b""]))
+            self.send_bytes(b"\n".join([*frames, b""]))
         elif len(frames[0]) < LARGE:
-            self._send_bytes(frames[0] + b"\n")
+            self.send_bytes(frames[0] + b"\n")
         else:
             # Copying a large frame to append one byte costs more than a second write.
-            self._send_bytes(frames[0])
-            self._send_bytes(b"\n")
+            self.send_bytes(frames[0])
+            self.send_bytes(b"\n")
 
 
 def _id_of(frame: bytes) -> Id | None:

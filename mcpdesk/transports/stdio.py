@@ -72,7 +72,6 @@ class StdioTransport:
         self._identify_task: asyncio.Task[None] | None = None
         self._lost = False
         self._replayed: asyncio.Queue[bytes] = asyncio.Queue()
-        self._is_replaying = client_state is not None
 
     async def serve(self) -> None:
         """Serve until the client closes its end or `stop` is called. Then wait for running calls.
@@ -116,13 +115,12 @@ class StdioTransport:
             self._may_read.set()
 
     async def _converse(self) -> None:
-        send = self._write if self._client_state is None else self._answer
+        send = self._write if self._client_state is None else self._queue_replayed
         request = PipeRequest(self._server, "stdio", self._peer, self._mode, self._session)
         self._pipe = self._open_pipe(request, send)
         UNREAD.add(self)
         try:
-            if not self._pipe.is_identified:
-                await self._pipe.identify()
+            await self._pipe.identify()
             if self._client_state is not None:
                 await self._replay(self._client_state)
             self._is_begun = True
@@ -153,7 +151,7 @@ class StdioTransport:
         while not tracked.is_done:
             lines, tracked.to_server = tracked.to_server, []
             for line in lines:
-                self._pipe.feed(line + b"\n")
+                await self._feed(line + b"\n")
             for line in (await answers.get()).split(b"\n"):
                 if line:
                     tracked.receive(line)
@@ -162,19 +160,18 @@ class StdioTransport:
         while not answers.empty():
             tracked.to_client.append(answers.get_nowait().rstrip(b"\n"))
         # From here on all output is for the client, including the answers of running calls.
-        self._is_replaying = False
+        self._pipe.send_bytes = self._write
         if tracked.to_client:
             self._write(b"".join(line + b"\n" for line in tracked.to_client))
         for line in tracked.to_server:
-            self._pipe.feed(line + b"\n")
+            await self._feed(line + b"\n")
         for rest in (client_state.unsent, client_state.rest):
             if rest:
-                self._pipe.feed(rest)
+                await self._feed(rest)
 
-    def _answer(self, data: bytes) -> None:
-        if not self._is_replaying:
-            self._write(data)
-        elif data != b"\n":  # otherwise this is the newline after a large line
+    def _queue_replayed(self, data: bytes) -> None:
+        """Queue an answer to a replayed request."""
+        if data != b"\n":  # otherwise this is the newline after a large line
             self._replayed.put_nowait(data)
 
     async def _read_all(self) -> None:
@@ -209,9 +206,7 @@ class StdioTransport:
             data = b""
         if not data:
             self._ended.set()
-        elif self._pipe.is_identified:
-            self._pipe.feed(data)
-        else:
+        elif not self._pipe.feed(data):
             self._identify_task = self._loop.create_task(self._identify(data))
             self._choose_reading()
 
@@ -223,6 +218,11 @@ class StdioTransport:
         self._pipe.feed(data)
         if self._is_wanted_elsewhere:
             self._leave()
+
+    async def _feed(self, data: bytes) -> None:
+        """Pass bytes to the pipe. Wait while the client's token is being checked."""
+        while not self._pipe.feed(data):
+            await self._pipe.identify()
 
     def _write(self, data: bytes) -> None:
         if self._lost:

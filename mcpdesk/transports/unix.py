@@ -193,12 +193,10 @@ class _Connection(asyncio.Protocol):
             data = self._greet(data)
             if self._pipe is None:
                 return
-        if not self._pipe.is_identified:
+        if not self._pipe.feed(data):
             identifying = self._identify(self._pipe, data)
             self._identify_task = asyncio.get_running_loop().create_task(identifying)
             self._choose_reading()
-        elif data:
-            self._pipe.feed(data)
 
     def eof_received(self) -> bool:
         if self._pipe is None:

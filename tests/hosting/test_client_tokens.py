@@ -80,11 +80,10 @@ class Client(MessageLog):
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """One request and its answer."""
-        if not self.pipe.is_identified:  # as a transport does
-            await self.pipe.identify()
         number = next(self._numbers)
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        self.pipe.feed(json.dumps(request).encode() + b"\n")
+        while not self.pipe.feed(json.dumps(request).encode() + b"\n"):  # as a transport does
+            await self.pipe.identify()
         return await self.response(number)
 
     async def names(self, kind: str = "tools", key: str = "name") -> list[str]:

@@ -30,10 +30,6 @@ class EchoPipe:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    @property
-    def is_identified(self) -> bool:
-        return self._identified.is_set()
-
     async def identify(self) -> None:
         await self._identified.wait()
 
@@ -45,7 +41,9 @@ class EchoPipe:
         """Identify the peer again."""
         self._identified.set()
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> bool:
+        if not self._identified.is_set():
+            return False
         lines = self._framer.feed(data)
         self.lines += lines
         for line in lines:
@@ -53,6 +51,7 @@ class EchoPipe:
                 self.send(line + b"\n")
         if b"wait" in lines:
             self._idle.clear()
+        return True
 
     def release(self) -> None:
         """Answer the waiting line."""

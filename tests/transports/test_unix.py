@@ -163,18 +163,21 @@ async def test_peer_that_does_not_read_makes_the_core_wait(path: Path) -> None:
 
 
 class UnidentifiedPipe(EchoPipe):
-    """Knows its peer only after `identify`, and answers the first bytes with more than may wait."""
+    """Knows its peer only after `identify`, and answers each piece with more than may wait."""
+
+    def __init__(self, server: str | None, transport: str, peer: str) -> None:
+        super().__init__(server, transport, peer)
+        self.doubt()
 
     async def identify(self) -> None:
         await asyncio.sleep(0)
+        self.trust()
 
-    @property
-    def is_identified(self) -> bool:
-        return False
-
-    def feed(self, data: bytes) -> None:
-        super().feed(data)
-        self.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
+    def feed(self, data: bytes) -> bool:
+        is_taken = super().feed(data)
+        if is_taken:
+            self.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
+        return is_taken
 
 
 async def test_peer_that_does_not_read_its_first_answers_makes_the_core_wait(path: Path) -> None:
