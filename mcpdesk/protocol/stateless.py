@@ -56,7 +56,10 @@ class Admission:
         """Return the terms for a request. The arguments and errors are those of the function `admit`."""
         meta = params.get("_meta")
         if self._terms is not None and meta == self._meta:
-            if headers is not None:
+            is_checked = (
+                headers is self._headers and method == "tools/call" and params.get("name") == self._tool
+            )
+            if headers is not None and not is_checked:
                 self._check_routing(headers, self._terms.revision.name, method, params)
             return self._terms
         terms = admit(method, params, headers)
@@ -67,13 +70,10 @@ class Admission:
     def _check_routing(
         self, headers: Mapping[str, str], version: str, method: str, params: Mapping[str, Any]
     ) -> None:
-        is_call = method == "tools/call"
-        if is_call and headers is self._headers and params.get("name") == self._tool:
-            return
         from mcpdesk.protocol.headers import check_routing
 
         check_routing(headers, version, method, params)
-        if is_call:
+        if method == "tools/call":
             self._headers, self._tool = headers, params["name"]
 
 

@@ -396,11 +396,10 @@ class Rounds:
         """Return True if a request may need more than one round, or is a later round itself."""
         if not call.terms.revision.is_stateless or call.method not in CALLS:
             return False
-        params, terms = call.params, call.terms
+        terms = call.terms
         return (
-            client_questions.can_be_asked(terms)
-            or "inputResponses" in params
-            or "requestState" in params
+            call.is_later_round
+            or client_questions.can_be_asked(terms)
             or ("extensions" in terms.capabilities and client_questions.declares_tasks(terms))
         )
 

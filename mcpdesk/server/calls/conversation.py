@@ -162,6 +162,8 @@ class Conversation:
         principal = principal or self.principal
         if isinstance(message, list):
             return self._accept_batch(message, outlet, headers, principal)
+        # Each HTTP request has its own token, which was checked when the request arrived.
+        is_expired = headers is None and principal.expires is not None and principal.has_expired(time.time())
         try:
             kind = classify(message)
         except ProtocolError as error:
@@ -173,23 +175,25 @@ class Conversation:
             is_stateless = stateless.is_stateless(message, version)
             watch, code = self.dispatcher.services.watch, 0
             began = 0.0 if watch is None else time.monotonic()
-            counts = is_call(message)
-            self.calls += counts
             try:
+                if is_expired:
+                    raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
                 answer = self._handle_request(message, is_stateless, outlet, headers, principal)
             except ProtocolError as error:
                 answer, code = self.refused(message["id"], error, is_stateless), error.code
-                self.failures += counts
+                if is_call(message):
+                    self.calls += 1
+                    self.failures += 1
             if watch is not None and isinstance(answer, tuple):
                 server = self.dispatcher.server
                 watch.answered(server, message, self.terms, self.transport, headers, began, code)
             return answer
         if kind is MessageKind.NOTIFICATION:
-            if not _has_expired(principal, headers):
+            if not is_expired:
                 self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
             return self.refused(None, invalid("a response is not allowed in the stateless era"), True)
-        elif _has_expired(principal, headers):
+        elif is_expired:
             self.requests.receive({"id": message["id"], "error": _EXPIRED})
         else:
             self.requests.receive(message)
@@ -261,8 +265,6 @@ class Conversation:
     ) -> Answer:
         """Answer a request. Raises: ProtocolError if the request is rejected without running a handler."""
         identifier: Id = message["id"]
-        if _has_expired(principal, headers):
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
         dialect = self._dialect
         if dialect is not None and not is_stateless:
             server = self.dispatcher.server
@@ -306,11 +308,13 @@ class Conversation:
             call.progress_token = progress_token(meta)
         if self.session.phase is Phase.READY and not is_stateless:
             call.requests = self.requests
-        if headers is None or (self.session.is_open and not is_stateless):
+        if headers is None or (not is_stateless and self.session.is_open):
             call.home, call.environment = self.requests, self.environment
         if dialect is not None:
             call.dialect = dialect
             call.wants_job = method == "tools/call" and dialect.wants_job(params)
+        call.is_later_round = "inputResponses" in params or "requestState" in params
+        self.calls += method in CALLS and not call.is_later_round
         self.in_flight[identifier] = call
         watch = self.dispatcher.services.watch
         return self._run(call) if watch is None else self._run_watched(call, watch)
@@ -349,7 +353,8 @@ class Conversation:
                 self.failures += call.has_failed
                 if self.latency is None:
                     self.latency = Latency()
-                self.latency.add(time.monotonic() - call.started - call.waited_s())
+                waited_s = 0.0 if call.waits is None else call.waits.total_s()
+                self.latency.add(time.monotonic() - call.started - waited_s)
             if call.stop:
                 call.undo_cancellation()
             else:
@@ -477,7 +482,7 @@ class Conversation:
         peer's token must be valid.
         """
         access, principal = self.dispatcher.server.access, self.principal
-        may = access.admits(principal) and not _has_expired(principal, None)
+        may = access.admits(principal) and not principal.has_expired(time.time())
         is_admitted = may or not access.requires_token
         return is_admitted and (self._is_connected is None or self._is_connected())
 
@@ -541,13 +546,6 @@ _END_MESSAGES = {
 """Error message for each reason for which a call was ended while its caller still waits for a response."""
 _EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID}
 """Error that is sent instead of the answer if the client's token has expired."""
-
-
-def _has_expired(principal: Principal, headers: Mapping[str, str] | None) -> bool:
-    """Return True if the sender's token has expired. Always False for HTTP requests, because each has its own
-    token.
-    """
-    return headers is None and principal.expires is not None and principal.has_expired(time.time())
 
 
 def _version(headers: Mapping[str, str] | None) -> str:

@@ -62,7 +62,7 @@ class Deadlines:
         self._calls[id(call)] = call
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
-        call.running = call.capture_key
+        call.running = call.connection, call.id
         RUNNING.set(call.running)
         try:
             output = await work

@@ -138,14 +138,14 @@ class Dispatcher:
         if not starts.may_begin():
             await starts.turn()
         try:
-            params, terms = call.params, call.terms
+            terms = call.terms
             if call.method != "tools/call":
                 call.began = monotonic()
             # A quick check, because most requests need neither several rounds nor a task.
             if terms.revision.is_stateless:
-                is_plain = not (terms.capabilities or "inputResponses" in params or "requestState" in params)
+                is_plain = not (terms.capabilities or call.is_later_round)
             else:
-                is_plain = "task" not in params
+                is_plain = "task" not in call.params
             body = await (work(call) if is_plain or call.wants_job else self._in_rounds(call, work))
             call.handled = call.handled or monotonic()
             if (size := estimated_size(body)) >= LARGE:

@@ -102,6 +102,11 @@ class WaitTimes(Struct):
             self.client_s += now - self.since
         self.since = now
 
+    def total_s(self) -> float:
+        """Return the seconds of all waits up to now."""
+        self.count()
+        return self.client_s + self.person_s
+
     def restart(self) -> None:
         """Reset the seconds for another request of the same operation."""
         self.count()
@@ -145,6 +150,8 @@ class Call(Struct, eq=False):
     environment: Mapping[str, str] | None = None
     """Environment of the client's process, or None if the client has the environment of this process."""
     round: ClientRounds | None = None
+    is_later_round: bool = False
+    """True if the request continues an earlier request, with answers to its questions or with its state."""
     connection: int = 0
     """Number of the client's connection in the recorder."""
     feed: CallFeed | None = None
@@ -239,13 +246,6 @@ class Call(Struct, eq=False):
             raise ClientError("The call has ended, so its client cannot be asked")
         assert self.requests is not None
         return await self.requests.ask(self, lambda: self.outlet, asking, limit_s)
-
-    def waited_s(self) -> float:
-        """Return the seconds for which the call has waited for its client and for people."""
-        if self.waits is None:
-            return 0.0
-        self.waits.count()
-        return self.waits.client_s + self.waits.person_s
 
     def phases(self) -> Phases:
         """Return the times of the phases of the call. Call this when the response is ready."""
