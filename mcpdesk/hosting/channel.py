@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.framing import DEFAULT_LIMIT, LineFramer
 from mcpdesk.protocol.handshake import Phase, SessionState
 from mcpdesk.protocol.jsonrpc import Id, invalid, readable_id
-from mcpdesk.protocol.outlet import Reply
+from mcpdesk.protocol.outlet import LARGE, Reply
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, Recorder

@@ -140,6 +140,36 @@ def dumps(value: Any, option: int = 0, default: Callable[[Any], Any] | None = No
     return text.encode("utf-8", "replace") + b"\n" * bool(option & orjson.OPT_APPEND_NEWLINE)
 
 
+def estimated_size(result: JSONObject) -> int:
+    """Return the number of characters in the texts of a result, which is close to its encoded size in bytes.
+
+    Values other than texts, and texts nested deeper than `_DEPTH`, are not counted.
+    """
+    content = result.get("content")
+    if type(content) is list and len(content) == 1 and "structuredContent" not in result:
+        text = content[0].get("text")
+        if type(text) is str:
+            return len(text)
+    return _characters(result, _DEPTH)
+
+
+_DEPTH = 6
+"""Maximum number of nesting levels examined. Texts of results are at most five deep."""
+
+
+def _characters(value: Any, depth: int) -> int:
+    kind = type(value)
+    if kind is str:
+        return len(value)
+    if not depth:
+        return 0
+    if kind is dict:
+        return sum([_characters(each, depth - 1) for each in value.values()])
+    if kind is list:
+        return sum([_characters(each, depth - 1) for each in value])
+    return 0
+
+
 def result_frame(identifier: Id, result: bytes) -> bytes:
     """Wrap an encoded result in its response."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), result)

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from mcpdesk.protocol.answer_size import LARGE, estimated_size
+from mcpdesk.protocol.codec import estimated_size
+from mcpdesk.protocol.outlet import LARGE
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.calls.context import Context

@@ -15,8 +15,8 @@ from time import monotonic
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
-from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.framing import event
+from mcpdesk.protocol.outlet import LARGE
 from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.request_head import head_of

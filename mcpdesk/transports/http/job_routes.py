@@ -22,7 +22,7 @@ from mcpdesk.auth.principal import Principal, until_expired
 from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileUnavailable, StorageError, TransportError
 from mcpdesk.portable_files import read_at
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.answer_size import LARGE
+from mcpdesk.protocol.outlet import LARGE
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of

@@ -14,10 +14,10 @@ from aiohttp import web
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import AnswerRefused, ProtocolError, StorageError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.event_store import call_mark
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
+from mcpdesk.protocol.outlet import LARGE
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction

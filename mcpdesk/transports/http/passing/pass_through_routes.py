@@ -17,12 +17,12 @@ from multidict import CIMultiDict
 
 from mcpdesk.errors import AnswerCut, AnswerRefused, CallError, ProtocolError, SessionLost
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
+from mcpdesk.protocol.outlet import LARGE
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, RecordedRemark, beginning
