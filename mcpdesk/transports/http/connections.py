@@ -104,7 +104,8 @@ class HttpConnection(asyncio.Protocol):
         self.loop = pool.loop
         self._transport: asyncio.Transport | None = None
         self._is_admitted = False
-        self._on_lost: Callable[[], None] | None = None
+        self.on_lost: Callable[[], None] | None = None
+        """Function that is called when the connection is lost, or None."""
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._held = 0
         self._request: web.BaseRequest | None = None
@@ -215,10 +216,6 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionResetError("the client disconnected")
 
-    def on_lost(self, function: Callable[[], None] | None) -> None:
-        """Set the function that is called when the connection is lost, or None."""
-        self._on_lost = function
-
     def dialogue(
         self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
     ) -> HostedDialogue | None:
@@ -326,8 +323,8 @@ class HttpConnection(asyncio.Protocol):
             else:
                 dialogue.close("the client disconnected")
         self.dialogues.clear()
-        if self._on_lost is not None:
-            self._on_lost()
+        if self.on_lost is not None:
+            self.on_lost()
         self._wake_drained()
 
     def _wake_drained(self) -> None:

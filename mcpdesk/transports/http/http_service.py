@@ -316,7 +316,9 @@ class HttpService:
             except UnknownMode as error:
                 return no_mode(error, _is_message(head))
         answer = await verb(request, endpoint, caller)
-        return self._refusals.log(request, answer) if isinstance(answer, web.Response) else answer
+        if answer.status >= 400 and isinstance(answer, web.Response):
+            self._refusals.log(request, answer)
+        return answer
 
     def _passed(self, name: str) -> PassThrough | None:
         """Return the pass-through server with that name, or None.

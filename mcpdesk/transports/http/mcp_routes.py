@@ -263,7 +263,7 @@ class McpRoutes:
             if session is not None:
                 session.waiting.add(outlet)
                 if outlet.stream is None:
-                    connection_of(request).on_lost(session.connection_lost)
+                    connection_of(request).on_lost = session.connection_lost
             try:
                 status, body, phases = await answer
             finally:
@@ -271,7 +271,7 @@ class McpRoutes:
                 if session is not None:
                     session.answered(outlet)
                     if outlet.stream is None:
-                        connection_of(request).on_lost(None)
+                        connection_of(request).on_lost = None
         if is_told_inside and status in (401, 403):
             status = 200
         if session is not None and (not session.is_kept or session.shared is not None):

@@ -43,7 +43,7 @@ async def stream_events(
     done = asyncio.Event()
     events.attach(stream, done.set, after)
     connection = connection_of(request)
-    connection.on_lost(done.set)
+    connection.on_lost = done.set
     try:
         if continuation is not None and not await continuation.catch_up():
             done.set()
@@ -54,7 +54,7 @@ async def stream_events(
                 if continuation is not None:
                     await continuation.note_position()
     finally:
-        connection.on_lost(None)
+        connection.on_lost = None
         events.detach(stream)
         session.touch()
         session.connection_lost()

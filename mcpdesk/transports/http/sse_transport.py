@@ -149,13 +149,13 @@ class _SseConnection:
     async def keep_open(self) -> None:
         """Send keep-alive comments until one side ends the connection."""
         connection = connection_of(self._request)
-        connection.on_lost(self.ended.set)
+        connection.on_lost = self.ended.set
         try:
             while not self.ended.is_set() and not self.stream.is_broken:
                 self.stream.put(KEEP_ALIVE)
                 await wait(self.ended, KEEP_ALIVE_S)
         finally:
-            connection.on_lost(None)
+            connection.on_lost = None
 
     async def wait_until_read(self) -> None:
         """Wait until the client has read enough, so that its next message can be accepted."""

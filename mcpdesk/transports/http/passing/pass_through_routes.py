@@ -228,7 +228,7 @@ class PassThroughRoutes:
                 head.http_note,
             )
         work, connection = Work(), connection_of(request)
-        connection.on_lost(work.end)
+        connection.on_lost = work.end
         client.works.add(work)
         watch = self._site.watch
         followed = None if watch is None else watch.follow(client.info, message, head.headers)
@@ -251,7 +251,7 @@ class PassThroughRoutes:
                 self._end_unanswered(client, message["id"], is_gone=work.is_ended)
             client.works.discard(work)
             client.seen = time.time()
-            connection.on_lost(None)
+            connection.on_lost = None
 
     def close(self) -> None:
         """Note that all clients have disconnected."""

@@ -104,7 +104,7 @@ class SessionOutlet(PostOutlet):
         if body is not None:
             events.put(body)
         events.end()
-        connection_of(self.request).on_lost(None)
+        connection_of(self.request).on_lost = None
         answer = await stream.finish()
         if stream.is_broken:  # the last message may be incomplete
             events.archive()
@@ -116,7 +116,7 @@ class SessionOutlet(PostOutlet):
             self.stream = EventStream(self.request, self.headers)
             self._events = events = self._store.open(self._mark)
             events.attach(self.stream)
-            connection_of(self.request).on_lost(partial(self._lose, events, self.stream))
+            connection_of(self.request).on_lost = partial(self._lose, events, self.stream)
         return self.stream
 
     def _lose(self, events: ResumableStream[EventStream], stream: EventStream) -> None:
