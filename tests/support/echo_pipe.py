@@ -19,7 +19,7 @@ class EchoPipe:
     def __init__(self, server: str | None, transport: str, peer: str) -> None:
         self.server, self.transport, self.peer = server, transport, peer
         self.connection = 1
-        self.send: Callable[[bytes], None] = lambda data: None
+        self.send_bytes: Callable[[bytes], None] = lambda data: None
         self.lines: list[bytes] = []
         self.paused = asyncio.Event()
         self.ended = asyncio.Event()
@@ -52,6 +52,10 @@ class EchoPipe:
         if b"wait" in lines:
             self._idle.clear()
         return True
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the client."""
+        self.send_bytes(data)
 
     def release(self) -> None:
         """Answer the waiting line."""
@@ -88,6 +92,6 @@ class EchoCore:
         if request.mode:
             raise DeskUserError(f"there is no mode {request.mode!r}")
         pipe = self._kind(request.server, request.transport, request.peer)
-        pipe.send = send
+        pipe.send_bytes = send
         self.pipes.put_nowait(pipe)
         return cast("Pipe", pipe)

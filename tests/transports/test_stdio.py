@@ -203,6 +203,30 @@ async def test_frames_wait_while_the_client_is_identified_again(client: Client) 
         assert await client.read_exactly(10) == b"two\nthree\n"
 
 
+class DoubtingPipe(EchoPipe):
+    """Identifies its client again before each piece."""
+
+    async def identify(self) -> None:
+        await asyncio.sleep(0)
+        self.trust()
+
+    def feed(self, data: bytes) -> bool:
+        is_taken = super().feed(data)
+        self.doubt()
+        return is_taken
+
+
+async def test_the_replayed_state_waits_while_the_client_is_identified_again(client: Client) -> None:
+    state = ClientState()
+    state.unsent, state.rest = b"one\ntwo\n", b"thr"
+    client.core = EchoCore(DoubtingPipe)
+    client.transport = StdioTransport(client.source, client.sink, client.core.open_pipe, client_state=state)
+    async with serving(client) as pipe:
+        os.write(client.writes, b"ee\n")
+        assert await client.read_exactly(14) == b"one\ntwo\nthree\n"
+        assert pipe.lines == [b"one", b"two", b"three"]
+
+
 @pytest.mark.parametrize("is_own_limit", [True, False])
 async def test_client_that_never_reads_is_given_up(
     is_own_limit: bool, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
