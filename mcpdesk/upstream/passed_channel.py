@@ -33,6 +33,7 @@ from mcpdesk.protocol.jsonrpc import (
 )
 from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame, same_id, unknown_id_remark
 from mcpdesk.protocol.reading.splicing import with_value, with_values
+from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import ChannelCallbacks, Channels, ServerChannel
 
@@ -229,8 +230,8 @@ class PassedChannel:
         self.has_ended = False
         """True if no further messages can arrive."""
         self._waiting: dict[Id, Waiting] = {}
-        self._pending: dict[Id, OnUnclaimed] = {}
-        """Functions for repeated answers to recent requests, by id, oldest first."""
+        self._recent = RequestTable[Id, OnUnclaimed](MAX_ASKED)
+        """Functions for repeated answers to recent requests."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
         self._token_of: dict[Id, Id] = {}
@@ -285,10 +286,8 @@ class PassedChannel:
         message, line = self._distinct(message, line)
         identifier = message["id"]
         self._waiting[identifier] = waiting
-        self._pending.pop(identifier, None)
-        self._pending[identifier] = self.on_unclaimed = waiting.on_unclaimed
-        if len(self._pending) > MAX_ASKED:
-            del self._pending[next(iter(self._pending))]
+        self.on_unclaimed = waiting.on_unclaimed
+        self._recent.add(identifier, waiting.on_unclaimed)
         if (token := progress_token(meta_of(message))) is not None:
             self._tokens[token], self._token_of[identifier] = identifier, token
         try:
@@ -377,8 +376,8 @@ class PassedChannel:
         identifier = readable_id(message)
         if identifier is None or identifier not in self._waiting:
             identifier = next((key for key in self._waiting if same_id(given, key)), None)
-        if identifier is None and is_id(given) and given in self._pending:
-            self._pending[given](line)
+        if identifier is None and is_id(given) and (on_repeated := self._recent.get(given)) is not None:
+            on_repeated(line)
             return
         if identifier is None and len(self._waiting) == 1:
             identifier = next(iter(self._waiting))

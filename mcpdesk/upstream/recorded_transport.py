@@ -18,6 +18,7 @@ from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, meta_of, params_of, progress_token
 from mcpdesk.protocol.reading.message import is_answer, same_id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, RecordedRemark, Recorder
 
@@ -72,7 +73,7 @@ class RecordedTransport(ClientTransport):
         """Pending requests with intercepted messages, and the queue of each."""
         self._unrelated: MessageLine | None = None
         """Queue for messages that belong to no pending request, or None before the connection is open."""
-        self._questions: dict[Id, Id | None] = {}
+        self._questions = RequestTable[Id, Id | None](MAX_QUESTIONS)
         """Unanswered requests of the server, by id. The value is the id of the client's request on whose
         stream the request arrived, or None.
         """
@@ -231,7 +232,7 @@ class RecordedTransport(ClientTransport):
         """Send a notification or a response. Raises: CallError."""
         self._record(Direction.IN, codec.encode(message))
         if "method" not in message:
-            self._questions.pop(message["id"], None)
+            self._questions.take(message["id"])
         if (watch := self._watch()) is not None:
             watch.follow(self._info, message)
         if self._interceptor.is_active:
@@ -331,18 +332,16 @@ class RecordedTransport(ClientTransport):
     def _keep_question(self, message: JSONObject, of: Id | None) -> None:
         """Remember a request of the server until it is answered."""
         if is_id(identifier := message.get("id")):
-            self._questions[identifier] = of
-            if len(self._questions) > MAX_QUESTIONS:
-                del self._questions[next(iter(self._questions))]
+            self._questions.add(identifier, of)
 
     def end_questions(self, of: Id | None = None) -> None:
         """Record that requests of the server get no answer. If `of` is None, this applies to all requests,
         otherwise to those that arrived with the request `of`.
         """
-        for each in [each for each, came_with in self._questions.items() if of is None or came_with == of]:
-            del self._questions[each]
-            remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED, is_fault=True)
-            self._recorder.remark(RecordedRemark(self._info.number, each, time(), remark, is_question=True))
+        remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED, is_fault=True)
+        for identifier, _ in self._questions.take_all(lambda _, came_with: of is None or came_with == of):
+            recorded = RecordedRemark(self._info.number, identifier, time(), remark, is_question=True)
+            self._recorder.remark(recorded)
 
     def _record_unused(self, incoming: Incoming) -> None:
         """Record a message that is invalid or answers no pending request."""

@@ -30,6 +30,7 @@ from mcpdesk.protocol.reading.message import (
     unknown_id_remark,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.protocol.revisions import Revision
 
 NEVER_SENT = -1
@@ -50,8 +51,8 @@ class PendingReplies:
         self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
         self._latest = 0
         """Id of the latest request. Ids increase from 1."""
-        self._answered: dict[Id, None] = {}
-        """Ids of answered requests, oldest first."""
+        self._answered = RequestTable[Id, None](MAX_ANSWERED)
+        """Requests that were answered recently."""
 
     async def until_ended(self) -> None:
         """Wait until the channel ends. Raises: CallError with the reason."""
@@ -170,9 +171,7 @@ class PendingReplies:
 
     def _answer(self, key: Id, reply: ServerReply) -> None:
         self._waiting[key].set_result(reply)
-        self._answered[key] = None
-        if len(self._answered) > MAX_ANSWERED:
-            del self._answered[next(iter(self._answered))]
+        self._answered.add(key, None)
 
     def _key(self, identifier: Any) -> Id | None:
         """Return the id of the pending request that an id refers to, or None. The types may differ."""

@@ -43,6 +43,7 @@ from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, is_id
 from mcpdesk.protocol.outlet import ACCEPTED, NULL_OUTLET, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
+from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.interceptor import NOT_DONE, Accept, GiveAnswer, Interceptor
 from mcpdesk.recorder.record import Direction, Frame, HeldMark
@@ -93,7 +94,7 @@ class Holds(Interceptor):
         self._faults = FaultRules()
         self._disconnect = disconnect
         self._on_view = on_view
-        self._questions: dict[tuple[int, Id], JSONObject] = {}
+        self._questions = RequestTable[tuple[int, Id], JSONObject](MAX_WAITING)
         """Questions that servers asked while messages were held, by connection and id."""
         self._lines = WeakKeyDictionary[HeldLine, tuple[int, Id | None]]()
         """Queues in use, each with its connection and request."""
@@ -228,8 +229,7 @@ class Holds(Interceptor):
             if held.shown.connection == connection:
                 held.decide(Decision(Verdict.DROP))
         self._release(lambda of, identifier: of == connection)
-        for key in [key for key in self._questions if key[0] == connection]:
-            del self._questions[key]
+        self._questions.take_all(lambda key, _: key[0] == connection)
 
     def close(self) -> None:
         """Drop all held messages without an answer, because the core stops."""
@@ -277,7 +277,7 @@ class Holds(Interceptor):
             return None
         about: JSONObject | None = message
         if not isinstance(method, str):
-            about = self._questions.pop((connection, identifier), None) if is_id(identifier) else None
+            about = self._questions.take((connection, identifier)) if is_id(identifier) else None
         return about if about is not None and self._must_hold(connection, message, about) else None
 
     async def _pass_later(
@@ -328,9 +328,7 @@ class Holds(Interceptor):
         """Return True if a message of the server must be held. Questions are remembered for their replies."""
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
-            if len(self._questions) >= MAX_WAITING:
-                del self._questions[next(iter(self._questions))]
-            self._questions[connection, message["id"]] = message
+            self._questions.add((connection, message["id"]), message)
         if self._faults.has_one_way:
             return True
         return self.view.directions != "requests" and self._must_hold(connection, message, message, True)

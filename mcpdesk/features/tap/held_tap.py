@@ -20,6 +20,7 @@ from mcpdesk.hosting.interception import interceptor_for
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, meta_of, params_of, progress_token
 from mcpdesk.protocol.reading.message_framer import MessageLines
+from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.interceptor import InterceptedCore, Interceptor
 from mcpdesk.transports import relay
@@ -63,7 +64,7 @@ class HeldTap:
 
         When a timer fires, the tap stops waiting for the rest of an incomplete message.
         """
-        self._requests: dict[Id, tuple[JSONObject, float]] = {}
+        self._requests = RequestTable[Id, tuple[JSONObject, float]](MAX_ASKED)
         """Requests of the client that have no answer yet, as they were sent to the server, each with its Unix
         time."""
         self._tokens: dict[Id, Id] = {}
@@ -210,12 +211,16 @@ class HeldTap:
             self._send(relay.TO_CLIENT, 0, codec.encode(given) + b"\n")
 
     def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
-        if len(self._requests) >= MAX_ASKED:
-            del self._requests[next(iter(self._requests))]
-            self._tokens = {token: of for token, of in self._tokens.items() if of in self._requests}
-        self._requests[identifier] = (request, came)
+        if (removed := self._requests.add(identifier, (request, came))) is not None:
+            self._forget_token(removed[0])
         if (token := progress_token(meta_of(request))) is not None:
             self._tokens[token] = identifier
+
+    def _forget_token(self, request: JSONObject) -> None:
+        """Forget the progress token of a request, unless another request uses the token now."""
+        token = progress_token(meta_of(request))
+        if token is not None and self._tokens.get(token) == request["id"]:
+            del self._tokens[token]
 
     async def _sent(
         self,
@@ -243,10 +248,11 @@ class HeldTap:
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
         """Hold an answer of the server until the notifications about its request are decided."""
         identifier = message.get("id")
-        asked = self._requests.pop(identifier, None) if is_id(identifier) else None
+        asked = self._requests.take(identifier) if is_id(identifier) else None
         if asked is None:
             self._send_command(numbers, relay.PASS)
             return
+        self._forget_token(asked[0])
         if (before := self._last.get(identifier)) is not None and not before.done():
             await asyncio.wait({before})
         try:

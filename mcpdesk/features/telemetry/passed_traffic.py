@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from mcpdesk.features.telemetry.span_records import OTHER, CallRecord
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id, params_of
 from mcpdesk.protocol.methods import METHODS, canonical
+from mcpdesk.protocol.request_table import RequestTable
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.trace import CallSpan
 from mcpdesk.recorder.exchange_watch import ExchangeWatch, WatchedExchange
@@ -84,9 +85,9 @@ class PassedTraffic(ExchangeWatch):
         self._span, self._put, self._on_question, self._target = span, put, asked, target
         self._calls: dict[_PassedCall, None] = {}
         """Running requests, oldest first."""
-        self._questions: dict[tuple[int, Id], _Waiting] = {}
+        self._questions = RequestTable[tuple[int, Id], _Waiting](MOST)
         """Open questions, by connection and id."""
-        self._rounds: dict[tuple[int, str], dict[str, _Waiting]] = {}
+        self._rounds = RequestTable[tuple[int, str], dict[str, _Waiting]](MOST)
         """Questions that the client answers in its next request, by connection and `requestState`."""
 
     def follow(
@@ -102,7 +103,7 @@ class PassedTraffic(ExchangeWatch):
                 continue
             method, identifier = each.get("method"), each.get("id")
             if method is None and is_id(identifier):
-                self._close(self._questions.pop((info.number, identifier), None), _outcome(each))
+                self._close(self._questions.take((info.number, identifier)), _outcome(each))
             elif method == "notifications/cancelled":
                 self._cancelled(info.number, params_of(each).get("requestId"))
             elif isinstance(method, str) and is_id(identifier):
@@ -148,12 +149,11 @@ class PassedTraffic(ExchangeWatch):
         elif method == "notifications/cancelled":
             withdrawn = params_of(message).get("requestId")
             if is_id(withdrawn):
-                self._close(self._questions.pop((info.number, withdrawn), None), WITHDRAWN)
+                self._close(self._questions.take((info.number, withdrawn)), WITHDRAWN)
         elif isinstance(method, str) and method in QUESTIONS and is_id(identifier):
-            if len(self._questions) >= MOST:
-                self._close(self._questions.pop(next(iter(self._questions))), GONE)
             of = under_way[0] if len(under_way) == 1 else None
-            self._questions[info.number, identifier] = self._question(info.server, method, of)
+            question = self._question(info.server, method, of)
+            self._close(self._questions.add((info.number, identifier), question), GONE)
 
     def ended_unread(self, call: _PassedCall, status: int) -> None:
         """End a request whose HTTP exchange ended without a readable answer."""
@@ -168,10 +168,10 @@ class PassedTraffic(ExchangeWatch):
         """End the requests and questions of a client that has disconnected."""
         for call in [each for each in self._calls if each.connection == connection]:
             self.ended_unread(call, 0)
-        for key in [key for key in self._questions if key[0] == connection]:
-            self._close(self._questions.pop(key), GONE)
-        for state in [state for state in self._rounds if state[0] == connection]:
-            self._abandon(self._rounds.pop(state))
+        for _, waiting in self._questions.take_all(lambda key, _: key[0] == connection):
+            self._close(waiting, GONE)
+        for _, asked in self._rounds.take_all(lambda key, _: key[0] == connection):
+            self._abandon(asked)
 
     def _begun(
         self,
@@ -221,8 +221,8 @@ class PassedTraffic(ExchangeWatch):
 
     def _end(self, call: _PassedCall, record: CallRecord) -> None:
         self._calls.pop(call, None)
-        for key in [key for key, waiting in self._questions.items() if waiting.of is call]:
-            self._close(self._questions.pop(key), GONE)
+        for _, waiting in self._questions.take_all(lambda _, waiting: waiting.of is call):
+            self._close(waiting, GONE)
         self._put(replace(record, ended=time_ns()))
 
     def _cancelled(self, connection: int, identifier: object) -> None:
@@ -247,16 +247,14 @@ class PassedTraffic(ExchangeWatch):
             for key, each in requests.items()
             if isinstance(each, dict) and str(each.get("method")) in QUESTIONS
         }
-        if len(self._rounds) >= MOST:
-            self._abandon(self._rounds.pop(next(iter(self._rounds))))
-        self._rounds[call.connection, state] = asked
+        self._abandon(self._rounds.add((call.connection, state), asked) or {})
 
     def _continued(self, info: ConnectionInfo, params: Mapping[str, Any]) -> None:
         """End the questions that a request answers."""
         state, answers = params.get("requestState"), params.get("inputResponses")
         if not isinstance(state, str):
             return
-        for key, waiting in self._rounds.pop((info.number, state), {}).items():
+        for key, waiting in (self._rounds.take((info.number, state)) or {}).items():
             answer = answers.get(key) if isinstance(answers, dict) else None
             self._close(waiting, GONE if answer is None else _outcome({"result": answer}))
 
