@@ -10,7 +10,10 @@ from mcpdesk.client.http_transports import HttpRequests
 from mcpdesk.client.oauth.authorizer import Authorizer
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.targets import UrlTarget
+from mcpdesk.upstream.session_cookies import SessionCookies
 from mcpdesk.upstream.target_transport import ClientPlace, Reach, login_options
+
+_SESSION = "mcp-session-id"
 
 
 class PassedAnswer:
@@ -83,6 +86,7 @@ class UrlPassThrough:
         self.leads = False
         self.holds_credentials = requests.holds_credentials
         self._requests = requests
+        self._cookies = SessionCookies()
 
     @asynccontextmanager
     async def ask(
@@ -102,7 +106,13 @@ class UrlPassThrough:
             requests = self._requests.with_ours
             if ours:
                 headers = {key: value for key, value in headers.items() if key.lower() not in ours}
-        async with requests.answered(method, headers, body or None) as answer:
+        session = next((value for key, value in headers.items() if key.lower() == _SESSION), "")
+        sent = dict(headers) | self._cookies.header(session)
+        async with requests.answered(method, sent, body or None) as answer:
+            if method == "DELETE":
+                self._cookies.forget(session)
+            elif set_cookies := answer.headers.getall("Set-Cookie", ()):
+                self._cookies.store(answer.headers.get(_SESSION, session), set_cookies)
             relayed = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:
                 # The body was decoded here, so these two headers would be wrong.
