@@ -30,6 +30,8 @@ class UnixPipe(ConnectedTransport):
     def __init__(self, connection: socket.socket, target: str) -> None:
         """`target` is the server's name in messages."""
         super().__init__(target, PendingReplies(is_pipe=True))
+        self.ended = ENDED
+        """Error message after the end of the process."""
         self._socket = connection
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -59,7 +61,7 @@ class UnixPipe(ConnectedTransport):
             self._writer.write(codec.encode(message) + b"\n")
             await self._writer.drain()
         except OSError:
-            raise Unreachable(ENDED) from None
+            raise Unreachable(self.ended) from None
 
     async def close(self) -> None:
         """Close the connection and end all exchanges."""
@@ -86,13 +88,13 @@ class UnixPipe(ConnectedTransport):
                         self._replies.fail(
                             InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes")
                         )
-            self._end = Unreachable(ENDED)
+            self._end = Unreachable(self.ended)
         except OSError as error:
-            self._end = Unreachable(f"{ENDED}: {error.strerror}")
+            self._end = Unreachable(f"{self.ended}: {error.strerror}")
         except CallError as error:
             self._end = error
         finally:  # also after an unexpected failure, so that no request waits for ever
-            self._end = self._end or Unreachable(ENDED)
+            self._end = self._end or Unreachable(self.ended)
             self._replies.fail(self._end)
 
     def _deliver(self, line: bytes, read: ReadFrame | None) -> None:

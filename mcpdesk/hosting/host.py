@@ -103,7 +103,7 @@ class Host:
         self._callback_reports = CallbackReports(self.services, self.journal, self.folders, self.start_chore)
         self.shared: SharedCore | None = self._sharing() if settings.shared else None
         """Connection to other cores with the same state, or None if this core shares nothing."""
-        self._hosted_upstreams = HostedUpstreams(
+        self.hosted_upstreams = HostedUpstreams(
             settings,
             self.journal,
             self.recording,
@@ -113,9 +113,10 @@ class Host:
             lambda: self.watch,
             plan.http,
         )
-        self.upstreams = self._hosted_upstreams.by_name
+        """Upstream servers and their pass-throughs."""
+        self.upstreams = self.hosted_upstreams.by_name
         """Upstream servers, by name."""
-        self.passed = self._hosted_upstreams.passed
+        self.passed = self.hosted_upstreams.passed
         """Pass-through servers, by name."""
         self.on_roots: list[Callable[[], None]] = []
         """Functions to call after the roots changed. The upstream servers are notified separately."""
@@ -213,13 +214,13 @@ class Host:
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
         if refusals and all(refusals) and not self.passed:
             return refusals[0]
-        waiting = self._hosted_upstreams.unready(is_all=all(refusals))
+        waiting = self.hosted_upstreams.unready(is_all=all(refusals))
         return waiting or ("" if self.shared is None else self.shared.unready)
 
     @property
     def down(self) -> list[str]:
         """Pass-through servers whose latest connection attempt failed."""
-        return self._hosted_upstreams.down
+        return self.hosted_upstreams.down
 
     @property
     def uptime_s(self) -> float:
@@ -321,7 +322,7 @@ class Host:
             late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
             self._host_folder(self._read_folder(folder, late))
         for plan in self.plan.upstreams:
-            self._load_upstream(plan, self._hosted_upstreams.has_login(plan))
+            self._load_upstream(plan, self.hosted_upstreams.has_login(plan))
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:
@@ -356,7 +357,7 @@ class Host:
     def _load_upstream(self, plan: UpstreamPlan, has_login: bool) -> Upstream:
         if plan.name in self.by_name or plan.name in self.upstreams:
             raise DeskUserError(f"Two servers are called {plan.name!r}.", "Give one another name.")
-        return self._hosted_upstreams.load(plan, has_login)
+        return self.hosted_upstreams.load(plan, has_login)
 
     async def add(self, text: str, agreed: str = "") -> tuple[str, ...]:
         """Add the servers that a text names, and return their names. Raises: DeskError.
@@ -380,7 +381,7 @@ class Host:
             for warning in await asyncio.to_thread(ignored_settings, (folder,)):
                 self.journal.log("warning", "settings", warning)
         for plan in upstreams:
-            has_login = await asyncio.to_thread(self._hosted_upstreams.has_login, plan)
+            has_login = await asyncio.to_thread(self.hosted_upstreams.has_login, plan)
             async with self._names.of(plan.name):
                 self._load_upstream(plan, has_login).start()
             names.append(plan.name)
@@ -587,7 +588,7 @@ class Host:
 
     def log_in(self, name: str, token: str = "") -> None:
         """Start the login to an upstream server at the screen, or use a token that the person entered."""
-        self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules, token))
+        self.start_chore(self.hosted_upstreams.log_in(name, self._refresh_rules, token))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Set the policy of a tool of a server."""

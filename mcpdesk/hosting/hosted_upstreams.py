@@ -56,6 +56,11 @@ class HostedUpstreams:
         self._interceptor = interceptor
         self._watch = watch
         self._is_served = is_served
+        self.wrap_questions: Callable[[str, Callable[[], Questions]], Callable[[], Questions]]
+        self.wrap_questions = lambda name, questions: questions
+        """Function that may replace the handlers of the questions of a server. Its arguments are the name of
+        the server, and the function that returns the handlers of the inbox. Set it before servers are loaded.
+        """
         self._logged_in: set[str] = set()
         """Names of servers for which a token of an earlier login is stored."""
         self._chores: set[asyncio.Task[None]] = set()
@@ -225,4 +230,5 @@ class HostedUpstreams:
         from mcpdesk.client.person_answers import PersonAnswers
 
         timeout_s = self._settings.question_timeout_ms / 1000
-        return PersonAnswers(name, self._services.inbox, lambda: timeout_s, self._roots().offered).offered
+        answers = PersonAnswers(name, self._services.inbox, lambda: timeout_s, self._roots().offered)
+        return self.wrap_questions(name, answers.offered)

@@ -28,7 +28,14 @@ from mcpdesk.client.oauth.values import OAuthGrant
 from mcpdesk.client.subscriptions.subscription import Subscription
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import REFUSED, ServerReply, excerpt
-from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError, LoginUnavailable
+from mcpdesk.errors import (
+    AuthorizationError,
+    CallError,
+    ConnectTimeout,
+    DeskError,
+    HttpError,
+    LoginUnavailable,
+)
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page
 from mcpdesk.protocol import codec
@@ -157,6 +164,14 @@ class Upstream:
         self.status = UpstreamStatus()
         self.is_down: bool | None = None
         """True if the latest connection attempt failed, or None before the first attempt has ended."""
+        self.failure: DeskError | None = None
+        """Error of the latest connection attempt, or None if it has not failed."""
+        self.listeners: list[Callable[[str, JSONObject], None]] = []
+        """Functions that are called with the method and parameters of each notification. They are kept when
+        the server restarts.
+        """
+        self.status_listeners: list[Callable[[], None]] = []
+        """Functions that are called after `status` has changed."""
         self._site = site
         self._tasks: set[asyncio.Task[None]] = set()
         self.log_level = LOG_LEVEL
@@ -325,7 +340,7 @@ class Upstream:
         self._transport.ended(time.time())
 
     async def _connect(self) -> None:
-        limit_s, is_first = self._site.connect_timeout_s, True
+        limit_s, is_first, self.failure = self._site.connect_timeout_s, True, None
         self._login_text = await asyncio.to_thread(self._login)
         try:
             async with asyncio.timeout(limit_s):
@@ -336,10 +351,13 @@ class Upstream:
             await self._read(agreement)
         except TimeoutError:
             came = f": {self.connection.unexpected_bytes}" if self.connection.unexpected_bytes else ""
-            self._fail(f"it did not answer within {limit_s:g} s (connect_timeout_s){came}", RETRY_HINT)
+            message = f"it did not answer within {limit_s:g} s (connect_timeout_s){came}"
+            self.failure = ConnectTimeout(message, self.connection.target)
+            self._fail(message, RETRY_HINT)
             await self.connection.close()
             return
         except DeskError as error:
+            self.failure = error
             self._fail(getattr(error, "message", "") or str(error), _hint(self.plan, error, is_first))
 
     def _login(self) -> str:
@@ -425,6 +443,8 @@ class Upstream:
 
     def _on_notification(self, method: str, params: JSONObject) -> None:
         """Handle a notification: read the lists again after a change, or write a message to the log."""
+        for listener in self.listeners:
+            listener(method, params)
         if method == "notifications/message":
             data, level = params.get("data"), params.get("level")
             text = data if isinstance(data, str) else codec.encode(data).decode()
@@ -482,6 +502,8 @@ class Upstream:
         self.status = replace(status, version=self.status.version + 1)
         if status.state is not UpstreamState.CONNECTING:
             self.is_down = status.state is UpstreamState.FAILED
+        for listener in self.status_listeners:
+            listener()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._guarded(work))
