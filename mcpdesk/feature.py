@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from mcpdesk.auth.operator import Operator
+    from mcpdesk.client.transport import ClientTransport
     from mcpdesk.hosting.folder.file_items import FileItems
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.host_part import HostPart, StartedCore
@@ -107,6 +108,18 @@ class AttachedLink(NamedTuple):
     """Description for a person."""
     close: Callable[[], None]
     """Function that closes the link."""
+
+
+class OpenConnection(NamedTuple):
+    """Connection to a server that another process of this user keeps open."""
+
+    name: str
+    folder: Path | None
+    """Folder that the process hosts, or None for any other server."""
+    transport: Callable[[], ClientTransport]
+    """Function that returns a transport to the server for one client. Not for a folder. Raises: DeskUserError
+    if the process has ended.
+    """
 
 
 class ServedCore(NamedTuple):
@@ -329,6 +342,18 @@ class Feature:
         description.
         """
         return None
+
+    def open_connection(self, target: str, *, has_options: bool) -> OpenConnection | None:
+        """Return the open connection that a command uses for a target, or None.
+
+        `target` is its name or the same server. `has_options` is True if the command has options for a new
+        connection. Raises: DeskUserError if the connection cannot be used.
+        """
+        return None
+
+    def open_connection_names(self) -> Sequence[str]:
+        """Return the names of the open connections."""
+        return ()
 
     def core_options(self) -> Sequence[CoreOption]:
         """Options of the commands that start a core for clients."""

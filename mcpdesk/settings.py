@@ -127,6 +127,7 @@ class Settings(Struct, frozen=True):
     session_ttl_s: int
     request_timeout_s: int
     connect_timeout_s: int
+    keep_open_s: int
     drain_timeout_s: int
     lame_duck_s: int
     max_connections: int
@@ -258,9 +259,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("connect_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_CONNECT_TIMEOUT_S",),
             "Time limit for the first answer of an upstream server, in seconds.", least=1,
             folder=FolderUse.SET),
+    Setting("keep_open_s", SettingKind.INTEGER, 1800, ("MCPDESK_KEEP_OPEN_S",),
+            "Seconds without use after which a connection of `mcpdesk up` ends.", least=1, most=604_800),
     Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
-            "Time that running calls and jobs have to finish after SIGTERM, in seconds.",
-            folder=FolderUse.SET),
+            "Time in seconds for running calls and jobs to finish after SIGTERM.", folder=FolderUse.SET),
     Setting("lame_duck_s", SettingKind.INTEGER, 5, ("MCPDESK_LAME_DUCK_S",),
             "Time after SIGTERM during which a replica still accepts connections, in seconds. During this "
             "time, /ready answers 503.", most=600, folder=FolderUse.SET),
@@ -286,8 +288,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Time from the start of a task until the task and its result are deleted, in seconds. 0 keeps "
             "both.", folder=FolderUse.SET),
     Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
-            "Time limit of a job or task whose tool sets no timeout, in milliseconds.", least=1,
-            folder=FolderUse.SET),
+            "Time limit in milliseconds of a job or task without a timeout.", least=1, folder=FolderUse.SET),
     Setting("job_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
             "Time from the end of a gateway job until the job and its result are deleted, in seconds.",
             least=1, folder=FolderUse.SET),
@@ -382,9 +383,8 @@ SETTINGS: tuple[Setting, ...] = (
             pattern=r"([^\s,=]+=[^\s,]*(,\s*[^\s,=]+=[^\s,]*)*)?",
             allowed="NAME=VALUE, several separated by commas; a space in a value is %20"),
     Setting("otel_metrics_ms", SettingKind.INTEGER, 60_000,
-            ("MCPDESK_OTEL_METRICS_MS", "OTEL_METRIC_EXPORT_INTERVAL"),
-            "Time between two exports of metrics, in milliseconds. Traces are sent once a second.",
-            least=100),
+            ("MCPDESK_OTEL_METRICS_MS", "OTEL_METRIC_EXPORT_INTERVAL"), least=100,
+            help="Time between two exports of metrics, in milliseconds. Traces are sent once a second."),
     Setting("otel_traces_percent", SettingKind.INTEGER, 100, ("MCPDESK_OTEL_TRACES_PERCENT",),
             "Percentage of traces to send. If a call belongs to a trace of its caller, the sampling flag of "
             "that trace decides instead.", most=100),

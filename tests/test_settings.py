@@ -73,6 +73,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     "upstream servers and the desk": {
         "connect_timeout_s": 30,
+        "keep_open_s": 1800,
         "desk_revision": "2026-07-28",
         "watch_polling": False,
     },
@@ -141,6 +142,7 @@ MOST = {
     "port": 65_535,
     "page_size": 10_000,
     "lame_duck_s": 600,
+    "keep_open_s": 604_800,
     "output_chars": 1_000_000,
     "otel_traces_percent": 100,
 }

@@ -27,6 +27,7 @@ from mcpdesk.cli.reach import (
     ask_input,
     can_ask,
     needless_token,
+    open_connection,
     running_core,
     server_folder,
     with_hint,
@@ -54,8 +55,9 @@ from mcpdesk.upstream.target_transport import ProgramEvents, Reach
 if TYPE_CHECKING:
     from mcpdesk.client.connection import AnswerQuestion, ServerConnection
     from mcpdesk.client.negotiation import Agreement
-    from mcpdesk.client.unix_pipe import UnixPipe
+    from mcpdesk.client.transport import ClientTransport
     from mcpdesk.connect import Blocking
+    from mcpdesk.feature import OpenConnection
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
@@ -92,6 +94,8 @@ def client(
     If another process already hosts a folder, the client connects to that process. Otherwise, or with
     `is_alone`, this process hosts the folder while the block runs, and prints the folder's output on stderr.
 
+    If `mcpdesk up` keeps a connection to the server open, the client uses it, except with `is_alone`.
+
     With `watches`, log messages are requested, and a folder is reloaded when its files change. `connect_s`
     replaces a longer time limit of the setting for connecting. With `lists`, the client declares the same
     capabilities with and without a person at the terminal, because servers may adapt their lists to the
@@ -99,10 +103,11 @@ def client(
 
     Raises: DeskError if the server cannot be hosted, started or reached.
     """
+    kept = None if is_alone else open_connection(target, reach)
+    if kept is not None:
+        return _kept_open(kept, reach, watches, connect_s, lists)
     located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(located, FolderTarget):
-        if is_alone:
-            raise DeskUserError("--alone is for a folder.", "Omit it for other servers.")
         from mcpdesk.settings import resolve
 
         settings = resolve({}, os.environ).settings
@@ -121,6 +126,27 @@ def client(
         pipe, reach = UnixPipe(desk, str(folder)), Reach(reach.mode, revision=settings.desk_revision)
         return _connected(pipe, reach, settings, watches, connect_s, lists, folder)
     return _hosted(folder, settings, reach, watches)
+
+
+def _kept_open(
+    kept: OpenConnection, reach: Reach, watches: bool, connect_s: float | None, lists: bool
+) -> AbstractContextManager[CommandClient]:
+    """Return a client that uses an open connection. Raises: DeskUserError if it cannot be used."""
+    from mcpdesk.hosting.host_plan import effective_settings
+
+    settings = effective_settings({}, os.environ, kept.folder).settings
+    if kept.folder is None:
+        # In this revision, the process that keeps the connection can ask questions.
+        reach = Reach(revision="2025-06-18")
+        return _connected(kept.transport(), reach, settings, watches, connect_s, lists)
+    from mcpdesk.client.unix_pipe import UnixPipe
+
+    desk = running_core(kept.folder, reach)
+    if desk is None:
+        hint = f"Use the environment of `mcpdesk up`, or open it again: mcpdesk down {kept.name}."
+        raise DeskUserError(f"The open connection {kept.name!r} cannot be used.", hint, CANNOT_CONNECT)
+    pipe, reach = UnixPipe(desk, str(kept.folder)), Reach(reach.mode, revision=settings.desk_revision)
+    return _connected(pipe, reach, settings, watches, connect_s, lists, kept.folder)
 
 
 class Notification(NamedTuple):
@@ -358,7 +384,7 @@ def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
 
 @contextmanager
 def _connected(
-    target: UrlTarget | CommandTarget | UnixPipe,
+    target: UrlTarget | CommandTarget | ClientTransport,
     reach: Reach,
     settings: Settings,
     watches: bool,

@@ -62,8 +62,19 @@ def folder(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 def target(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete a server of a client's configuration, such as `cursor:github`, or a folder."""
-    return discovered_servers(incomplete) or folder(ctx, param, incomplete)
+    """Complete an open connection, a server of a client's configuration, such as `cursor:github`, or a
+    folder.
+    """
+    found = [*open_connections(incomplete), *discovered_servers(incomplete)]
+    return found or folder(ctx, param, incomplete)
+
+
+def open_connections(incomplete: str) -> list[CompletionItem]:
+    """Complete the names of open connections."""
+    from mcpdesk.features import features_with
+
+    names = (name for each in features_with("open_connection_names") for name in each.open_connection_names())
+    return [CompletionItem(name, help="open connection") for name in names if name.startswith(incomplete)]
 
 
 def discovered_servers(incomplete: str) -> list[CompletionItem]:

@@ -25,6 +25,7 @@ from mcpdesk.errors import (
     RemoteProtocolError,
     RpcError,
 )
+from mcpdesk.features import features_with
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.revisions import BY_NAME, ERAS
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.config_files import ConfigFile
     from mcpdesk.client.configs.servers import InputVariable
     from mcpdesk.client.trust import Agree, UntrustedFile
+    from mcpdesk.feature import OpenConnection
     from mcpdesk.protocol.jsonrpc import Id
     from mcpdesk.protocol.reading.remark import Remark
 
@@ -335,6 +337,20 @@ class ProgramLines:
         for line in held or ():
             if not is_connected:
                 print_message(line)
+
+
+def open_connection(target: str, reach: Reach) -> OpenConnection | None:
+    """Return the open connection that has this name or this server, or None.
+
+    Raises: DeskUserError if the options cannot be used with it.
+    """
+    is_folder = os.path.isdir(target)  # each client of a folder has a mode and a token of its own
+    has_options = reach.is_remote or (not is_folder and (bool(reach.mode) or reach.token is not None))
+    found = (
+        feature.open_connection(target, has_options=has_options)
+        for feature in features_with("open_connection")
+    )
+    return next((each for each in found if each is not None), None)
 
 
 def running_core(folder: Path, reach: Reach) -> socket | None:

@@ -100,7 +100,9 @@ again.
 TARGET = click.argument("target", shell_complete=completion.target)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the complete result as JSON.")
 ALONE = click.option(
-    "--alone", is_flag=True, help="For a folder: host it in this process, even if a desk hosts it."
+    "--alone",
+    is_flag=True,
+    help="Do not use an open connection, or a desk that hosts the folder. Start or host the server again.",
 )
 TIMEOUT = click.option(
     "--timeout",
@@ -149,8 +151,9 @@ def call_command(
 
     If a desk or `mcpdesk serve` hosts the folder TARGET, that process runs the call. The desk then shows the
     call, the policies of the tools apply, and background programs continue after the call. Otherwise this
-    command hosts the folder until the call ends. The same is true for `list`, `read`, `prompt`, `complete`
-    and `watch`.
+    command hosts the folder until the call ends. If `mcpdesk up` keeps the server connected, the call uses
+    this connection, and TARGET may be its name. The same is true for `list`, `read`, `prompt`, `complete`,
+    `send` and `watch`.
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client

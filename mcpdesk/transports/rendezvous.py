@@ -259,8 +259,8 @@ class _Locked:
 def _is_point(name: str) -> bool:
     stem, _, kind = name.partition(".")
     numbers = stem.split("-")
-    is_ours = kind in ("sock", "attach", "tap") or kind.endswith((".lone", ".state"))
-    lengths = (1, 2) if kind in ("attach", "tap") else (2, 3)
+    is_ours = kind in ("sock", "attach", "tap", "open") or kind.endswith((".lone", ".state"))
+    lengths = (1, 2) if kind in ("attach", "tap", "open") else (2, 3)
     return is_ours and len(numbers) in lengths and not set("".join(numbers)) - set("0123456789abcdef")
 
 

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -415,11 +416,23 @@ def metrics_page() -> str:
 
 
 def doctor_schema() -> str:
-    """JSON Schema of the report of `mcpdesk doctor`, with the docstrings of the members."""
+    """JSON Schema of the report of `mcpdesk doctor`."""
     from mcpdesk.features.doctor import report
 
-    schema = msgspec.json.schema(report.Report)
-    tree = ast.parse(inspect.getsource(report))
+    return report_schema(report, report.Report, "Report of mcpdesk doctor")
+
+
+def ps_schema() -> str:
+    """JSON Schema of the list of `mcpdesk ps`."""
+    from mcpdesk.features.open_connections import report
+
+    return report_schema(report, report.ConnectionList, "List of mcpdesk ps")
+
+
+def report_schema(module: ModuleType, report: type[msgspec.Struct], title: str) -> str:
+    """JSON Schema of a report, with the docstrings of the members."""
+    schema = msgspec.json.schema(report)
+    tree = ast.parse(inspect.getsource(module))
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name in schema["$defs"]:
             members = schema["$defs"][node.name].get("properties", {})
@@ -430,7 +443,7 @@ def doctor_schema() -> str:
                         ast.Expr(value=ast.Constant(value=str(description))),
                     ) if name in members:
                         members[name]["description"] = " ".join(description.split())
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Report of mcpdesk doctor"}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -463,6 +476,7 @@ def llms_text() -> str:
 
 PAGES = {
     "doctor.schema.json": doctor_schema,
+    "ps.schema.json": ps_schema,
     "metrics.md": metrics_page,
     "known-clients.md": clients_page,
     "client-files.md": files_page,

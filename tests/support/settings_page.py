@@ -53,7 +53,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Recording and files": (
         "capture", "capture_keep_bytes", "capture_keep_age", "outputs_keep_bytes", "log_format", "state_dir",
     ),
-    "Upstream servers and the desk": ("connect_timeout_s", "desk_revision", "watch_polling"),
+    "Upstream servers and the desk": ("connect_timeout_s", "keep_open_s", "desk_revision", "watch_polling"),
     "Jobs and tasks": ("job_timeout_ms", "job_ttl_s", "jobs_at_once", "max_tasks", "task_ttl_s"),
     "Many machines": ("shared", "shared_name", "shared_mask", "replica_url", "request_state_secret"),
     "Restarts": ("drain_timeout_s", "lame_duck_s"),

@@ -1,0 +1,39 @@
+"""Connections that `mcpdesk up` keeps open for later commands, each in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mcpdesk.feature import Feature, FeatureCommand
+
+if TYPE_CHECKING:
+    from mcpdesk.feature import OpenConnection
+
+_MODULE = "mcpdesk.features.open_connections.commands"
+_GROUP = "Use a server"
+
+
+class OpenConnections(Feature):
+    """The commands `up`, `ps` and `down`, and the connections that other commands use."""
+
+    commands = {
+        "up": FeatureCommand(_MODULE, _GROUP, "login", takes_any_server=True),
+        "ps": FeatureCommand(_MODULE, _GROUP, "login"),
+        "down": FeatureCommand(_MODULE, _GROUP, "login"),
+    }
+
+    def open_connection(self, target: str, *, has_options: bool) -> OpenConnection | None:
+        """Return the open connection with the name `target`, or to the same server."""
+        from mcpdesk.features.open_connections.lookup import connection_for
+
+        return connection_for(target, has_options=has_options)
+
+    def open_connection_names(self) -> Sequence[str]:
+        """Return the names of the open connections."""
+        from mcpdesk.features.open_connections.sockets import described
+
+        return [each.report.name for each in described()]
+
+
+FEATURE = OpenConnections()

@@ -1,0 +1,286 @@
+"""Process that keeps one connection open.
+
+`mcpdesk up` starts it with `python -m`. It reads the plan from stdin, connects, and writes the outcome to
+stdout as one line. It writes nothing to the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import traceback
+from contextlib import ExitStack, suppress
+from socket import socket
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from mcpdesk.cli.printing import exit_code
+from mcpdesk.cli.reach import with_hint
+from mcpdesk.errors import CallError, DeskError, DeskUserError
+from mcpdesk.features.open_connections.activity import Activity
+from mcpdesk.features.open_connections.door import Door
+from mcpdesk.features.open_connections.plan import ConnectionPlan, Outcome, decoded_plan, encoded
+from mcpdesk.features.open_connections.relay import Relay
+from mcpdesk.features.open_connections.report import ConnectionReport, ConnectionState, Described
+from mcpdesk.features.open_connections.sockets import occupy
+from mcpdesk.upstream.upstream import UpstreamPlan, UpstreamState
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import HostPlan
+    from mcpdesk.transports.rendezvous import MeetingSocket
+
+GRACE_S = 10.0
+"""Time limit of an orderly end, in seconds."""
+MAX_LOG_LINES = 50
+"""Maximum number of lines of a server's output in an outcome."""
+STATES = {
+    UpstreamState.CONNECTING: ConnectionState.CONNECTING,
+    UpstreamState.READY: ConnectionState.READY,
+    UpstreamState.FAILED: ConnectionState.FAILED,
+    UpstreamState.ENDED: ConnectionState.ENDED,
+}
+ADVICE = {
+    ConnectionState.FAILED: "`mcpdesk up` with the same target connects again.",
+    ConnectionState.ENDED: "`mcpdesk up` with the same target starts it again, without its earlier state.",
+}
+"""Advice for a person, by state."""
+TROUBLE = ("warning", "error", "critical")
+OUTPUT = ("stderr", "stdout", "print")
+
+
+def main() -> int:
+    """Read the plan, connect, and keep the connection until it is no longer needed. Return the exit code."""
+    plan = decoded_plan(sys.stdin.buffer.read())
+    outcome_fd = _leave_terminal()
+    connection = _Connection(plan, outcome_fd)
+    try:
+        connection.run()
+    except DeskError as error:
+        hint = getattr(error, "hint", "")
+        connection.report_outcome(Outcome(None, str(error), hint, exit_code(error), connection.output()))
+        return 1
+    except Exception:
+        connection.report_outcome(Outcome(None, f"a bug in mcpdesk:\n{traceback.format_exc()}", exit_code=1))
+        return 1
+    return 0
+
+
+def _leave_terminal() -> int:
+    """Redirect the standard descriptors. Return a descriptor for the outcome."""
+    outcome_fd = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+    return outcome_fd
+
+
+class _Connection:
+    """The connection, with the core that keeps it."""
+
+    def __init__(self, plan: ConnectionPlan, outcome_fd: int) -> None:
+        self._plan = plan
+        self._outcome_fd = outcome_fd
+        self._since = time.time()
+        self._activity = Activity()
+        self._host: Host | None = None
+        self._relay: Relay | None = None
+
+    def report_outcome(self, outcome: Outcome) -> None:
+        """Tell the command that started this process. Does nothing after the first time."""
+        descriptor, self._outcome_fd = self._outcome_fd, -1
+        if descriptor < 0:
+            return
+        with suppress(OSError), os.fdopen(descriptor, "wb") as parent:  # the command was interrupted
+            parent.write(encoded(outcome))
+
+    def output(self) -> list[str]:
+        """Return the last lines of the server's output.
+
+        A program that ends at the first request is started a second time, and often prints the same again.
+        """
+        if self._host is None:
+            return []
+        is_hosted = self._plan.folder is not None
+        lines = [
+            f"{each.where}: {each.text}" if each.where else each.text
+            for each in self._host.journal.lines()
+            if each.source in OUTPUT or (is_hosted and each.level in TROUBLE)
+        ]
+        first, second = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+        return (second if first == second else lines)[-MAX_LOG_LINES:]
+
+    def run(self) -> None:
+        """Keep the connection. Raises: DeskError if the server cannot be hosted, started or reached."""
+        place = occupy(self._plan.name)
+        if place is None:
+            return self.report_outcome(Outcome(is_taken=True))
+        from mcpdesk.hosting.core_loop import core_thread
+        from mcpdesk.hosting.host import Host
+        from mcpdesk.runtime.core_process import capture_output, offer_link
+
+        with ExitStack() as stack:
+            stack.callback(place.leave)
+            self._host = host = Host(_host_plan(self._plan))
+            offer_link(host)
+            stack.enter_context(capture_output(host, "screen"))
+            if self._plan.folder is None:
+                self._relay = Relay(self._plan.name, host.inbox, self._activity)
+                host.hosted_upstreams.wrap_questions = self._relay.wrap_questions
+            host.load()
+            if self._relay is not None:
+                self._relay.attach(host.upstreams[self._plan.name])
+            core_thread.run(self._keep(host, place), core_thread.loop_factory(host))
+
+    async def _keep(self, host: Host, place: MeetingSocket) -> None:
+        from mcpdesk.runtime.attach_point import AttachPoint
+        from mcpdesk.runtime.core_process import StopRequests
+
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def stop(reason: str) -> None:
+            loop.call_soon_threadsafe(ended.set)
+
+        def take(visitor: socket) -> None:
+            loop.call_soon_threadsafe(host.start_chore, self._serve(visitor))
+
+        with StopRequests(stop, grace_s=GRACE_S):
+            try:
+                with Door(place, self._described, take), AttachPoint(host, "up"):
+                    await host.start()
+                    if self._relay is not None:
+                        await self._connected(self._relay, ended)
+                    self._activity.note()
+                    self.report_outcome(Outcome(self._report(), log=self.output()))
+                    used = asyncio.create_task(
+                        self._activity.until_idle(self._plan.keep_open_s, lambda: _is_used(host))
+                    )
+                    signalled = asyncio.create_task(ended.wait())
+                    await asyncio.wait({used, signalled}, return_when=asyncio.FIRST_COMPLETED)
+                    for task in (used, signalled):
+                        task.cancel()
+                    host.is_draining = True
+            finally:
+                if self._relay is not None:
+                    self._relay.close()
+                await host.stop()
+
+    async def _connected(self, relay: Relay, ended: asyncio.Event) -> None:
+        """Wait until the server is connected. Raises: DeskError if it cannot be started or reached."""
+        changed = asyncio.Event()
+        upstream = relay.upstream
+        upstream.status_listeners.append(changed.set)
+        stopping = asyncio.create_task(ended.wait())
+        while upstream.status.state is UpstreamState.CONNECTING:
+            changed.clear()
+            waiting = asyncio.create_task(changed.wait())
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if ended.is_set():
+                raise DeskUserError("The connection was ended before the server answered.")
+        stopping.cancel()
+        upstream.status_listeners.remove(changed.set)
+        if upstream.status.state is UpstreamState.READY:
+            return
+        if isinstance(error := upstream.failure, CallError):
+            raise with_hint(error, is_first=True)
+        raise error or DeskUserError(relay.reason)
+
+    async def _serve(self, visitor: socket) -> None:
+        visitor.setblocking(False)
+        reader, writer = await asyncio.open_unix_connection(sock=visitor)
+        if self._relay is None:
+            writer.close()
+        else:
+            await self._relay.serve(reader, writer)
+
+    def _described(self) -> Described:
+        return Described(self._report(), self._plan.key)
+
+    def _report(self) -> ConnectionReport:
+        """Describe the connection. May be called on any thread."""
+        plan, activity = self._plan, self._activity
+        report = ConnectionReport(
+            plan.name, plan.text, plan.transport, ConnectionState.CONNECTING, "", "", "", "", "", None,
+            os.getpid(), self._since, activity.calls, activity.clients, activity.idle_s, plan.keep_open_s,
+            str(plan.folder.path) if plan.folder is not None else "",
+        )  # fmt: skip
+        if self._host is None:
+            return report
+        return _with_folder(report, self._host) if plan.folder else _with_upstream(report, self._host)
+
+
+def _host_plan(plan: ConnectionPlan) -> HostPlan:
+    """Return the plan of the core, which listens at no address."""
+    from mcpdesk.hosting.host_plan import plan_for
+
+    folders = () if plan.folder is None else (plan.folder.path,)
+    target = plan.url or plan.command
+    upstreams = () if target is None else (UpstreamPlan(plan.name, target, plan.reach),)
+    made = plan_for(folders, {}, os.environ, http=False, mode=plan.reach.mode, upstreams=upstreams)
+    # The connection belongs to this machine.
+    return replace(made, settings=replace(made.settings, shared=""))
+
+
+def _is_used(host: Host) -> bool:
+    """Return True if screens are attached, clients of a folder are connected, or its programs run."""
+    from mcpdesk.protocol.task_shapes import TaskStatus
+
+    if host.inbox.people or any(endpoint.dialogues for endpoint in host.endpoints()):
+        return True
+    jobs = host.services.jobs.snapshot() if host.services.has_made("jobs") else ()
+    if any(job.status is TaskStatus.WORKING for job in jobs):
+        return True
+    states = [endpoint.server.hosted for endpoint in host.endpoints()]
+    return any(
+        not each.over.is_set()
+        for state in states
+        if state is not None and state.has_made("programs")
+        for each in state.programs.all()
+    )
+
+
+def _with_upstream(report: ConnectionReport, host: Host) -> ConnectionReport:
+    upstream = next(iter(host.upstreams.values()), None)
+    if upstream is None:
+        return report
+    status = upstream.status
+    state, agreement = STATES[status.state], status.agreement
+    return replace(
+        report,
+        state=state,
+        reason="; ".join(status.problems) if state.is_down else "",
+        hint=ADVICE.get(state, ""),
+        server=str(agreement.server.get("name", "")) if agreement else "",
+        server_version=str(agreement.server.get("version", "")) if agreement else "",
+        revision=agreement.revision.name if agreement else "",
+        tools=upstream.offered()["tool"] if state is ConnectionState.READY else None,
+    )
+
+
+def _with_folder(report: ConnectionReport, host: Host) -> ConnectionReport:
+    endpoint = next(iter(host.endpoints()), None)
+    if endpoint is None:
+        return report
+    server, clients = endpoint.server, len(endpoint.dialogues)
+    calls = sum(sum(figure.outcomes) for _, figure in list(server.tool_figures))
+    return replace(
+        report,
+        state=ConnectionState.FAILED if server.withheld else ConnectionState.READY,
+        reason=server.withheld,
+        hint="Fix the folder: it is read again." if server.withheld else "",
+        server=server.name,
+        server_version=server.version,
+        tools=len(server.tools),
+        calls=calls,
+        clients=clients,
+        idle_s=0.0 if clients else report.idle_s,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

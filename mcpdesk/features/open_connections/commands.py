@@ -1,0 +1,263 @@
+"""The commands `up`, `ps` and `down`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+import click
+import msgspec
+from click.shell_completion import CompletionItem
+
+from mcpdesk.cli import completion
+from mcpdesk.cli.desk_targets import server_name
+from mcpdesk.cli.printing import OK, aligned, print_json, print_message, print_text
+from mcpdesk.cli.reach import agreement, ask_input, reach_options, server_folder
+from mcpdesk.client.targets import COMMAND, FolderTarget, Target, find_target
+from mcpdesk.errors import DeskUserError
+from mcpdesk.features.open_connections.lookup import same_server, target_key
+from mcpdesk.features.open_connections.plan import plan_of
+from mcpdesk.features.open_connections.report import VERSION, ConnectionList, ConnectionReport, Described
+from mcpdesk.features.open_connections.sockets import described, description_of
+from mcpdesk.features.open_connections.start import end, start
+from mcpdesk.plain_text import clean
+from mcpdesk.runtime.core_process import require_unix
+from mcpdesk.settings import BY_NAME as SETTINGS
+from mcpdesk.upstream.target_transport import Reach
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+NEEDS = "Unix sockets and sessions"
+LONGEST_TARGET = 48
+"""Maximum number of characters of a target in the table."""
+UP_EXAMPLES = """\b
+Examples:
+  mcpdesk up sample_servers/hello
+  mcpdesk up cursor:github --name gh
+  mcpdesk up https://example.com/mcp --token-env TOKEN --idle 600
+  mcpdesk up --name everything -- npx -y @modelcontextprotocol/server-everything
+  mcpdesk call everything echo message=hi
+
+Exit codes: 0 connected, 2 invalid command, name in use or file not trusted, 3 cannot connect,
+4 protocol error.
+"""
+PS_EXAMPLES = """\b
+Examples:
+  mcpdesk ps
+  mcpdesk ps --json
+"""
+DOWN_EXAMPLES = """\b
+Examples:
+  mcpdesk down everything
+  mcpdesk down --all
+"""
+
+
+def names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of an open connection."""
+    return [
+        CompletionItem(each.name, help=clean(each.target, newlines=False)[:80])
+        for each in (found.report for found in described())
+        if each.name.startswith(incomplete)
+    ]
+
+
+@click.command(name="up", epilog=UP_EXAMPLES, short_help="Keep a server connected for later commands.")
+@click.argument("target", shell_complete=completion.target)
+@click.option(
+    "--name", default="", metavar="NAME", help="Name for later commands. Default: derived from the target."
+)
+@click.option(
+    "--idle",
+    "keep_open_s",
+    type=click.IntRange(SETTINGS["keep_open_s"].least, SETTINGS["keep_open_s"].most),
+    metavar="SECONDS",
+    help="End the connection after this time without use. Default: the setting keep_open_s (30 minutes).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the connection as JSON.")
+@reach_options
+def up_command(target: str, name: str, keep_open_s: int | None, as_json: bool, reach: Reach) -> int:
+    """Connect to the server TARGET in a background process, and keep the connection for later commands.
+
+    `call`, `list`, `read`, `prompt`, `complete`, `send` and `watch` then use the connection, if their TARGET
+    is its name or the same server. They share one session, so the server keeps its state from call to call.
+    `mcpdesk attach NAME` shows their traffic. `mcpdesk ps` lists open connections, and `mcpdesk down NAME`
+    ends one.
+
+    A question of a tool is asked in the terminal of the command that called the tool. If a server has failed,
+    the same `mcpdesk up` starts it again.
+    """
+    require_unix("`mcpdesk up`", NEEDS)
+    from mcpdesk.settings import resolve
+
+    settings = resolve({}, os.environ).settings
+    if name and not NAME.fullmatch(name):
+        hint = "Use letters, digits and . _ -, 64 at most. It must not begin with . or -."
+        raise DeskUserError(f"--name: {name[:80]!r} is not a valid name.", hint)
+    if not name and (same := same_server(target)) is not None:
+        _end_if_down(same, target)
+        name = same.report.name
+    if name and (same := description_of(name)) is not None:
+        _end_if_down(same, target)
+    located = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
+    _check_options(target, located, reach)
+    if not name:
+        name = _name(target, located)
+        if (same := description_of(name)) is not None:
+            _end_if_down(same, target)
+    text = target.removeprefix(COMMAND)
+    plan = plan_of(name, text, target_key(target), keep_open_s or settings.keep_open_s, located, reach)
+    outcome = start(plan)
+    if outcome.report is None:
+        for line in outcome.log:
+            print_message(line)
+        if outcome.is_taken:
+            raise _taken(name, "another server")
+        raise DeskUserError(outcome.message, outcome.hint, outcome.exit_code)
+    if as_json:
+        print_json(msgspec.to_builtins(outcome.report))
+    else:
+        print_text("\n".join(_connected(outcome.report)))
+    return OK
+
+
+def _end_if_down(found: Described, target: str) -> None:
+    """End the connection that already has the name or the server, if its server has failed.
+
+    Raises: DeskUserError if it is in use by another server, or is connected.
+    """
+    report = found.report
+    if found.key != target_key(target):
+        raise _taken(report.name, report.target)
+    if not report.state.is_down:
+        raise DeskUserError(
+            f"{clean(report.target, newlines=False)} is already open as {report.name!r} ({report.state}).",
+            f"Use it: mcpdesk call {report.name}. Or open it a second time with another --name.",
+        )
+    print_message(f"{report.name}: {report.reason}; it is started again")
+    end(report.name)
+
+
+def _taken(name: str, target: str) -> DeskUserError:
+    return DeskUserError(
+        f"The name {name!r} is in use by the open connection to {clean(target, newlines=False)}.",
+        f"Choose another name with --name, or end it: mcpdesk down {name}",
+    )
+
+
+def _check_options(text: str, target: Target, reach: Reach) -> None:
+    """Raises: DeskUserError for options that the target does not support, and for a folder that another
+    process hosts.
+    """
+    if not isinstance(target, FolderTarget):
+        return
+    if reach.is_remote or reach.token is not None:
+        message = "Tokens, keys, headers, revisions and packages cannot be used with a folder."
+        raise DeskUserError(message, "Give a token to each `mcpdesk call`.")
+    from mcpdesk.transports import rendezvous
+
+    folder = server_folder(text) if os.path.isdir(text) else target.path
+    try:
+        other = rendezvous.find_desk(folder)
+    except OSError as error:
+        raise DeskUserError(f"The connection cannot be kept open: {error}.") from None
+    if other is not None:
+        pid = rendezvous.peer_credentials(other)[0]
+        other.close()
+        by = f"process {pid}" if pid is not None else "another process"
+        hint = "Commands on this folder already use that process, and keep its state."
+        raise DeskUserError(f"{folder} is already hosted by {by}.", hint)
+
+
+def _name(text: str, target: Target) -> str:
+    """Derive a valid name from a target."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", server_name(text, target)).strip("-.")[:64]
+    return name if NAME.fullmatch(name) else "server"
+
+
+def _connected(report: ConnectionReport) -> list[str]:
+    """Return the message after a connection was opened."""
+    facts = [f"revision {report.revision}"] if report.revision else []
+    facts += [f"{report.tools} tool{'s' * (report.tools != 1)}"] if report.tools is not None else []
+    where = clean(report.target, newlines=False)
+    return [
+        f"{report.name} is connected: {', '.join([where, *facts, f'process {report.pid}'])}",
+        f"It ends after {duration(report.keep_open_s)} without use. Use it, for example:",
+        f"  mcpdesk call {shlex.quote(report.name)}",
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Format a duration with its largest units: `2 h 5 min`, `40 s`."""
+    whole = int(seconds)
+    parts = ((whole // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s"))
+    shown = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(shown[:2]) or "0 s"
+
+
+@click.command(name="ps", epilog=PS_EXAMPLES, short_help="List the open connections.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def ps_command(as_json: bool) -> int:
+    """List the connections that `mcpdesk up` keeps open, oldest first.
+
+    A server that has ended or cannot be reached is listed with the reason.
+    """
+    require_unix("`mcpdesk ps`", NEEDS)
+    silent = list[int]()
+    connections = [each.report for each in described(silent)]
+    if as_json:
+        listed = ConnectionList(VERSION, connections, silent)
+        print_json(msgspec.to_builtins(listed))
+        return OK
+    if not connections and not silent:
+        print_text("No connection is open. Open one: mcpdesk up TARGET")
+        return OK
+    print_text("\n".join(_table(connections)))
+    for each in connections:
+        if each.reason:
+            print_message(f"{each.name}: {each.reason}\n  {each.hint}")
+    for pid in silent:
+        print_message(f"process {pid} keeps a connection open, but does not answer\n  End it: kill {pid}")
+    return OK
+
+
+def _table(connections: Sequence[ConnectionReport]) -> list[str]:
+    rows = [("NAME", "STATE", "REVISION", "TOOLS", "PID", "SINCE", "CALLS", "IDLE", "TARGET")]
+    for each in connections:
+        target = clean(each.target, newlines=False)
+        shown = target if len(target) <= LONGEST_TARGET else f"{target[: LONGEST_TARGET - 1]}…"
+        tools = "-" if each.tools is None else str(each.tools)
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.since))
+        idle = "in use" if each.clients else duration(each.idle_s)
+        facts = (each.name, str(each.state), each.revision or "-", tools, str(each.pid), since)
+        rows.append((*facts, str(each.calls), idle, shown))
+    return list(aligned(rows))
+
+
+@click.command(name="down", epilog=DOWN_EXAMPLES, short_help="End open connections.")
+@click.argument("connections", nargs=-1, metavar="[NAME]...", shell_complete=names)
+@click.option("--all", "is_all", is_flag=True, help="End all open connections.")
+@click.option(
+    "--json", "as_json", is_flag=True, help='Print the ended connections as JSON: {"ended": [...]}.'
+)
+def down_command(connections: tuple[str, ...], is_all: bool, as_json: bool) -> int:
+    """End the open connections with these names. Their programs end, and their state is lost."""
+    require_unix("`mcpdesk down`", NEEDS)
+    if is_all == bool(connections):
+        raise click.UsageError("Name the connections, or use --all.")
+    known = [each.report.name for each in described()]
+    wanted = known if is_all else list(dict.fromkeys(connections))
+    for name in wanted:
+        if name not in known and description_of(name) is None:
+            near = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else "`mcpdesk ps` lists open connections."
+            raise DeskUserError(f"No open connection is called {name[:80]!r}.", hint)
+    ended = [name for name in wanted if end(name)]
+    if as_json:
+        print_json({"ended": ended})
+    else:
+        print_text("\n".join(f"{name} has ended." for name in ended) or "No connection is open.")
+    return OK

@@ -1,0 +1,84 @@
+"""Finds the open connection that a command uses."""
+
+from __future__ import annotations
+
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpdesk.client.configs.python_commands import module_target
+from mcpdesk.client.discovery import discovered, is_discovered
+from mcpdesk.client.targets import COMMAND, split_target
+from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import OpenConnection
+from mcpdesk.features.open_connections.report import Described
+from mcpdesk.features.open_connections.sockets import Request, described, description_of, exists, visit
+
+if TYPE_CHECKING:
+    from mcpdesk.client.transport import ClientTransport
+
+
+def connection_for(target: str, *, has_options: bool) -> OpenConnection | None:
+    """Return the open connection with the name `target`, or to the same server, or None.
+
+    A command with options for a new connection uses no open connection to the same server. Raises:
+    DeskUserError for a name with such options, and if several connections have the same server.
+    """
+    try:
+        if not exists():
+            return None
+    except DeskUserError:  # other users can write to the sockets' folder, so it cannot be trusted
+        return None
+    found = description_of(target)
+    if found is not None and has_options:
+        raise DeskUserError(
+            f"{target} is an open connection, which cannot get other options.",
+            "Give the options to `mcpdesk up`, or use the server itself as TARGET.",
+        )
+    if found is None and not has_options:
+        found = same_server(target)
+    if found is None:
+        return None
+    report = found.report
+    folder = Path(report.folder) if report.folder else None
+    return OpenConnection(report.name, folder, partial(_transport, report.name))
+
+
+def same_server(target: str) -> Described | None:
+    """Return the open connection to the same server, or None. Raises: DeskUserError if there are several."""
+    if not (key := target_key(target)):
+        return None
+    found = [each for each in described() if each.key == key]
+    if len(found) > 1:
+        names = ", ".join(each.report.name for each in found)
+        raise DeskUserError(f"{target} has {len(found)} open connections: {names}.", "Use one of the names.")
+    return found[0] if found else None
+
+
+def target_key(target: str) -> str:
+    """Return a text that is equal for targets that name the same server, or "" for an unknown target.
+
+    Nothing is started, and the content of a configuration file is not used.
+    """
+    here = Path.cwd()
+    if target.startswith(COMMAND):
+        return f"{COMMAND}{shlex.join(shlex.split(target[len(COMMAND) :]))} in {here}"
+    if "://" in target:
+        return target
+    try:
+        path, name = discovered(target) if is_discovered(target) else split_target(target)
+        if path.exists():
+            return f"{path.resolve()}:{name}"
+    except (DeskUserError, OSError):
+        return ""
+    return f"module {target} in {here}" if module_target(target, here) is not None else ""
+
+
+def _transport(name: str) -> ClientTransport:
+    from mcpdesk.features.open_connections.relay_client import RelayClient
+
+    visited = visit(name, Request.RELAY)
+    if visited is None:
+        raise DeskUserError(f"The open connection {name!r} has just ended.", "`mcpdesk ps` lists the others.")
+    return RelayClient(visited[0], name)

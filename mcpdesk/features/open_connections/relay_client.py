@@ -1,0 +1,66 @@
+"""Client transport of a command to the process of an open connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mcpdesk.cli.printing import CANNOT_CONNECT, print_message
+from mcpdesk.client.transport import Incoming, Receive, ServerReply
+from mcpdesk.client.unix_pipe import UnixPipe
+from mcpdesk.errors import CallError, DeskUserError
+from mcpdesk.features.open_connections.relay_messages import FAILURE, NOTICE, error_of
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+if TYPE_CHECKING:
+    from socket import socket
+
+
+class RelayClient(UnixPipe):
+    """Transport over the socket of an open connection. Prints the notices of the process on stderr."""
+
+    def __init__(self, connection: socket, name: str) -> None:
+        super().__init__(connection, name)
+        self.ended = f"the open connection {name!r} has ended"
+
+    async def open(self, receive: Receive) -> None:
+        """Start to read. Raises: CallError if the connection has ended."""
+
+        def received(incoming: Incoming) -> None:
+            message = incoming.message
+            if message is not None and message.get("method") == NOTICE:
+                params = message.get("params")
+                print_message(str(params.get("text")) if isinstance(params, dict) else "")
+                return
+            receive(incoming)
+
+        await super().open(received)
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request and wait for its reply. Raises: the error of the process if the server did not
+        answer.
+        """
+        with self._naming_end():
+            reply = await super().exchange(request, headers, receive)
+        if isinstance(reply.message, dict) and isinstance(sent := reply.message.get(FAILURE), dict):
+            raise error_of(sent)
+        return reply
+
+    async def until_ended(self) -> None:
+        """Wait until the connection ends. Raises: DeskUserError."""
+        with self._naming_end():
+            await super().until_ended()
+
+    @contextmanager
+    def _naming_end(self) -> Iterator[None]:
+        """Replace the error after the end of the process, because it is no fault of the server."""
+        try:
+            yield
+        except CallError as error:
+            if error is not self._end:
+                raise
+            hint = "`mcpdesk ps` lists open connections, and `mcpdesk up` opens it again."
+            raise DeskUserError(f"{self.ended[0].upper()}{self.ended[1:]}.", hint, CANNOT_CONNECT) from None

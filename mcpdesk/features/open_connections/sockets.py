@@ -1,0 +1,165 @@
+"""Sockets on which the processes of open connections are found.
+
+The socket of a connection is in the runtime folder of the user, and its name is a digest of the connection's
+name. A visitor sends one line with a `Request`. The process answers with one line. After `RELAY`, lines in
+both directions are MCP messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import StrEnum
+
+import msgspec
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.features.open_connections.report import Described
+from mcpdesk.transports import rendezvous
+
+ENDING = ".open"
+ANSWER_S = 2.0
+"""Seconds within which a process must answer a request."""
+LONGEST_ANSWER = 1 << 20
+LONGEST_REQUEST = 100
+
+
+class Request(StrEnum):
+    """First line of a visitor."""
+
+    DESCRIBE = "describe"
+    """Asks for a description of the connection."""
+    RELAY = "relay"
+    """Asks for a description of the connection. MCP messages follow it."""
+    END = "end"
+    """Asks the process to end. The socket closes when it has ended."""
+
+
+def socket_path(name: str) -> str:
+    """Return the path of the socket of a connection."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{rendezvous.runtime_folder()}/{digest}{_state_mark()}{ENDING}"
+
+
+def occupy(name: str) -> rendezvous.MeetingSocket | None:
+    """Listen on the socket of a connection. Return None if another process has a connection of this name.
+
+    Raises: OSError.
+    """
+    rendezvous.sweep(rendezvous.private_folder())
+    return rendezvous.listen(socket_path(name))
+
+
+def described(silent: list[int] | None = None) -> list[Described]:
+    """Return the open connections of this user, oldest first.
+
+    The ids of processes that do not answer are added to `silent`. Raises: DeskUserError if other users can
+    access the folder of the sockets.
+    """
+    found = list[Described]()
+    for path in _paths():
+        connection = None
+        try:
+            if (connection := rendezvous.connect(path)) is not None:
+                found.append(ask(connection, Request.DESCRIBE))
+        except (OSError, EOFError, msgspec.MsgspecError):
+            pid = None if connection is None else rendezvous.peer_credentials(connection)[0]
+            if silent is not None and pid is not None:
+                silent.append(pid)
+        finally:
+            if connection is not None:
+                connection.close()
+    return sorted(found, key=lambda each: each.report.since)
+
+
+def description_of(name: str) -> Described | None:
+    """Return the open connection with this name, or None. Raises: DeskUserError if its process does not
+    answer.
+    """
+    connection = visit(name, Request.DESCRIBE)
+    if connection is None:
+        return None
+    connection[0].close()
+    return connection[1]
+
+
+def visit(name: str, request: Request) -> tuple[socket.socket, Described] | None:
+    """Send a request to the process of a connection. Return the socket and the answer, or None if no process
+    has a connection of this name.
+
+    Raises: DeskUserError if the process does not answer.
+    """
+    if not exists():
+        return None
+    try:
+        connection = rendezvous.connect(socket_path(name))
+    except OSError:
+        return None
+    if connection is None:
+        return None
+    pid = rendezvous.peer_credentials(connection)[0]
+    try:
+        return connection, ask(connection, request)
+    except (OSError, EOFError, msgspec.MsgspecError):
+        connection.close()
+        process = f"process {pid}" if pid is not None else "its process"
+        raise DeskUserError(
+            f"The open connection {name!r} does not answer ({process}).",
+            f"End it: kill {pid}" if pid is not None else "",
+        ) from None
+
+
+def exists() -> bool:
+    """Return True if this user may have an open connection. Costs one look into the runtime folder.
+
+    Raises: DeskUserError if other users can access the folder.
+    """
+    return next(_paths(), None) is not None
+
+
+def ask(connection: socket.socket, request: Request) -> Described:
+    """Send a request and return the answer. Raises: OSError, EOFError, MsgspecError."""
+    connection.settimeout(ANSWER_S)
+    connection.sendall(f"{request}\n".encode())
+    line = read_line(connection, LONGEST_ANSWER)
+    connection.settimeout(None)
+    return msgspec.json.decode(line, type=Described)
+
+
+def read_line(connection: socket.socket, longest: int) -> bytes:
+    """Read one line, and no byte after it. Raises: OSError; EOFError without a complete line."""
+    line = b""
+    while not line.endswith(b"\n"):
+        start = connection.recv(min(4096, longest - len(line)), socket.MSG_PEEK)
+        end = start.find(b"\n") + 1
+        piece = connection.recv(end or len(start)) if start else b""
+        if not piece or len(line) >= longest:
+            raise EOFError
+        line += piece
+    return line
+
+
+def _paths() -> Iterator[str]:
+    if not rendezvous.HAS_SOCKETS:
+        return
+    folder = rendezvous.runtime_folder()
+    if not os.path.lexists(folder):
+        return
+    try:
+        rendezvous.check_private(folder)
+    except FileNotFoundError:
+        return
+    except rendezvous.UntrustedFolder as error:
+        raise DeskUserError(f"Open connections cannot be found: {error}.") from None
+    ending = f"{_state_mark()}{ENDING}"
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if name.endswith(ending) and len(name) == 16 + len(ending):
+                yield f"{folder}/{name}"
+
+
+def _state_mark() -> str:
+    return rendezvous.state_mark(os.environ.get(rendezvous.STATE_VARIABLE, ""))

@@ -1,0 +1,290 @@
+"""`mcpdesk up`, `ps` and `down`, and other commands on an open connection, as real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pexpect
+import psutil
+import pytest
+
+from mcpdesk.features.open_connections.report import ConnectionState
+from mcpdesk.link.remote import RemoteLink, running_cores
+from mcpdesk.transports import rendezvous
+from tests.cli.test_windows import on_windows
+from tests.features.open_connections.conftest import ROOT, SERVER, TEA, Shell
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S, wait_until
+from tests.support.processes import gone
+
+FOLDER = {
+    "mcp.json": '{"name": "pot", "version": "2"}',
+    "tools/tea.py": """
+        from mcpdesk import Context
+
+        count = 0
+
+        async def inc() -> int:
+            global count
+            count += 1
+            return count
+
+        async def ask(ctx: Context) -> str:
+            fields = {"tea": {"type": "string"}}
+            answer = await ctx.elicit("Which tea?", {"type": "object", "properties": fields})
+            return f"{answer.action} {answer.content}"
+        """,
+}
+pytestmark = pytest.mark.slow
+
+
+def test_calls_share_the_state_of_a_program_by_name_and_by_target(shell: Shell) -> None:
+    opened = shell.run("up", "--name", "tea", *SERVER)
+    assert opened.returncode == 0, opened
+    assert "tea is connected" in opened.stdout and "mcpdesk call tea" in opened.stdout
+    assert (shell.succeed("call", "tea", "inc"), shell.succeed("call", "tea", "inc")) == ("1", "2")
+    assert shell.succeed("call", "inc", *SERVER) == "3"
+    assert shell.succeed("call", "--alone", "inc", *SERVER) == "1"
+    assert "inc" in shell.succeed("list", "tea")
+    assert '"tools"' in shell.succeed("send", "tea", "tools/list")
+    listed = json.loads(shell.succeed("ps", "--json"))
+    jsonschema.validate(listed, json.loads((ROOT / "docs" / "ps.schema.json").read_text()))
+    (row,) = listed["connections"]
+    known = {"name": "tea", "state": "ready", "revision": "2025-06-18", "transport": "stdio", "calls": 3}
+    assert row.items() >= known.items() and row["tools"] == 7
+    assert shell.succeed("down", "tea") == "tea has ended."
+    assert shell.connections() == []
+    refused = shell.run("call", "tea", "inc")
+    assert refused.returncode == 2 and "No folder or file 'tea'" in refused.stderr
+
+
+def test_sockets_are_private_and_that_of_a_killed_process_is_removed(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    (row,) = shell.connections()
+    runtime = Path(rendezvous.runtime_folder())
+    mark = rendezvous.state_mark(shell.environ["MCPDESK_STATE_DIR"])
+    (path,) = runtime.glob(f"*{mark}.open")
+    assert stat.S_IMODE(runtime.stat().st_mode) == 0o700 and stat.S_IMODE(path.stat().st_mode) == 0o600
+    core = psutil.Process(row["pid"])
+    programs = core.children(recursive=True)
+    core.kill()
+    assert gone([core, *programs])
+    assert shell.connections() == []
+    shell.succeed("up", "--name", "tea", *SERVER)
+    assert shell.succeed("call", "tea", "inc") == "1"
+    assert len(list(runtime.glob(f"*{mark}.open"))) == 1
+
+
+def test_a_server_that_ended_is_listed_with_the_reason_and_started_again_by_up(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    shell.succeed("call", "tea", "inc")
+    died = shell.run("call", "tea", "die")
+    assert died.returncode == 3 and "exit code 7" in died.stderr and "out of water" in died.stderr
+    (row,) = shell.connections()
+    assert row["state"] == "ended" and "out of water" in row["reason"] and "mcpdesk up" in row["hint"]
+    shown = shell.run("ps")
+    assert "ended" in shown.stdout and "out of water" in shown.stderr
+    refused = shell.run("call", "tea", "inc", "--json")
+    assert refused.returncode == 3
+    assert "mcpdesk up" in json.loads(refused.stdout)["error"]["hint"]
+    again = shell.run("up", "--name", "tea", *SERVER)
+    assert again.returncode == 0 and "started again" in again.stderr
+    assert shell.succeed("call", "tea", "inc") == "1"
+
+
+def test_a_used_name_and_an_open_server_are_errors(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    for arguments, words in (
+        (("up", "--name", "tea", *SERVER, "other"), "The name 'tea' is in use"),
+        (("up", *SERVER), "already open as 'tea'"),
+        (("up", "--name", "a/b", *SERVER), "not a valid name"),
+        (("call", "tea", "inc", "--revision", "2025-06-18"), "cannot get other options"),
+        (("down", "teapot"), "Did you mean 'tea'?"),
+        (("down",), "use --all"),
+    ):
+        ended = shell.run(*arguments)
+        assert ended.returncode == 2 and words in ended.stderr, (arguments, ended)
+    shell.succeed("up", "--name", "second", *SERVER)
+    assert (shell.succeed("call", "tea", "inc"), shell.succeed("call", "second", "inc")) == ("1", "1")
+    several = shell.run("call", "inc", *SERVER)
+    assert several.returncode == 2 and "2 open connections: tea, second" in several.stderr
+    assert json.loads(shell.succeed("down", "--all", "--json"))["ended"] == ["tea", "second"]
+
+
+def test_a_server_that_cannot_start_leaves_no_process(shell: Shell) -> None:
+    failed = shell.run("up", "--name", "tea", *SERVER, "--broken")
+    assert failed.returncode == 3 and "no kettle" in failed.stderr and "exit code 3" in failed.stderr
+    nowhere = shell.run("up", "http://127.0.0.1:1/mcp")
+    assert nowhere.returncode == 3 and "cannot be reached" in nowhere.stderr
+    missing = shell.run("up", "nowhere")
+    assert missing.returncode == 2
+    assert shell.connections() == []
+
+
+def test_an_interrupted_up_leaves_no_process(shell: Shell) -> None:
+    typed = shell.terminal("up", "--name", "tea", *SERVER, "--slow")
+    (row,) = wait_until(shell.connections)
+    assert row["state"] == ConnectionState.CONNECTING
+    typed.sendintr()
+    typed.expect(pexpect.EOF)
+    typed.close()
+    assert typed.exitstatus == 130
+    wait_until(lambda: not shell.connections())
+
+
+def test_a_question_is_asked_in_the_terminal_of_the_call(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    assert json.loads(shell.succeed("call", "tea", "capabilities")) == ["elicitation", "roots", "sampling"]
+    typed = shell.terminal("call", "tea", "ask")
+    typed.expect_exact("Which tea?")
+    typed.expect_exact("> ")
+    typed.sendline("green")
+    typed.expect(pexpect.EOF)
+    assert '"tea": "green"' in str(typed.before)
+    typed.close()
+    nobody = shell.run("call", "tea", "ask")
+    assert nobody.returncode == 0 and "No person can answer" in nobody.stdout
+    assert "the command runs without a terminal" in nobody.stderr
+
+
+def test_watch_prints_the_notifications_until_the_server_ends(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    watching = subprocess.Popen(
+        [sys.executable, "-P", "-m", "mcpdesk", "watch", "tea", "--resource", "tea://pot", "--json"],
+        cwd=shell.folder, env=shell.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert watching.stderr is not None and watching.stdout is not None
+    assert "watching" in watching.stderr.readline()
+    shell.succeed("call", "tea", "touch")
+    methods = [json.loads(watching.stdout.readline())["method"] for _ in range(2)]
+    assert methods == ["notifications/resources/updated", "notifications/message"]
+    shell.run("call", "tea", "die")
+    assert watching.wait(WITHIN_S) == 3
+    assert "out of water" in watching.stderr.read()
+    watching.stdout.close(), watching.stderr.close()
+
+
+def test_an_idle_connection_ends_by_itself(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", "--idle", "1", *SERVER)
+    wait_until(lambda: not shell.connections())
+    refused = shell.run("up", "--idle", "0", *SERVER)
+    assert refused.returncode == 2 and "--idle" in refused.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_process_and_its_program(shell: Shell, number: int) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    core = psutil.Process(shell.connections()[0]["pid"])
+    programs = core.children(recursive=True)
+    assert programs and core.terminal() is None
+    core.send_signal(number)
+    assert gone([core, *programs])
+    assert shell.connections() == []
+
+
+def test_a_folder_is_hosted_and_keeps_its_state(shell: Shell) -> None:
+    folder = str(write(shell.folder / "pot", FOLDER))
+    shell.succeed("up", folder)
+    assert (shell.succeed("call", "pot", "inc"), shell.succeed("call", folder, "inc")) == ("1", "2")
+    assert shell.succeed("call", folder, "inc", "--alone") == "1"
+    (row,) = shell.connections()
+    assert row.items() >= {"name": "pot", "transport": "folder", "tools": 2, "calls": 2}.items()
+    typed = shell.terminal("call", "pot", "ask")
+    typed.expect_exact("> ")
+    typed.sendline("green")
+    typed.expect(pexpect.EOF)
+    assert "accept {'tea': 'green'}" in str(typed.before)
+    typed.close()
+    again = shell.run("up", folder, "--name", "other")
+    assert again.returncode == 2 and f"already hosted by process {row['pid']}" in again.stderr
+
+
+def test_a_folder_that_cannot_be_loaded_is_an_error(shell: Shell) -> None:
+    folder = str(write(shell.folder / "bad", {"mcp.json": '{"name": 1}'}))
+    failed = shell.run("up", folder)
+    assert failed.returncode == 2 and "mcp.json" in failed.stderr
+    assert shell.connections() == []
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_questions_of_a_server_at_a_url_are_asked_in_both_eras(shell: Shell, revision: str) -> None:
+    folder = str(write(shell.folder / "pot", FOLDER))
+    serving = subprocess.Popen(
+        [sys.executable, "-P", "-m", "mcpdesk", "serve", folder, "--port", "0"],
+        cwd=shell.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        env=shell.environ | {"MCPDESK_STATE_DIR": str(shell.folder / "served")},
+    )  # fmt: skip
+    try:
+        assert serving.stderr is not None
+        url = next(word for line in serving.stderr for word in line.split() if word.startswith("http://"))
+        shell.succeed("up", url, "--name", "remote", "--revision", revision)
+        (row,) = shell.connections()
+        assert (row["transport"], row["revision"]) == ("http", revision)
+        assert shell.succeed("call", "remote", "inc") == "1"
+        typed = shell.terminal("call", "remote", "ask")
+        typed.expect_exact("> ")
+        typed.sendline("green")
+        typed.expect(pexpect.EOF)
+        assert "accept {'tea': 'green'}" in str(typed.before)
+        typed.close()
+        assert shell.run("call", "remote", "ask").returncode != 0
+    finally:
+        serving.terminate()
+        serving.wait()
+        assert serving.stderr is not None
+        serving.stderr.close()
+
+
+def test_trust_is_asked_in_the_terminal_and_a_refusal_starts_nothing(shell: Shell) -> None:
+    (shell.folder / ".cursor").mkdir()
+    entry = {"command": sys.executable, "args": [TEA]}
+    (shell.folder / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"tea": entry}}))
+    refused = shell.run("up", "cursor:tea")
+    assert refused.returncode == 2 and "mcpdesk trust" in refused.stderr
+    typed = shell.terminal("up", "cursor:tea")
+    typed.expect_exact("Do you trust this content?")
+    assert shell.connections() == []
+    typed.sendline("y")
+    typed.expect_exact("tea is connected")
+    typed.expect(pexpect.EOF)
+    typed.close()
+    assert (shell.succeed("call", "cursor:tea", "inc"), shell.succeed("call", "tea", "inc")) == ("1", "2")
+
+
+def test_a_desk_that_attaches_shows_the_calls(shell: Shell) -> None:
+    shell.succeed("up", "--name", "tea", *SERVER)
+    shell.succeed("call", "tea", "inc")
+    (core,) = running_cores(shell.environ["MCPDESK_STATE_DIR"])
+    assert core.welcome.names == ("tea",) and core.welcome.kind == "up"
+    link = RemoteLink(core, shell.environ["MCPDESK_STATE_DIR"])
+    try:
+
+        def calls() -> list[str]:
+            while link.traffic.catch_up():
+                pass
+            return [each.method for each in link.traffic.exchanges]
+
+        wait_until(lambda: "tools/call" in calls())
+    finally:
+        link.close()
+
+
+def test_names_are_completed(shell: Shell) -> None:
+    shell.succeed("up", "--name", "file", *SERVER)
+    words = {"COMP_WORDS": "mcpdesk down fi", "COMP_CWORD": "2", "_MCPDESK_COMPLETE": "bash_complete"}
+    assert "plain,file" in shell.run(**words).stdout
+    called = {"COMP_WORDS": "mcpdesk call fi", "COMP_CWORD": "2", "_MCPDESK_COMPLETE": "bash_complete"}
+    assert "plain,file" in shell.run(**called).stdout
+
+
+def test_nothing_but_a_short_error_on_windows() -> None:
+    for command in (["up", TEA], ["ps"], ["down", "--all"]):
+        (ended,) = on_windows(command)
+        first, hint = ended["err"].splitlines()
+        assert ended["code"] == 2 and "does not work on Windows, which lacks" in first and "WSL" in hint
