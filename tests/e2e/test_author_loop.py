@@ -106,6 +106,8 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
         desk.press("\x12")
         desk.see("tea is 2")
         desk.press("vd")
+        desk.see("2 recorded calls|1 recorded call")
+        desk.press("r")
         desk.see("1 same")
         desk.see("✓ same +price")
         assert not re.search("✓ same +order", desk.text)

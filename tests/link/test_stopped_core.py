@@ -226,7 +226,7 @@ async def test_recorded_calls_are_made_again_once_the_core_answers(tmp_path: Pat
         core.stop()
         await core.press("v", "d")
         await core.it.until(lambda: isinstance(core.it.app.screen, SavePage))
-        await core.press("down", "escape")
+        await core.press("r", "down", "escape")
         await core.it.until(lambda: core.it.app.screen is core.it.app.main)
         await core.press("2", "3", "1")
         assert _answered(core.link) == 2

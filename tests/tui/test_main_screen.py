@@ -238,7 +238,7 @@ async def test_a_part_that_is_taken_down_while_the_program_ends_is_no_fault(
         ([("tools/[x].py:3:\nSyntaxError", "logs")], ["tools/[x].py:3:\nSyntaxError · press 5: logs"]),
         ([("reloaded", "workbench")], ["reloaded"]),
         ([("word " * 99, "logs")], ["word " * 99 + " · press 5: logs"]),
-        ([("reloaded", "workbench/save/profiles")], ["reloaded · v d compares"]),
+        ([("reloaded", "workbench/save/profiles")], ["reloaded · v d shows what changed"]),
         ([("reloaded", "workbench/save/hello")], ["reloaded"]),
         (
             [(f"n{number}", "logs") for number in range(10)],

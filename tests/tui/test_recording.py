@@ -12,6 +12,7 @@ import pytest
 from mcpdesk.link.values import Catalogue, Policy
 from mcpdesk.recorder.exchange_summary import REPLAYED_KEY
 from mcpdesk.recorder.record import Direction
+from mcpdesk.tui.render.amounts import clock
 from mcpdesk.tui.workbench import recording
 from mcpdesk.tui.workbench.recording import RecordingReplay, Saves, recorded_calls
 from mcpdesk.tui.workbench.save_page import SavePage
@@ -160,6 +161,8 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
     async with bench(link, size) as it:
         it.pane.catalogue.rows.focus()
         await it.pilot.press("v", "d")
+        await it.until(lambda: "2 recorded calls of read-only tools, not repeated." in it.shown())
+        await it.pilot.press("r")
         await it.until(lambda: "1 same, 1 different" in it.shown())
         await it.until(lambda: "+3" in it.shown())
         assert "-1" in it.shown() and "≠ different" in it.shown()
@@ -178,9 +181,9 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         await it.pilot.press("x")
         await it.until(lambda: "2 not made" in it.shown())
         await it.pilot.press("left")
-        await it.until(lambda: "Before the first save" in it.shown() and "1 same, 1 different" in it.shown())
+        await it.until(lambda: "before the first save" in it.shown() and "1 same, 1 different" in it.shown())
         await it.pilot.press("right")
-        await it.until(lambda: "What the last save changed" in it.shown() and "2 not made" in it.shown())
+        await it.until(lambda: "what the last save changed" in it.shown() and "2 not made" in it.shown())
         page = it.app.screen
         assert isinstance(page, SavePage)
         await page.query("#contract").remove()  # as while it closes
@@ -194,6 +197,30 @@ async def test_the_page_shows_each_call_and_what_differs(size: tuple[int, int]) 
         await it.until(lambda: it.app.main.shown == "clients")
         await it.pilot.press("v", "d")
         await it.until(lambda: isinstance(it.app.screen, SavePage))
+        await it.pilot.press("escape")
+        assert it.app.main.shown == "clients"
+
+
+async def test_the_page_of_a_save_opens_on_any_screen_without_calling_tools(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    link = Shop(milk=ok("2"))
+    link.past("price", "milk", ok("1"))
+    async with bench(link) as it:
+        await it.pilot.press("4")
+        await it.until(lambda: it.app.main.shown == "clients")
+        with monkeypatch.context() as patch:
+            patch.setattr(recording.time, "time", lambda: 1_764_000_000.0)
+            link.save()
+            saves = it.app.main.saves
+            await it.until(lambda: len(saves._saves.of("profiles")) == 2)
+        await it.pilot.press("v", "d")
+        await it.until(lambda: "1 recorded call of read-only tools, not repeated." in it.shown())
+        assert f"what the last save changed · {clock(1_764_000_000.0)[:8]}" in it.shown()
+        assert "milk" in it.shown() and not it.sent
+        await it.pilot.press("r")
+        await it.until(lambda: "1 different" in it.shown())
+        assert it.app.main.shown == "clients"
 
 
 @pytest.mark.slow
@@ -208,6 +235,8 @@ async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked
         await it.until(called.outcome.done)
         it.pane.catalogue.rows.focus()
         await it.pilot.press("v", "d")
+        await it.until(lambda: "1 recorded call" in it.shown())
+        await it.pilot.press("r")
         await it.until(lambda: "1 same" in it.shown())
         working = price.read_text()
         for code, told in (
@@ -223,7 +252,7 @@ async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked
         assert "price: the previous version is still served" in it.shown()
         assert "No change for clients" not in it.shown()
         await it.pilot.press("left")
-        await it.until(lambda: "Save 2 of 3" in it.shown() and "not loaded" not in it.shown())
+        await it.until(lambda: "save 2 of 3" in it.shown() and "not loaded" not in it.shown())
         await it.pilot.press("r")
         await it.until(lambda: "1 different" in it.shown() and "not loaded" in it.shown())
         await it.pilot.press("escape")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from textual import events, work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -40,6 +40,7 @@ from mcpdesk.tui.sequences import SequenceBox
 from mcpdesk.tui.terminal import KeyPause, is_typed
 from mcpdesk.tui.widgets.beside import BESIDE_FROM
 from mcpdesk.tui.widgets.pane import Pane
+from mcpdesk.tui.workbench.save_watch import SaveWatch
 
 News = tuple[str, SeverityLevel, str]
 """Text, severity, and the key that helps."""
@@ -99,11 +100,7 @@ class MainScreen(Screen[None]):
     `server` is the name of the selected server. The first of `panes` is shown first.
     """
 
-    # The workbench defines the action of the keys v d. They also work here while the news of a save is shown.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings_for("main"),
-        Binding("v d", "show_save", "what the save changed", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("main")
     AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (BESIDE_FROM, "-wide")]
@@ -117,6 +114,7 @@ class MainScreen(Screen[None]):
         self._position = position or ScreenPosition()
         self.server = self._position.server
         self.questions = WaitingQuestions(link, self._position.opened)
+        self.saves = SaveWatch(link, self.refresh_view)
         self.refresher = ScreenRefresher(
             self, link, self.refresh_view, lambda: self.is_keyboard_idle, self._tick_s
         )
@@ -315,6 +313,7 @@ class MainScreen(Screen[None]):
         self._steps.run("notices", self._show_notices)
         self._steps.run("jobs", lambda: self._report_failed_jobs(view))
         self._steps.run("question", self._offer_question)
+        self._steps.run("saves", lambda: self.saves.follow(self.app, view, self.server))
         self.refresh_pane(self.pane, view)
 
     def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
@@ -370,7 +369,7 @@ class MainScreen(Screen[None]):
         """
         screen, _, part = notice.screen.partition("/")
         if part and part == f"save/{self.server}":
-            hint = " · v d compares"
+            hint = " · v d shows what changed"
         else:
             hint = _screen_hint(screen) if screen != self.shown else ""
         if screen == "activity":
@@ -494,12 +493,9 @@ class MainScreen(Screen[None]):
         self.lead_to(part)
         await self.show_screen("activity")
 
-    async def action_show_save(self) -> None:
-        """Show the changes of the last save in the workbench."""
-        await self.show_screen("workbench")
-        if self.pane is not None:
-            self.refresh_pane(self.pane)
-            await self.app.run_action("replay_recording", default_namespace=self.pane)
+    def action_show_save(self) -> None:
+        """Show the changes of the last save above the current screen."""
+        self.saves.open_page(self.app, self.server)
 
     @work
     async def action_standing_approvals(self) -> None:
@@ -599,6 +595,8 @@ class MainScreen(Screen[None]):
         """
         if action == "servers" and not parameters:
             return self.shown != "servers"
+        if action == "show_save":
+            return bool(self.server)
         of_feature = FEATURE_ACTIONS.get(f"main.{action}")
         return of_feature is None or of_feature.is_available(self.link.view())
 

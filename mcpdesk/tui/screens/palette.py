@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAMES = {
     "workbench.call": "Call the tool, read the resource, get the prompt",
     "workbench.again": "Call with the same arguments again",
-    "workbench.replay_recording": "Show what the last save changed",
+    "main.show_save": "Show what the last save changed",
     "workbench.cancel": "Cancel the running call",
     "workbench.toggle_json": "Edit the arguments as JSON, or as a form",
     "workbench.history": "Show earlier calls of this item",
@@ -172,7 +172,7 @@ NAMES = {
 WORDS = {
     "workbench.call": "run execute invoke send try test",
     "workbench.again": "repeat retry rerun redo last",
-    "workbench.replay_recording": "diff difference changes reload regression breaking compare replay",
+    "main.show_save": "saved diff difference changes reload regression breaking compare replay",
     "workbench.cancel": "stop abort kill interrupt",
     "workbench.toggle_json": "raw text input parameters",
     "workbench.history": "past previous recent calls",
@@ -249,7 +249,6 @@ WORDS = {
 }
 """Id of an action -> additional search words."""
 ELSEWHERE = {
-    "workbench": ("workbench.replay_recording",),
     "traffic": ("traffic.export", "traffic.filter", "traffic_list.sort", "traffic_list.waterfall"),
     "clients": ("clients.sort",),
     "logs": ("logs.filter", "logs.level"),

@@ -12,7 +12,6 @@ import asyncio
 import json
 import time
 from dataclasses import dataclass
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on, work
@@ -20,14 +19,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.getters import query_one
-from textual.notifications import SeverityLevel
 from textual.timer import Timer
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, ServerView
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.core_answers import fetch_exchanges
 from mcpdesk.tui.editor import edit
 from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import TICK_S
@@ -51,7 +48,6 @@ if TYPE_CHECKING:
     from mcpdesk.tui.results.result_view import ResultView
     from mcpdesk.tui.traffic.traffic_list import TrafficList
     from mcpdesk.tui.workbench.item_pane import ItemPane
-    from mcpdesk.tui.workbench.recording import Saves
 
 _SLIM_BELOW = 110
 """Width in cells below which the catalogue is narrow."""
@@ -145,12 +141,6 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         """Pane of the selected item. Keys wait until it exists."""
         assert self._item_pane is not None
         return self._item_pane
-
-    @cached_property
-    def _saves(self) -> Saves:
-        from mcpdesk.tui.workbench.recording import Saves
-
-        return Saves()
 
     def position(self) -> tuple[Drafts, CatalogueItem | None]:
         """Return the drafts of all items, and the open item, for a rebuilt screen."""
@@ -346,35 +336,6 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         draft.insisted = compact(arguments)
         self._open(draft.item, arguments=arguments, call=True)
 
-    def action_replay_recording(self) -> None:
-        """Show the changes of the last save. Repeat the recorded calls, unless this was done after that
-        save.
-        """
-        from mcpdesk.tui.workbench.save_page import SavePage
-
-        stop = partial(self.workers.cancel_group, self, "recording")
-        self.app.push_screen(SavePage(self._saves, self.server, self._replay, stop))
-        if self._saves.latest(self.server).replay is None:
-            self._replay()
-
-    @work(exclusive=True, group="recording")
-    async def _replay(self) -> None:
-        """Repeat the recorded calls of the server. If their page is closed, show the result as news."""
-        from mcpdesk.tui.workbench.recording import RecordingReplay, calls_of, read_only_tools
-
-        save = self._saves.latest(self.server)
-        tools = read_only_tools(self._link, self.server)
-        calls = [call.number for call in calls_of(self._link, self.server, tools)]
-        await fetch_exchanges(self.app, self._link.traffic, calls)
-        replay = save.replay = RecordingReplay(self._link, self.server)
-        await replay.run(self._saves.changed)
-        if self._saves.update_page is None:
-            is_broken = save.is_broken
-            title = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_broken}"
-            severity: SeverityLevel = "warning" if replay.has_differences or is_broken else "information"
-            self.app.main.refresher.refresh()  # show the news of the save itself first
-            self.app.notify(one_line(f"{title} · v d shows it"), severity=severity, markup=False)
-
     def action_edit_source(self) -> None:
         """Open the user's editor where the last call failed, or else at the item.
 
@@ -468,7 +429,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             return self.draft is not None and self.draft.call is not None
         if action == "back":
             return not self.catalogue.rows.has_focus
-        if action in ("filter", "replay_recording"):
+        if action == "filter":
             return bool(self.server)
         return self.draft is not None or self._opening is not None
 
@@ -612,9 +573,6 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         self.catalogue.rows.load(catalogue.items, server.modes)
         if self._item_pane is None:
             return
-        has_changed = self._saves.has_changed(catalogue) and self._saves.at_every_save
-        if has_changed and not self._saves.latest(self.server).not_loaded:
-            self._replay()
         if not catalogue.items:
             self.item_pane.show_lesson(server)
             self.refresh_bindings()

@@ -90,6 +90,7 @@ class RecordingReplay:
     def __init__(self, link: Link, server: str) -> None:
         self.server = server
         self.rows = list(recorded_calls(link, server))
+        self.has_begun = False
         self.is_running = False
         self.problem = ""
         """Reason why it ended early."""
@@ -100,7 +101,7 @@ class RecordingReplay:
         """Summary of the results: `12 same, 1 fails now`."""
         counted = {one: sum(row.verdict is one for row in self.rows) for one in ReplayVerdict}
         parts = [f"{count} {one.value[1]}" for one, count in counted.items() if count]
-        return ", ".join(parts) or "none yet · calls of tools with readOnlyHint are repeated here"
+        return ", ".join(parts) or "none yet"
 
     @property
     def has_differences(self) -> bool:
@@ -113,7 +114,7 @@ class RecordingReplay:
         Cancelling also cancels the running call.
         """
         until = time.monotonic() + RUN_S
-        self.is_running = True
+        self.has_begun = self.is_running = True
         changed()
         try:
             for row in self.rows:

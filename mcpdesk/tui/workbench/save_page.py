@@ -18,12 +18,12 @@ from textual.widgets import Static
 
 from mcpdesk.protocol.catalogue.contract import ContractVerdict
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import clock, duration
+from mcpdesk.tui.render.amounts import clock, counted, duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Dialog
-from mcpdesk.tui.workbench.recording import ReplayRow, Save, Saves
+from mcpdesk.tui.workbench.recording import RecordingReplay, ReplayRow, Save, Saves
 
 MAX_CHANGES = 100
 """Maximum number of changes of a contract that are shown."""
@@ -121,11 +121,11 @@ class SavePage(Dialog[None]):
         saves, saves_of_server = self._saves, self._saves.of(self._server)
         save = self._save
         replay = save.replay
-        self.query_one(".box").border_title = _title(saves_of_server, saves_of_server.index(save))
+        title = _title(saves_of_server, saves_of_server.index(save))
+        self.query_one(".box").border_title = f"{one_line(self._server, _NAME_CELLS)}: {title}"
         self.query_one("#contract Static", Static).update(_contract(save))
-        status = "not made" if replay is None else f"{replay.summary}{' …' if replay.is_running else ''}"
-        problem = f" · {one_line(replay.problem)}" if replay is not None and replay.problem else ""
-        self.query_one(".replay-status", Static).update(f"Calls of read-only tools: {status}{problem}")
+        is_latest = save is saves_of_server[-1]
+        self.query_one(".replay-status", Static).update(_status(replay, is_latest=is_latest))
         every = "on" if saves.at_every_save else "off"
         steps = "← → earlier, later · " if len(saves_of_server) > 1 else ""
         hints = f"{steps}r repeat · x stop · f at every save: {every} · esc close"
@@ -175,15 +175,30 @@ class SavePage(Dialog[None]):
         self.update_rows()
 
 
+def _status(replay: RecordingReplay | None, *, is_latest: bool) -> str:
+    """Return the state of the recorded calls: not repeated, or the summary of their results."""
+    if not is_latest and (replay is None or not replay.has_begun):
+        return "Calls of read-only tools were not repeated."
+    if replay is None:
+        return ""
+    if not replay.rows:
+        return "No recorded calls of read-only tools (with readOnlyHint)."
+    if not replay.has_begun:
+        calls = counted(len(replay.rows), "recorded call")
+        return f"{calls} of read-only tools, not repeated. r calls the tools again, and compares the results."
+    problem = f" · {one_line(replay.problem)}" if replay.problem else ""
+    return f"Calls of read-only tools: {replay.summary}{' …' * replay.is_running}{problem}"
+
+
 def _title(saves_of_server: Sequence[Save], at: int) -> str:
-    """Return `What the last save changed · 13:02:11`, `Save 2 of 4 · 13:01:40` or `Before the first save`."""
+    """Return `what the last save changed · 13:02:11`, `save 2 of 4 · 13:01:40` or `before the first save`."""
     when = clock(saves_of_server[at].at)[:8]
     if not saves_of_server[at].at:
-        return "Before the first save"
+        return "before the first save"
     if at == len(saves_of_server) - 1:
-        return f"What the last save changed · {when}"
+        return f"what the last save changed · {when}"
     saved = [save for save in saves_of_server if save.at]
-    return f"Save {saved.index(saves_of_server[at]) + 1} of {len(saved)} · {when}"
+    return f"save {saved.index(saves_of_server[at]) + 1} of {len(saved)} · {when}"
 
 
 def _contract(save: Save) -> Content:

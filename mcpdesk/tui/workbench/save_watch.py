@@ -1,0 +1,106 @@
+"""Notices the saves of the current server on any screen, and shows what they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.notifications import SeverityLevel
+from textual.worker import Worker
+
+from mcpdesk.link.link import Link
+from mcpdesk.link.values import CoreView
+from mcpdesk.tui.core_answers import fetch_exchanges
+from mcpdesk.tui.render.safe_text import one_line
+
+if TYPE_CHECKING:
+    from mcpdesk.tui.workbench.recording import RecordingReplay, Saves
+
+
+class SaveWatch:
+    """Saves of the servers that were selected on the screen, and the repeated calls after them.
+
+    `refresh` shows new notices. It is called before the summary of repeated calls is shown.
+    """
+
+    def __init__(self, link: Link, refresh: Callable[[], object]) -> None:
+        self._link = link
+        self._refresh = refresh
+        self._versions: dict[str, int] = {}
+        """Versions of the catalogues that were compared last, by server."""
+        self._running: Worker[None] | None = None
+
+    @cached_property
+    def _saves(self) -> Saves:
+        from mcpdesk.tui.workbench.recording import Saves  # not needed before the screen is drawn
+
+        return Saves()
+
+    def follow(self, app: App[None], view: CoreView, selected: str) -> None:
+        """Store the saves since the last call, of the selected server and of those selected before.
+
+        If the person chose so, repeat the recorded calls after a save.
+        """
+        for server in view.servers:
+            version = self._versions.get(server.name)
+            if version == server.catalogue_version or (version is None and server.name != selected):
+                continue
+            self._versions[server.name] = server.catalogue_version
+            has_changed = self._saves.has_changed(self._link.catalogue(server.name))
+            if not has_changed:
+                continue
+            if self._saves.at_every_save and not self._saves.latest(server.name).not_loaded:
+                self._start(app, server.name)
+            elif self._saves.update_page is not None:
+                app.run_worker(self._list_calls(app, server.name), group="recording")
+
+    def open_page(self, app: App[None], server: str) -> None:
+        """Show the changes of the last save, and the recorded calls. Only the person repeats them."""
+        from mcpdesk.tui.workbench.save_page import SavePage
+
+        def start() -> None:
+            self._start(app, server)
+
+        app.push_screen(SavePage(self._saves, server, start, self._stop))
+        if self._saves.latest(server).replay is None:
+            app.run_worker(self._list_calls(app, server), group="recording")
+
+    def _start(self, app: App[None], server: str) -> None:
+        self._stop()
+        self._running = app.run_worker(self._repeat(app, server), group="recording")
+
+    def _stop(self) -> None:
+        """Make no further calls."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _list_calls(self, app: App[None], server: str) -> None:
+        """Show the recorded calls of the current code, without making them."""
+        save = self._saves.latest(server)
+        replay = await self._recorded(app, server)
+        if save.replay is None:
+            save.replay = replay
+            self._saves.changed()
+
+    async def _repeat(self, app: App[None], server: str) -> None:
+        """Repeat the recorded calls of a server. If their page is closed, show the result as news."""
+        save = self._saves.latest(server)
+        replay = save.replay = await self._recorded(app, server)
+        await replay.run(self._saves.changed)
+        if self._saves.update_page is None:
+            is_broken = save.is_broken
+            title = f"recording of {replay.server}: {replay.summary}{', breaking change' * is_broken}"
+            severity: SeverityLevel = "warning" if replay.has_differences or is_broken else "information"
+            self._refresh()  # show the news of the save itself first
+            app.notify(one_line(f"{title} · v d shows it"), severity=severity, markup=False)
+
+    async def _recorded(self, app: App[None], server: str) -> RecordingReplay:
+        """Return the recorded calls of the read-only tools of a server, with all their bytes."""
+        from mcpdesk.tui.workbench.recording import RecordingReplay, calls_of, read_only_tools
+
+        tools = read_only_tools(self._link, server)
+        calls = [call.number for call in calls_of(self._link, server, tools)]
+        await fetch_exchanges(app, self._link.traffic, calls)
+        return RecordingReplay(self._link, server)
