@@ -45,7 +45,7 @@ from mcpdesk.errors import (
     RemoteProtocolError,
     RpcError,
 )
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, link_warnings
+from mcpdesk.inbox.question import WAITING, Answer, Page, Question, QuestionState, link_warnings
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.catalogue.skill_entries import MAIN
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -70,6 +70,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
+MIN_PROGRESS = 0.001
+"""Progress below this is not printed as a number. Such small steps only show that a call continues."""
+WAITS_ON_THE_DESK = (
+    "mcpdesk: the question is shown on the desk that hosts this folder: press a there to answer. "
+    "With --alone, it is asked here."
+)
 LINE_BYTES = 65_536
 """Maximum size in bytes of a typed answer."""
 DECLINE = "!"
@@ -176,6 +182,8 @@ class CommandClient:
         connection.remark_listeners.append(self._remarks.add)
         self._connection = connection
         self._made = made
+        self.waits_elsewhere = ""
+        """Message about questions that wait on the desk that runs the call, or an empty text."""
         self.output_fd = 1
         """Descriptor for printing results while the client is open. Hosted code cannot access it."""
         self._questions = questions
@@ -198,7 +206,7 @@ class CommandClient:
         Raises: RemoteProtocolError for a JSON-RPC error; CallError if no answer arrives; DeskUserError on a
         timeout, or if the server requires a key or token.
         """
-        progress = _ProgressLines() if is_terminal() else None
+        progress = _ProgressLines(self.waits_elsewhere) if is_terminal() else None
         work = self._connection.result(method, params, observer=progress)
         return self._run(work, method, timeout_s, progress)
 
@@ -208,7 +216,7 @@ class CommandClient:
         async def run() -> dict[str, Any]:
             return (await self._connection.request(method, params, observer=progress)).value()
 
-        progress = _ProgressLines() if is_terminal() else None
+        progress = _ProgressLines(self.waits_elsewhere) if is_terminal() else None
         return self._run(run(), method, timeout_s, progress)
 
     def notify(self, method: str, params: dict[str, Any], timeout_s: float) -> None:
@@ -347,8 +355,10 @@ class CommandClient:
 class _ProgressLines(CallObserver):
     """Prints the latest progress of a call if it has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, waits_elsewhere: str = "") -> None:
         self._latest = self._printed = ""
+        self._waits_elsewhere = waits_elsewhere
+        """Message that follows the first progress about a question on the desk."""
 
     def progressed(self, progress: float, total: float | None, message: str) -> None:
         """Store the latest progress."""
@@ -360,11 +370,16 @@ class _ProgressLines(CallObserver):
         """
         if self._latest != self._printed and not was_asked:
             print_message(self._latest)
+            if self._waits_elsewhere and self._latest.startswith(tuple(WAITING.values())):
+                print_message(self._waits_elsewhere)
+                self._waits_elsewhere = ""
         self._printed = self._latest
 
 
 def progress_line(progress: float, total: float | None, message: str) -> str:
-    """Format progress: `3/10 reading`."""
+    """Format progress: `3/10 reading`. An amount that only shows that the call continues is left out."""
+    if total is None and 0 < progress < MIN_PROGRESS and message:
+        return clean(message, newlines=False)
     of = f"/{total:g}" if total is not None else ""
     return f"{progress:g}{of} {clean(message, newlines=False)}".rstrip()
 
@@ -426,6 +441,7 @@ def _connected(
         terminal = _terminal(inbox, made.loop.call_soon_threadsafe, 0)
         client = CommandClient(made.server, made, terminal)
         if folder is not None:
+            client.waits_elsewhere = WAITS_ON_THE_DESK
             client.unavailable = partial(_unavailable, folder, reach.mode)
         if watches:
             client.collect_notifications()

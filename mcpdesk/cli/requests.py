@@ -150,10 +150,10 @@ def call_command(
     the time that you need for answers.
 
     If a desk or `mcpdesk serve` hosts the folder TARGET, that process runs the call. The desk then shows the
-    call, the policies of the tools apply, and background programs continue after the call. Otherwise this
-    command hosts the folder until the call ends. If `mcpdesk up` keeps the server connected, the call uses
-    this connection, and TARGET may be its name. The same is true for `list`, `read`, `prompt`, `complete`,
-    `send` and `watch`.
+    call and the questions that the tool asks a person, the policies of the tools apply, and background
+    programs continue after the call. Otherwise this command hosts the folder until the call ends. If
+    `mcpdesk up` keeps the server connected, the call uses this connection, and TARGET may be its name. The
+    same is true for `list`, `read`, `prompt`, `complete`, `send` and `watch`.
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client

@@ -36,6 +36,13 @@ class QuestionKind(StrEnum):
     """Approval of a call; the only page offers the options of `Approval`."""
 
 
+WAITING = {
+    QuestionKind.QUESTION: "waiting for an answer on the desk",
+    QuestionKind.APPROVAL: "waiting for approval on the desk",
+}
+"""Progress text that a caller receives while a person has not answered, without the duration."""
+
+
 class Approval(StrEnum):
     """Options of an approval. Declining also denies the call, with a reason."""
 

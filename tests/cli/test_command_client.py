@@ -56,6 +56,7 @@ def test_all_pages_are_fetched_and_unknown_lists_are_empty(folder: Path) -> None
 def test_progress_is_told_in_words() -> None:
     assert progress_line(3, 10, "reading") == "3/10 reading"
     assert progress_line(0.5, None, "") == "0.5"
+    assert progress_line(1e-6, None, "waiting for approval on the desk") == "waiting for approval on the desk"
     assert progress_line(1, 2, "evil\x1b[2J") == "1/2 evil␛[2J"
 
 

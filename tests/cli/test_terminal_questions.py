@@ -17,6 +17,7 @@ from mcpdesk.inbox.question import Answer, Option, Page
 from tests.interop.test_bridge import official
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
+from tests.support.terminal import Desk
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
@@ -103,6 +104,19 @@ def test_a_choice_by_number_or_name_own_words_and_a_refusal(typed: Typed, line: 
     assert "\x1b]" not in shown and "\x07" not in shown
     typed.types(line)
     assert typed.ends() == (result, 0)
+
+
+@pytest.mark.slow
+def test_a_question_that_waits_on_a_desk_is_announced_in_the_terminal(folder: str) -> None:
+    with Desk([folder, "--http", "0"], columns=110, rows=40) as desk:
+        desk.see("plain-tea")
+        typed = Typed(folder, "tea")
+        assert "e-0" not in typed.sees("waiting for an answer on the desk")
+        typed.sees("press a there to answer. With --alone, it is asked here.")
+        desk.see("(?s)waiting ([2-9]|\\d\\d) s.*Which tea")
+        desk.press("1\r")
+        said, code = typed.ends()
+        assert said.endswith("green") and code == 0
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from mcpdesk.errors import ClientError, ClientTimeout, HandlerError
-from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
+from mcpdesk.inbox.question import WAITING, Answer, Page, Question, QuestionKind, QuestionState
 from mcpdesk.protocol.client_questions import FORM
 from mcpdesk.protocol.jsonrpc import JSONObject
 
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 BEAT_S = 5.0
 """Seconds between two keep-alive messages to a client whose call waits for a person."""
 STEP = 1e-6
-WAITING = {
-    QuestionKind.QUESTION: "waiting for an answer on the desk",
-    QuestionKind.APPROVAL: "waiting for approval on the desk",
-}
 DECIDED = frozenset({QuestionState.ANSWERED, QuestionState.DECLINED})
 
 ClientTask = asyncio.Task[Question]
