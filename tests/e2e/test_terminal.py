@@ -193,7 +193,7 @@ def test_what_a_client_leaves_running_is_followed_and_ended(folder: Path) -> Non
             desk.see("▸ running")
             desk.press("x")
             desk.see("Kill printf")
-            desk.press("x")
+            desk.press("y")
             desk.see("☓ killed")
         finally:
             client.close()

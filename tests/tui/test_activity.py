@@ -177,7 +177,7 @@ async def test_what_a_real_core_does_is_followed_and_ended(tmp_path: Path) -> No
             await until(lambda: " %" in row_texts(part(pane, JobPanel).listing)[0], pilot)
             await pilot.press("x")
             await until(lambda: isinstance(app.screen, Menu), pilot)
-            await pilot.press("x")
+            await pilot.press("y")
             await until(lambda: "killed" in row_texts(part(pane, JobPanel).listing)[0], pilot)
             await pilot.press("shift+right")
             await until(lambda: pane.shown == "callbacks" and pane.section.listing.has_focus, pilot)

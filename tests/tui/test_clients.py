@@ -236,7 +236,7 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
         await pilot.press("x", "n")
         await pilot.pause()
         assert link.disconnected == []
-        await pilot.press("x", "x")
+        await pilot.press("x", "y")
         await until(lambda: toasts(app)[-1:] == ["claude-code 2.1 was disconnected."], pilot)
         assert link.disconnected == [1]
         await pilot.press("G", "x")

@@ -160,7 +160,12 @@ async def test_x_asks_before_it_kills() -> None:
         assert link.killed_jobs == []
         await pilot.press("x")
         await until(lambda: isinstance(app.screen, Menu), pilot)
+        await pilot.press("x", "enter")
+        await until(lambda: app.screen is app.main, pilot)
+        assert link.killed_jobs == [], "neither the same key again nor enter kills"
         await pilot.press("x")
+        await until(lambda: isinstance(app.screen, Menu), pilot)
+        await pilot.press("y")
         await until(lambda: link.killed_jobs == ["profiles:make"], pilot)
         await pilot.press("j", "x")
         await until(lambda: "No running job is selected." in toasts(app), pilot)

@@ -73,7 +73,7 @@ async def test_r_fires_and_x_asks_before_it_cancels() -> None:
         assert link.fired == [("profiles", 7)]
         await choose(app, pilot, "x", "n")
         assert link.cancelled_callbacks == []
-        await choose(app, pilot, "x", "x")
+        await choose(app, pilot, "x", "y")
         await until(lambda: link.cancelled_callbacks == [("profiles", 7)], pilot)
         await pilot.press("j", "r")
         await until(lambda: "No waiting callback is selected." in toasts(app), pilot)
@@ -207,7 +207,7 @@ async def test_plan_mode_is_obvious_and_what_is_written_appears() -> None:
         await until(lambda: len(rows(pane)) == 2 and "cursor Paint" in rows(pane)[1], pilot)
         assert tabs(pane)[4] == "Plan on (2)"
         await pilot.press("j")
-        await choose(app, pilot, "x", "x")
+        await choose(app, pilot, "x", "y")
         await until(lambda: link.ended_plans == [("profiles", "session:b")], pilot)
         link.works(plans=())
         await until(lambda: "PlanMode" in lesson(part(pane, PlanPanel)), pilot)

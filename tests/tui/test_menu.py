@@ -8,7 +8,7 @@ from textual.app import App
 
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
-from mcpdesk.tui.widgets.menu import LONGEST, Choice, ChoiceList, LinePrompt, Menu, search
+from mcpdesk.tui.widgets.menu import LONGEST, Choice, ChoiceList, LinePrompt, Menu, is_confirmed, search
 from tests.support.asking import DATABASE, asked
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
@@ -55,6 +55,19 @@ async def test_keys_choose(keys: tuple[str, ...], end: object) -> None:
 )
 async def test_filtered_menu_searches_while_typing(keys: tuple[str, ...], end: object) -> None:
     assert await chosen(*keys, filtered=True) == end
+
+
+@pytest.mark.parametrize(
+    ("keys", "end"), [(("enter",), False), (("y",), True), (("down", "enter"), True), (("escape",), False)]
+)
+async def test_a_confirmation_begins_at_the_safe_choice(keys: tuple[str, ...], end: bool) -> None:
+    app: App[None] = App()
+    async with driven(app) as pilot:
+        do = Choice("remove", True, key="x")
+        worker = app.run_worker(is_confirmed(app, "Remove it?", do, "keep it"))
+        await until(lambda: isinstance(app.screen, Menu) and app.screen.is_mounted, pilot)
+        await pilot.press(*keys)
+        assert await worker.wait() is end
 
 
 async def test_caller_sees_what_the_cursor_passes() -> None:

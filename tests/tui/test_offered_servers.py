@@ -98,7 +98,7 @@ async def test_code_of_the_folder_runs_only_after_a_question(project: Path, tmp_
         assert not mark.exists() and link.view().servers == ()
         await pilot.press("enter")
         await until(lambda: isinstance(app.screen, Menu), pilot)
-        await pilot.press("r")
+        await pilot.press("y")
         await until(lambda: "hello" in text(app) and mark.exists(), pilot)
 
 

@@ -102,7 +102,7 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
         await until(lambda: isinstance(app.screen, Menu), pilot)
         menu = app.screen
         assert isinstance(menu, Menu)
-        assert menu.choices[0].hint == "and lose 1 waiting question and 1 connected client"
+        assert menu.choices[1].hint == "and lose 1 waiting question and 1 connected client"
         await pilot.press("n")
         await until(lambda: app.screen is app.main, pilot)
         assert len(link.core.servers) == 2
@@ -111,7 +111,7 @@ async def test_a_server_is_removed_once_its_losses_are_told() -> None:
             assert app.server == removed
             await choose_action(pilot, "remove this server")
             await until(lambda: isinstance(app.screen, Menu), pilot)
-            await pilot.press("x")
+            await pilot.press("y")
             await until(partial(shows_server, app, following), pilot)
         lesson = app.screen.query_one(FirstToolLesson)
         await until(lambda: "adds another" in str(lesson.visual), pilot)

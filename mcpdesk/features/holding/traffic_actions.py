@@ -70,7 +70,7 @@ async def mock(pane: TrafficPane) -> None:
             answer = canned_answer(index, one)
             question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
             help = "For every client and all arguments, until you choose mock again."
-            if not await is_confirmed(pane.app, question, Choice("mock", True, key="y", help=help), "no"):
+            if not await is_confirmed(pane.app, question, Choice("mock", True, help=help), "no"):
                 return
         await asyncio.wrap_future(pane.link.do(Mock(mocked_call, answer)))
     except ValueError as error:

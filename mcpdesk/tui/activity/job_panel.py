@@ -213,9 +213,9 @@ class JobPanel(Section[JobView]):
         if job is None or job.state.is_final:
             self.notify("No running job is selected.", markup=False)
             return
-        end = Choice("cancel", True, "its caller is notified", "x")
+        end = Choice("cancel", True, "its caller is notified")
         if job.kind is JobKind.PROGRAM:
-            end = Choice("kill", True, "and everything it started", "x")
+            end = Choice("kill", True, "and everything it started")
         question = f"{end.label.capitalize()} {one_line(job.name, 40)}?"
         if await is_confirmed(self.app, question, end, "let it run"):
             self.link.kill_job(job.id)

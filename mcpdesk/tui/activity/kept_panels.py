@@ -134,7 +134,7 @@ class CallbackPanel(Section[CallbackView]):
     async def action_cancel(self) -> None:
         """Cancel the selected callback after a confirmation."""
         if callback := self._waiting():
-            cancel = Choice("cancel it", True, f"{repeats(callback)}; it does not fire again", "x")
+            cancel = Choice("cancel it", True, f"{repeats(callback)}; it does not fire again")
             if await is_confirmed(self.app, f"Cancel callback {callback.own_id}?", cancel, "keep it"):
                 self.link.cancel_callback(callback.server, callback.id)
 
@@ -365,7 +365,7 @@ class PlanPanel(Section[PlanView]):
             self.notify("No active plan is selected.", markup=False)
             return
         client = one_line(plan.client, 40) or "its client"
-        end = Choice("end it", True, f"{client} may call tools that change things; the plan is kept", "x")
+        end = Choice("end it", True, f"{client} may call tools that change things; the plan is kept")
         if await is_confirmed(self.app, f"End plan mode of {client}?", end, "keep it"):
             self.link.end_plan(plan.server, plan.session)
 

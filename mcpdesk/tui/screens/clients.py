@@ -424,7 +424,7 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         if client is None:
             return
         name = one_line(client.name, 40)
-        disconnect = Choice("disconnect", True, "its calls are cancelled; it may connect again", "x")
+        disconnect = Choice("disconnect", True, "its calls are cancelled; it may connect again")
         if client.left is not None:
             self.notify(f"{name} is already disconnected.", markup=False)
         elif client.transport == "memory":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -333,9 +333,11 @@ class Menu(Dialog[Any]):
 async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -> bool:
     """Ask for confirmation. Must run in a worker.
 
-    `do` is the choice that confirms. `instead` is the label of the other choice.
+    `do` is the choice that confirms, with the key y. `instead` is the label of the other choice, which is
+    selected at first. The key that opened the menu, and enter, therefore confirm nothing.
     """
-    return bool(await app.push_screen_wait(Menu(question, [do, Choice(instead, False, key="n")])))
+    choices = [Choice(instead, False, key="n", help=do.help), replace(do, key="y")]
+    return bool(await app.push_screen_wait(Menu(question, choices)))
 
 
 def search(choices: Sequence[Choice], query: str) -> list[Choice]:
