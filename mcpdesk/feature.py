@@ -206,6 +206,10 @@ class CaseRecorder(NamedTuple):
     """Function that returns the exchanges as test cases."""
     case_file: Callable[[Iterable[bytes]], Iterator[bytes]]
     """Function that returns the content of a file with the given test cases."""
+    folder: Callable[[str, str], Path]
+    """Function that returns the folder of the test cases of a server. Its parameters are the name of the
+    server, and the folder of a hosted server or an empty text.
+    """
     save: Callable[[Index, Sequence[int], Mapping[str, str], Sequence[Question]], str]
     """Function that writes calls to files and returns a message. Raises: OSError. Its parameters are the
     exchanges, the folders of hosted servers by name, and the questions of the inbox.

@@ -80,7 +80,7 @@ OWN_ACTIONS: tuple[Action, ...] = (
     _workbench("copy", "y", "copy result",
         "Copy the result, its arguments, or the call as a curl command.", footer=False, wide=True),
     _workbench("save", "w", "save result",
-        "Write the result, or a part of it, to a file in the working folder.",
+        "Write the result, or a part of it, to a file. The desk asks for the path.",
         footer=False, wide=True, former_keys="x"),
     _workbench("compare", "d", "compare results",
         "Compare the last result with the result of another call of the item.",

@@ -18,6 +18,7 @@ _compare = partial(Action, scope="compare", group="Comparison", footer=False)
 _menu = partial(Action, scope="menu", group="Menus", footer=False)
 _jump = partial(Action, scope="jump", group="Jump letters", footer=False)
 _line_prompt = partial(Action, scope="line_prompt", group="Prompt for a line", footer=False)
+_path_prompt = partial(Action, scope="path_prompt", group="Prompt for a file", footer=False)
 _add_prompt = partial(Action, scope="add_prompt", group="Prompt for a server", footer=False)
 _token_prompt = partial(Action, scope="token_prompt", group="Prompt for a token", footer=False)
 _roots_prompt = partial(Action, scope="roots_prompt", group="Prompt for roots", footer=False)
@@ -57,6 +58,7 @@ DIALOG_ACTIONS: Final[tuple[Action, ...]] = (
     _jump("dismiss(None)", "escape,ctrl+o", "close", "A letter jumps to its pane, a digit shows its screen."),
 
     _line_prompt("dismiss('')", "escape", "close"),
+    _path_prompt("dismiss(None)", "escape", "close"),
     _add_prompt("dismiss(())", "escape", "close"),
     _token_prompt("dismiss(None)", "escape", "close"),
     _roots_prompt("dismiss(None)", "escape", "close", priority=True),

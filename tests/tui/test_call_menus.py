@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.link.values import CatalogueItem, ItemKind
-from mcpdesk.tui.results.result_content import Savable
 from mcpdesk.tui.widgets.menu import Menu
-from mcpdesk.tui.workbench.call_menus import copies, history_menu, save
+from mcpdesk.tui.widgets.path_prompt import PathPrompt
+from mcpdesk.tui.workbench.call_menus import copies, history_menu, unused_path
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.item_requests import shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
@@ -48,12 +48,12 @@ def test_a_request_has_a_command_where_the_program_has_one() -> None:
     assert shell_command("ping", {}, "/f") == ""
 
 
-def test_a_file_that_is_there_already_stays(tmp_path: Path) -> None:
-    part = Savable("logo.png", "image/png", b"new")
-    (tmp_path / "logo.png").write_bytes(b"old")
-    assert save(part, tmp_path) == tmp_path / "logo-2.png"
-    assert save(part, tmp_path) == tmp_path / "logo-3.png"
-    assert (tmp_path / "logo.png").read_bytes() == b"old"
+def test_the_proposed_path_is_that_of_no_existing_file(tmp_path: Path) -> None:
+    wanted = tmp_path / "logo.png"
+    assert unused_path(wanted) == wanted
+    wanted.write_bytes(b"old")
+    (tmp_path / "logo-2.png").write_bytes(b"old")
+    assert unused_path(wanted) == tmp_path / "logo-3.png"
 
 
 @pytest.mark.slow
@@ -78,6 +78,9 @@ async def test_a_blob_is_saved_by_key(tmp_path: Path, monkeypatch: pytest.Monkey
         await it.open("file:///logo.png")
         await it.until(lambda: "ok" in it.title)
         await it.pilot.press("w", "enter")
+        await it.until(lambda: isinstance(it.app.screen, PathPrompt) and it.app.screen.is_mounted)
+        assert str(tmp_path / "logo.png") in it.shown() and not list(tmp_path.iterdir())
+        await it.pilot.press("enter")
         await it.until(lambda: bool(toasts(it.app)))
         assert toasts(it.app) == [f"saved as {tmp_path / 'logo.png'}"]
         assert (tmp_path / "logo.png").read_bytes().startswith(b"\x89PNG")
@@ -94,4 +97,6 @@ async def test_what_cannot_be_saved_is_said(tmp_path: Path, monkeypatch: pytest.
         gone = tmp_path / "gone"
         monkeypatch.setattr(Path, "cwd", lambda: gone)
         await it.pilot.press("w", "enter")
-        await it.until(lambda: toasts(it.app)[-1] == "not saved: No such file or directory")
+        await it.until(lambda: isinstance(it.app.screen, PathPrompt) and it.app.screen.is_mounted)
+        await it.pilot.press("enter")
+        await it.until(lambda: f"The folder {gone} does not exist." in it.shown())

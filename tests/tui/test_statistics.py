@@ -16,6 +16,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.app import CaptureApp, DeskApp
 from mcpdesk.tui.render.amounts import chart
 from mcpdesk.tui.screens.statistics import StatisticsPane
+from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from tests.recorder.test_statistics import two_clients
 from tests.support.driven import driven
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
@@ -76,6 +77,8 @@ async def test_the_table_is_exported_to_a_file(tmp_path: Path, monkeypatch: pyte
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
         await pilot.press("w", "j")
+        await until(lambda: isinstance(app.screen, PathPrompt) and app.screen.is_mounted, pilot)
+        await pilot.press("enter")
         await until(lambda: any("written to" in toast for toast in toasts(app)), pilot)
         (file,) = tmp_path.glob("mcpdesk-tools-*.json")
         assert [row["name"] for row in json.loads(file.read_text())] == [row.name for row in pane.rows]

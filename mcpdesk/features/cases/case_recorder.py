@@ -47,16 +47,24 @@ def _save_cases_of(
     case_lines = cases(index, numbers, partial(answers_of, questions))
     if not case_lines:
         return ""
-    name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
-    is_hosted_here = bool(hosted) and Path(hosted).is_dir()
-    folder = Path(hosted) / CASES if is_hosted_here else Path.cwd() / CASES / name
+    folder = folder_of(server, hosted)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"recorded-{strftime('%Y%m%d-%H%M%S')}.json"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         file.writelines(case_file(case_lines))
-    target = hosted if is_hosted_here else f"TARGET --cases {folder}"
+    target = hosted if _is_hosted_here(hosted) else f"TARGET --cases {folder}"
     count = f"{counted(len(case_lines), 'test case')} of {counted(len(numbers), 'call')}"
     return f"{count} written to {path} · mcpdesk test {target}"
+
+
+def folder_of(server: str, hosted: str) -> Path:
+    """Return the folder of the test cases of a server. `hosted` is the folder of a hosted server, or ""."""
+    name = "".join(each if each.isalnum() or each in "-_" else "-" for each in server) or "server"
+    return Path(hosted) / CASES if _is_hosted_here(hosted) else Path.cwd() / CASES / name
+
+
+def _is_hosted_here(hosted: str) -> bool:
+    return bool(hosted) and Path(hosted).is_dir()
 
 
 def answers_of(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
@@ -89,5 +97,6 @@ RECORDER = CaseRecorder(
     recordable=recordable,
     cases=cases,
     case_file=case_file,
+    folder=folder_of,
     save=save_cases,
 )

@@ -31,6 +31,7 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.widgets.pane import Pane
+from mcpdesk.tui.widgets.path_prompt import PathPrompt
 
 if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -245,7 +246,10 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         if chosen is None:
             return
         ending, written = chosen
-        path = Path.cwd() / f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
+        name = f"mcpdesk-{self.subject.value}s-{time.strftime('%Y%m%d-%H%M%S')}.{ending}"
+        prompt = PathPrompt(f"Write {counted(len(self.rows), 'row')} to a new file", Path.cwd() / name)
+        if (path := await self.app.push_screen_wait(prompt)) is None:
+            return
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(written(self.rows))

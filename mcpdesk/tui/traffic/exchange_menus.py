@@ -11,6 +11,7 @@ from pathlib import Path
 from time import strftime
 
 from msgspec import structs
+from textual.app import App
 
 from mcpdesk.feature import CaseRecorder, ExchangeCopy, ExchangeFacts, Exporter, MenuLine
 from mcpdesk.features import features_with
@@ -30,10 +31,13 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
 from mcpdesk.tui.workbench.past_calls import KeptFile
 
 _CAPTURE = MenuLine("capture", "opens again: mcpdesk open", "o")
+MAX_SEARCHED = 2_000
+"""Number of newest exchanges whose servers are named in the menu."""
 _CASES = "cases"
 """Name of the format of test cases."""
 
@@ -76,15 +80,29 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
     return Menu("Copy exchange", choices)
 
 
-def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None = None) -> Menu:
+def export_menu(
+    shown: Sequence[int],
+    marked: Sequence[int],
+    chosen: int | None = None,
+    hidden: str = "",
+    case_folders: str = "",
+) -> Menu:
     """Return a menu whose value is a pair: the numbers of exchanges, and the name of a format.
 
-    If exchanges are marked, they are offered first, and the keys of the formats choose them.
+    If exchanges are marked, they are offered first, and the keys of the formats choose them. `hidden` says
+    how many marked exchanges are not among them. `case_folders` are the folders of test cases.
     """
     formats = _formats()
     groups = [(marked, "marked")] if marked else []
+    helps = {name: f"Writes into {case_folders}" for name in (_CASES,) if case_folders}
     choices = [
-        Choice(f"{len(numbers):,} {which}, {line.title}", (numbers, name), line.use, line.key * (not at))
+        Choice(
+            f"{len(numbers):,} {which}, {line.title}",
+            (numbers, name),
+            line.use,
+            line.key * (not at),
+            helps.get(name, "The path of the file is asked for."),
+        )
         for at, (numbers, which) in enumerate([*groups, (shown, "shown")])
         for name, line in formats
     ]
@@ -94,14 +112,47 @@ def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None 
                 choices.append(Choice(f"this one, {line.title}", ([chosen], name), line.use, line.key))
         if (recorder := _case_recorder()) is not None:
             title, use, key = recorder.menu_of_one
-            choices.append(Choice(f"this one, {title}", ([chosen], _CASES), use, key))
-    return Menu("Export, secrets masked", choices)
+            choices.append(Choice(f"this one, {title}", ([chosen], _CASES), use, key, helps.get(_CASES, "")))
+    return Menu(f"Export, secrets masked{f' · {hidden}' * bool(hidden)}", choices)
 
 
-def write(link: Link, numbers: Sequence[int], format_name: str) -> str:
-    """Write exchanges with their parts to a new private file in the working folder. Return a message.
+def case_folders(link: Link, numbers: Sequence[int]) -> str:
+    """Return the folders in which test cases of the servers of some exchanges are written."""
+    if (recorder := _case_recorder()) is None:
+        return ""
+    hosted = {one.name: one.folder for one in link.view().servers}
+    calls = recorder.recordable(link.traffic, numbers[-MAX_SEARCHED:])
+    servers = {link.traffic.exchange(number).server for number in calls}
+    return ", ".join(str(recorder.folder(name, hosted.get(name, ""))) for name in sorted(servers))
 
-    Test cases are written to one file per server. Raises: OSError.
+
+async def choose_export(app: App[None], menu: Menu) -> tuple[Sequence[int], str, Path] | None:
+    """Ask what to export, and for the path of the file. Must run in a worker.
+
+    Return the numbers of the exchanges, the name of the format, and the path. The path of test cases is that
+    of their server, so it is not asked for.
+    """
+    if (chosen := await app.push_screen_wait(menu)) is None:
+        return None
+    numbers, format_name = chosen
+    path = export_path(format_name)
+    if format_name != _CASES:
+        count = counted(len(numbers), "exchange")
+        path = await app.push_screen_wait(PathPrompt(f"Write {count} to a new file, secrets masked", path))
+    return None if path is None else (numbers, format_name, path)
+
+
+def export_path(format_name: str) -> Path:
+    """Return the proposed path of an export, in the working folder."""
+    exporter = next((each for each in _exporters() if each.name == format_name), None)
+    return Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{exporter.ending if exporter else '.jsonl'}"
+
+
+def write(link: Link, numbers: Sequence[int], format_name: str, path: Path | None = None) -> str:
+    """Write exchanges with their parts to a new private file. Return a message.
+
+    The default path is in the working folder. Test cases are written to one file per server, whatever the
+    path is. Raises: OSError.
     """
     index = link.traffic
     chosen_exchanges = with_parts(index, numbers)
@@ -109,7 +160,7 @@ def write(link: Link, numbers: Sequence[int], format_name: str) -> str:
         folders = {one.name: one.folder for one in link.view().servers if one.folder}
         return recorder.save(index, chosen_exchanges, folders, link.questions())
     exporter = next((each for each in _exporters() if each.name == format_name), None)
-    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{exporter.ending if exporter else '.jsonl'}"
+    path = path or export_path(format_name)
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
         if exporter is not None:
             file.writelines(exporter.write(index, chosen_exchanges, logs_of(link)))

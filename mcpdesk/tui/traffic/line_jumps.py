@@ -1,10 +1,14 @@
-"""Jumps in the list of the traffic: to the next error, slow call, line of the same kind, or mark."""
+"""Jumps in the list of the traffic: to the next error, slow call, line of the same kind, or mark.
+
+Also finds the two lines that are compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from mcpdesk.recorder.index.exchange import FAILED, STATUSES
+from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 
 _FAILED = frozenset(map(STATUSES.index, FAILED))
@@ -14,10 +18,13 @@ _LETTERS = {"error": "e", "slow": "s", "same": "k"}
 def next_mark(listing: TrafficList, by: int) -> None:
     """Go to the next or previous marked exchange."""
     here = -1 if listing.selected is None else listing.selected
-    later = sorted(mark for mark in listing.marks if (mark > here if by > 0 else mark < here))
+    marks = shown_marks(listing)
+    later = [mark for mark in marks if (mark > here if by > 0 else mark < here)]
     if later:
         listing.select(later[0 if by > 0 else -1])
-    elif listing.marks:
+    elif hidden := "" if marks else hidden_marks(listing):
+        listing.notify(f"{hidden}.")
+    elif marks:
         listing.notify(f"No mark {'below' if by > 0 else 'above'}.")
     else:
         listing.notify("No line is marked: m marks one.")
@@ -57,6 +64,27 @@ def previous_of_kind(listing: TrafficList, exchange: int) -> int | None:
     fits = _kinds(listing, index.line_of(exchange))["same"][0]
     here = lines.position(index.line_of(exchange))
     return next((lines.lines[at] for at in range(here - 1, -1, -1) if fits(lines.lines[at])), None)
+
+
+def comparison_pair(listing: TrafficList, chosen: int | None) -> tuple[int, int] | str:
+    """Return the exchanges to compare, or a text about the missing marks.
+
+    Two marked exchanges, or the selected one with the marked one. Without a mark, the selected one with the
+    previous one of its kind. Marks that the filter hides count only if no shown line is marked.
+    """
+    shown = shown_marks(listing)
+    marks = shown or sorted(listing.marks)
+    hidden = "" if shown else hidden_marks(listing)
+    if chosen is not None and not marks:
+        previous = previous_of_kind(listing, chosen)
+        marks = [] if previous is None else [previous, chosen]
+    elif len(marks) == 1 and chosen is not None and chosen not in marks:
+        marks = [*marks, chosen]
+    elif hidden and marks:
+        return f"{hidden}: esc clears the filter, or m marks two shown lines."
+    if len(marks) > 2:
+        return "More than two exchanges are marked: m unmarks."
+    return (marks[0], marks[1]) if len(marks) == 2 else "Mark two exchanges with m, then compare them."
 
 
 def _kinds(listing: TrafficList, line: int) -> dict[str, tuple[Callable[[int], bool], str, str]]:

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -43,6 +44,8 @@ from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.traffic.exchange_menus import (
     FILE_NAME,
     SavedFilters,
+    case_folders,
+    choose_export,
     comparison,
     copy_menu,
     export_menu,
@@ -55,7 +58,8 @@ from mcpdesk.tui.traffic.exchange_menus import (
 from mcpdesk.tui.traffic.filter_completion import CompletionLine
 from mcpdesk.tui.traffic.line_cells import Cell
 from mcpdesk.tui.traffic.line_columns import column_label
-from mcpdesk.tui.traffic.line_jumps import next_like, next_mark, previous_of_kind
+from mcpdesk.tui.traffic.line_jumps import comparison_pair, next_like, next_mark
+from mcpdesk.tui.traffic.marked_lines import hidden_marks, shown_marks
 from mcpdesk.tui.traffic.pane_texts import how_to_connect, pointing_at
 from mcpdesk.tui.traffic.possible_actions import Possible, PossibleActions
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
@@ -326,15 +330,17 @@ class TrafficPane(FilterPane, Pane):
     @work
     async def action_export(self) -> None:
         """Write the shown or marked exchanges to a file."""
-        menu = export_menu(self._shown(), sorted(self.listing.marks), self.chosen())
-        if (chosen := await self.app.push_screen_wait(menu)) is not None:
+        listing, shown = self.listing, self._shown()
+        hidden, folders = hidden_marks(listing), case_folders(self.link, shown)
+        menu = export_menu(shown, shown_marks(listing), self.chosen(), hidden, folders)
+        if (chosen := await choose_export(self.app, menu)) is not None:
             self._write(*chosen)
 
     @work(thread=True, exclusive=True, group="traffic-export")
-    def _write(self, numbers: Sequence[int], format_name: str) -> None:
-        """Write a file into the working folder, on another thread."""
+    def _write(self, numbers: Sequence[int], format_name: str, path: Path) -> None:
+        """Write a file on another thread."""
         try:
-            message, severity = write(self.link, numbers, format_name), "information"
+            message, severity = write(self.link, numbers, format_name, path), "information"
         except OSError as error:
             message, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
         self.app.call_from_thread(self.notify, message, severity=severity, markup=False)
@@ -380,7 +386,7 @@ class TrafficPane(FilterPane, Pane):
         if one.peer != DESK:
             question = f"Cancel {title} of {one_line(one.peer, 30)}?"
             help = "The client receives an error."
-            if not await is_confirmed(self.app, question, Choice("cancel", True, key="y", help=help), "no"):
+            if not await is_confirmed(self.app, question, Choice("cancel", True, help=help), "let it run"):
                 return
         is_running = self.link.traffic.exchange(chosen).ended is None
         is_done = is_running and await asyncio.wrap_future(
@@ -399,19 +405,12 @@ class TrafficPane(FilterPane, Pane):
 
         Without a mark, compare the selected exchange with the previous one of its kind.
         """
-        pair, chosen = sorted(self.listing.marks), self.chosen()
-        if chosen is not None and not pair:
-            previous = previous_of_kind(self.listing, chosen)
-            pair = [] if previous is None else [previous, chosen]
-        elif len(pair) == 1 and chosen is not None and chosen not in pair:
-            pair.append(chosen)
-        if len(pair) == 2:
-            await self.fetch(*pair)
-            self.app.push_screen(comparison(self.link.traffic, *pair))
-        elif len(pair) > 2:
-            self.notify("More than two exchanges are marked: m unmarks.", severity="warning", markup=False)
-        else:
-            self.notify("Mark two exchanges with m, then compare them.", severity="warning", markup=False)
+        pair = comparison_pair(self.listing, self.chosen())
+        if isinstance(pair, str):
+            self.notify(pair, severity="warning", markup=False)
+            return
+        await self.fetch(*pair)
+        self.app.push_screen(comparison(self.link.traffic, *pair))
 
     @work
     async def action_replay(self) -> None:
@@ -661,7 +660,8 @@ def counts(listing: TrafficList) -> str:
     if listing.sorted is not None and listing.sorted.done < 1:
         parts.append(f"sorting {listing.sorted.done:.0%}")
     if listing.marks:
-        parts.append(f"{len(listing.marks)} marked")
+        hidden = len(listing.marks) - len(shown_marks(listing))
+        parts.append(f"{len(listing.marks)} marked" + f" ({hidden} hidden)" * bool(hidden))
     if index.table.base:
         parts.append(f"{index.table.base:,} older in the capture")
     if index.removed:

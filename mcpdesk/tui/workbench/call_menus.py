@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,9 @@ from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.results.result_content import Savable, plain_text, savables
+from mcpdesk.tui.results.result_content import plain_text, savables
 from mcpdesk.tui.widgets.menu import Choice, LinePrompt, Menu
+from mcpdesk.tui.widgets.path_prompt import PathPrompt
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from mcpdesk.tui.workbench.item_requests import request_for, shell_command
 from mcpdesk.tui.workbench.past_calls import PastCall
@@ -202,28 +203,27 @@ async def save_result(app: App[None], draft: Draft) -> None:
         Choice(one_line(part.name, 50), part, f"{one_line(part.kind, 30)}, {size_text(len(part.data))}")
         for part in savables(draft.outcome.result, draft.item.title)
     ]
-    chosen = await app.push_screen_wait(Menu("Save into the working folder", choices, filtered=True))
+    chosen = await app.push_screen_wait(Menu("Save a part of the result", choices, filtered=True))
     if chosen is None:
         return
+    prompt = PathPrompt(
+        f"Write {size_text(len(chosen.data))} to a new file", unused_path(Path.cwd() / chosen.name)
+    )
+    if (path := await app.push_screen_wait(prompt)) is None:
+        return
     try:
-        path = save(chosen, Path.cwd())
+        with path.open("xb") as file:
+            file.write(chosen.data)
     except OSError as error:
         app.notify(f"not saved: {error.strerror}", severity="error", markup=False)
     else:
         app.notify(f"saved as {path}", markup=False)
 
 
-def save(part: Savable, folder: Path) -> Path:
-    """Write a part to a new file. An existing file is never replaced. Return the path. Raises: OSError."""
-    wanted = path = folder / part.name
-    for number in count(2):
-        try:
-            with path.open("xb") as file:
-                file.write(part.data)
-            break
-        except FileExistsError:
-            path = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
-    return path
+def unused_path(wanted: Path) -> Path:
+    """Return a path at which no file exists: the wanted one, or one with a number in its name."""
+    numbered = (wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}") for number in count(2))
+    return next(path for path in chain([wanted], numbered) if not path.exists())
 
 
 _POLICIES = {

@@ -1,0 +1,79 @@
+"""Prompt for the path of a new file, with a proposed path that can be changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from mcpdesk.plain_text import from_field
+from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.menu import Dialog
+
+PATH_CHARACTERS = 4_096
+"""Maximum length of a typed path."""
+
+
+class PathPrompt(Dialog[Path]):
+    """Prompt for the path of a new file. The result is None if the person cancels.
+
+    A path that cannot be written is refused while the prompt is open. An existing file is never replaced.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = bindings_for("path_prompt")
+    DEFAULT_CSS = """
+    PathPrompt > .box { width: 100; margin-top: 4; }
+    PathPrompt .problem { height: auto; color: $text-error; padding: 0 1; }
+    """
+
+    def __init__(self, title: str, proposed: Path) -> None:
+        super().__init__()
+        self._title = title
+        self._proposed = proposed
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = Content(one_line(self._title))
+            box.border_subtitle = "enter writes the file · esc close"
+            yield LineField(
+                str(self._proposed), max_length=PATH_CHARACTERS, compact=True, select_on_focus=False
+            )
+            yield Static("", classes="problem", markup=False)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        """Close with the path, or say why no file can be written there."""
+        event.stop()
+        path = self._entered(from_field(event.value).strip())
+        if problem := _problem(path):
+            self.query_one(".problem", Static).update(Content(problem))
+        else:
+            self.dismiss(path)
+
+    def _entered(self, text: str) -> Path:
+        """Return the entered path. In a folder, the file gets the proposed name."""
+        try:
+            path = Path.cwd() / Path(text).expanduser()
+        except (OSError, RuntimeError):  # the working folder, or the home folder of `~NAME`, does not exist
+            path = Path(text)
+        return path / self._proposed.name if path.is_dir() else path
+
+
+def _problem(path: Path) -> str:
+    """Return why a new file cannot be written at a path, or an empty text."""
+    try:
+        if path.exists():
+            return f"{one_line(path.name)} already exists. Enter another name."
+        if not path.parent.is_dir():
+            return f"The folder {one_line(str(path.parent))} does not exist."
+    except (OSError, ValueError) as error:
+        return f"Not a path: {one_line(str(error))}"
+    return ""
