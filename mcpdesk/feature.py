@@ -226,7 +226,7 @@ class ScreenAction(NamedTuple):
     """Name in the palette. It must be clear without the context of the screen."""
     words: str
     """Additional search words for the palette."""
-    run: Callable[[Any], object]
+    run: Callable[..., object]
     """Function that is called with the widget that implements the scope of the action."""
     is_available: Callable[[CoreView], bool]
     is_offered_everywhere: bool = False

@@ -74,6 +74,8 @@ class SetHold(Intent[bool], frozen=True):
 
     rule: str
     directions: HeldDirections
+    is_once: bool = False
+    """True to hold only the next message that matches."""
 
 
 class SetFaults(Intent[bool], frozen=True):
@@ -143,6 +145,8 @@ class HoldView(FeaturePart, frozen=True):
     """Fault rules, one per line."""
     struck: int = 0
     """Number of messages that got a fault since the rules were set."""
+    is_once: bool = False
+    """True if only the next message that matches the rule is held. Holding then ends."""
 
     def raised(self, above: int, core: str) -> Self:
         """Return the state with the offset `above` added to its numbers, and with the name of its core."""
@@ -172,6 +176,7 @@ class HoldView(FeaturePart, frozen=True):
             tuple(dict.fromkeys(each for view in parts for each in view.canned)),
             next((view.faults for view in parts if view.faults), ""),
             sum(view.struck for view in parts),
+            ruling.is_once,
         )
 
 
@@ -221,3 +226,11 @@ def response_of(identifier: Id, text: str) -> JSONObject:
         raise ValueError("an error must be an object with code and message")
     body: JSONObject = {name: message[name] for name in ("result", "error") if name in message}
     return {"jsonrpc": "2.0", "id": identifier} | (body or {"result": message})
+
+
+def rounds_of(answer: JSONObject) -> list[JSONObject]:
+    """Return the questions in a result that asks for input, each in the form of a request."""
+    result = answer.get("result")
+    asked = result.get("inputRequests") if isinstance(result, dict) else None
+    requests = asked.items() if isinstance(asked, dict) else ()
+    return [{"jsonrpc": "2.0", "id": key, **one} for key, one in requests if isinstance(one, dict)]

@@ -10,11 +10,13 @@ from concurrent.futures import Future
 from time import time
 from typing import Any, ClassVar, Final
 
+from rich.cells import cell_len
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.getters import query_one
 from textual.widgets import Input, Static, TextArea
 
@@ -39,12 +41,13 @@ from mcpdesk.tui.following import follow_core
 from mcpdesk.tui.forms.argument_editor import JsonEditor
 from mcpdesk.tui.render.amounts import countdown, since
 from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.choice_box import TabStrip
+from mcpdesk.tui.widgets.choice_box import TAB_GAP, TabStrip
 from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Dialog, Menu
 
 DIRECTIONS: Final[tuple[HeldDirections, ...]] = ("requests", "answers", "both")
+TIMES: Final = ("every match", "only the next")
 DELAY_S = 5.0
 _LOOK_S = 0.1
 _WIDE = 90
@@ -56,6 +59,12 @@ _LESSON = (
     " or answer them by hand. The capture keeps the original and the changed message.\n\n"
     "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends holding"
 )
+FORMER_KEYS: Final = {
+    "R": "release all messages is in the menu (space)",
+    "d": "drop is now x",
+    "t": f"release in {DELAY_S:g} s is in the menu (space)",
+}
+"""Keys of the previous release, and how to choose their actions now."""
 Draft = tuple[int, float, bool]
 """Number of a held message, Unix time at which holding began, and True for a manual answer."""
 _STATELESS = "io.modelcontextprotocol/protocolVersion"
@@ -71,6 +80,7 @@ class HeldList(RowList[HeldMessage]):
         Binding("a", "screen.answer", "Answer by hand", show=False),
         Binding("space", "screen.menu", "Actions", show=False),
         Binding("slash", "screen.to_filter", "Filter", show=False),
+        *(Binding(key, f"screen.show_former({key!r})", show=False) for key in FORMER_KEYS),
     ]
 
     def __init__(self) -> None:
@@ -96,8 +106,8 @@ class HeldList(RowList[HeldMessage]):
         yield left, "lines--warn"
 
 
-class DirectionStrip(TabStrip, can_focus=True):
-    """Directions. The arrow keys can also select a direction."""
+class ChoiceStrip(TabStrip, can_focus=True):
+    """Titles of which one is selected, with the arrow keys or a click."""
 
     FOCUS_ON_CLICK = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -106,8 +116,21 @@ class DirectionStrip(TabStrip, can_focus=True):
         Binding("enter", "screen.to_list", "Held messages", show=False),
     ]
     DEFAULT_CSS = """
-    WayStrip:focus { background: $foreground 8%; }
+    ChoiceStrip { width: auto; min-width: 1; }
+    ChoiceStrip:focus { background: $foreground 8%; }
     """
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        """Return the width of the titles with their gaps."""
+        return sum(cell_len(title) + TAB_GAP for title in self.titles)
+
+
+class DirectionStrip(ChoiceStrip):
+    """Directions of the messages that are held."""
+
+
+class TimesStrip(ChoiceStrip):
+    """Whether every matching message is held, or only the next one."""
 
 
 class HoldDialog(Dialog[bool]):
@@ -124,6 +147,8 @@ class HoldDialog(Dialog[bool]):
     DEFAULT_CSS = """
     HoldDialog > .box { width: 96%; height: 90%; max-height: 90%; }
     HoldDialog > .box > Input, HoldDialog > .box > Input:focus { background: $foreground 8%; }
+    HoldDialog .which { height: 1; }
+    HoldDialog TimesStrip { margin-left: 2; }
     HoldDialog HeldList { height: 3; border-top: solid $border-blurred; }
     HoldDialog HeldList:focus { border-top: solid $border; }
     HoldDialog JsonEditor { height: 1fr; border-top: solid $border-blurred; }
@@ -145,13 +170,17 @@ class HoldDialog(Dialog[bool]):
         rule: str = "",
         drafts: dict[Draft, str] | None = None,
         selected: tuple[int, object] | None = None,
+        *,
+        edits: bool = False,
     ) -> None:
         """Create the dialog. `rule` is the filter to suggest if nothing is held.
 
         `drafts` contains unsent edits of held messages. The caller keeps it after the dialog is closed.
-        `selected` is the connection and the id of the message to select first.
+        `selected` is the connection and the id of the message to select first. With `edits`, the cursor is
+        in its text.
         """
         super().__init__()
+        self._edits = edits
         self._drafts = {} if drafts is None else drafts
         self._link = link
         self._shown = HoldView()
@@ -169,7 +198,9 @@ class HoldDialog(Dialog[bool]):
         with Vertical(classes="box") as box:
             box.border_title = "Held messages"
             yield SearchField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
-            yield DirectionStrip(DIRECTIONS)
+            with Horizontal(classes="which"):
+                yield DirectionStrip(DIRECTIONS)
+                yield TimesStrip(TIMES)
             yield Static(_LESSON, classes="lesson", markup=False)
             yield HeldList()
             yield JsonEditor()
@@ -179,11 +210,14 @@ class HoldDialog(Dialog[bool]):
         """Show the held messages, and follow changes."""
         view = hold_view(self._link)
         self.query_one(DirectionStrip).current = DIRECTIONS.index(view.directions)
+        self.query_one(TimesStrip).current = int(view.is_once)
         self._show()
         found = (at for at, one in enumerate(view.messages) if (one.connection, one.id) == self._selected)
         self.listing.cursor = next(found, 0)
         follow_core(self, self._link, self._refresh, poll_s=_LOOK_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
+        if self._edits and self._one is not None:
+            self.call_after_refresh(self.action_edit)  # the editor is displayed by then
 
     def on_descendant_focus(self) -> None:
         """Show the keys of the focused widget. If the list is focused, the editor shows the message again."""
@@ -240,10 +274,19 @@ class HoldDialog(Dialog[bool]):
         if (one := self._one) is not None:
             self._decide(lambda: self._link.do(Delay(one.number, DELAY_S)))
 
+    def action_show_former(self, key: str) -> None:
+        """Say which key the action of a former key has now."""
+        self.app.notify(f"{key}: {FORMER_KEYS[key]}", markup=False)
+
     def action_edit(self) -> None:
         """Edit the message."""
         if self._one is not None and self._one.text:
             self.editor.area.focus()
+            self._scroll_to_cursor()
+
+    def _scroll_to_cursor(self) -> None:
+        """Show the cursor of the editor, which may have been placed while the editor was hidden or larger."""
+        self.call_after_refresh(self.editor.area.scroll_cursor_visible)
 
     @work
     async def action_menu(self) -> None:
@@ -260,6 +303,7 @@ class HoldDialog(Dialog[bool]):
         if one is not None and _can_be_answered(one):
             self._edit(one, answers=True)
             self.editor.area.focus()
+            self._scroll_to_cursor()
 
     @on(Input.Submitted)
     def rule_entered(self, event: Input.Submitted) -> None:
@@ -270,7 +314,7 @@ class HoldDialog(Dialog[bool]):
 
     @on(TabStrip.Picked)
     def direction_picked(self, event: TabStrip.Picked) -> None:
-        """Hold messages of the selected direction."""
+        """Hold messages of the selected direction, every matching one or only the next one."""
         event.stop()
         if hold_view(self._link).rule:
             self._hold()
@@ -289,8 +333,9 @@ class HoldDialog(Dialog[bool]):
 
     @on(TextArea.Changed)
     def typed(self) -> None:
-        """Keep the edited text, and mark its message."""
+        """Keep the edited text, and mark its message. An error about the text before is out of date."""
         self._store_edits()
+        self.editor.recheck()
 
     def _edit(self, one: HeldMessage | None, *, answers: bool = False) -> None:
         """Show a message, or an answer to the message, in the editor. Unsent edits are included."""
@@ -332,10 +377,9 @@ class HoldDialog(Dialog[bool]):
             self._show_keys()
 
     def _hold(self, then: Callable[[], object] | None = None) -> None:
-        rule, directions = (
-            self.query_one(SearchField).entered_text,
-            DIRECTIONS[self.query_one(DirectionStrip).current],
-        )
+        rule = self.query_one(SearchField).entered_text
+        directions = DIRECTIONS[self.query_one(DirectionStrip).current]
+        is_once = self.query_one(TimesStrip).current == 1
 
         def tell() -> None:
             if not rule.strip():
@@ -343,7 +387,7 @@ class HoldDialog(Dialog[bool]):
             if then is not None:
                 then()
 
-        self._decide(lambda: self._link.do(SetHold(rule, directions)), tell)
+        self._decide(lambda: self._link.do(SetHold(rule, directions, is_once)), tell)
 
     def _release(self, one: HeldMessage, how: Verdict, text: str = "", message: str = "") -> None:
         """Release a message, and notify the person of an outcome that the list does not show."""
@@ -419,7 +463,10 @@ class HoldDialog(Dialog[bool]):
             yield "ctrl+r sends this answer" if self._answers else "ctrl+r releases it as shown"
             yield "esc back to the list"
             return
-        if self.query_one(DirectionStrip).has_focus:
+        if self.query_one(TimesStrip).has_focus:
+            yield "← → hold every match, or only the next one"
+            yield "enter to the list"
+        elif self.query_one(DirectionStrip).has_focus:
             yield "← → choose the direction"
             yield "enter to the list"
         elif self.query_one(SearchField).has_focus:
@@ -431,7 +478,8 @@ class HoldDialog(Dialog[bool]):
             yield from self._keys_of(one)
             yield "/ filter"
         else:
-            yield f"holding {view.directions}; none held" if view.rule else "holding is off"
+            which = f"{'the next of ' * view.is_once}{view.directions}"
+            yield f"holding {which}; none held" if view.rule else "holding is off"
             yield "/ changes the filter, an empty one ends holding" if view.rule else "/ filter"
         yield "esc closes"
 

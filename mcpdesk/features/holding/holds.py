@@ -36,6 +36,7 @@ from mcpdesk.features.holding.held_message import (
     changed_message,
     name_of,
     response_of,
+    rounds_of,
 )
 from mcpdesk.features.holding.held_outlet import HeldLine, HeldOutlet
 from mcpdesk.protocol import codec
@@ -116,8 +117,8 @@ class Holds(Interceptor):
         Raises: ValueError for an invalid filter, rule or message.
         """
         match intent:
-            case SetHold(rule, directions):
-                self.set_rule(rule, directions)
+            case SetHold(rule, directions, is_once):
+                self.set_rule(rule, directions, is_once=is_once)
             case SetFaults(text):
                 self.set_faults(text)
             case Mock(what, answer):
@@ -160,8 +161,10 @@ class Holds(Interceptor):
         self._show()
         self._on_rules(self)
 
-    def set_rule(self, rule: str, directions: HeldDirections) -> None:
-        """Hold messages that match a filter from now on. An empty filter releases all held messages.
+    def set_rule(self, rule: str, directions: HeldDirections, *, is_once: bool = False) -> None:
+        """Hold messages that match a filter from now on, or only the next one if `is_once`.
+
+        An empty filter releases all held messages.
 
         Raises: ValueError for an invalid filter, and for a filter that can never match.
         """
@@ -178,7 +181,7 @@ class Holds(Interceptor):
         if self._node is None:
             for held in self._held.values():
                 held.decide(Decision(Verdict.PASS))
-        self._show(rule.strip(), directions)
+        self._show(rule=rule.strip(), directions=directions, is_once=is_once and node is not None)
         self._on_rules(self)
 
     def wrap_handler(self, connection: int, plain: Accept) -> Accept:
@@ -463,7 +466,9 @@ class Holds(Interceptor):
         if self._node is None or self.view.directions == "requests":
             return answer
         must_hold = self._matches(self._node, connection, came, codec.encode(request), codec.encode(answer))
-        if not must_hold and not any(self._must_hold(connection, one, one, True) for one in _rounds(answer)):
+        if not must_hold and not any(
+            self._must_hold(connection, one, one, True) for one in rounds_of(answer)
+        ):
             return answer
         decision = await self._hold(connection, request, answer, "answer", is_sent=True)
         if decision.how is Verdict.DROP:
@@ -588,6 +593,10 @@ class Holds(Interceptor):
             before = "the answer to " if shown.is_answer else ""
             title = f"{before}{shown.method} {shown.name} of {shown.peer}"
             self._report(f"held: {title} · e in the traffic opens it")
+        if self.view.is_once:  # later messages pass, and this one stays held
+            self._node = None
+            self._show(rule="", is_once=False)
+            self._on_rules(self)
         self._show()
         try:
             decision = await held.decision
@@ -676,23 +685,9 @@ class Holds(Interceptor):
             frames.append(Frame(1, time(), connection, back, answer, len(answer)))
         return is_match(node, frames, connections)
 
-    def _show(
-        self, rule: str | None = None, directions: HeldDirections | None = None, struck: int | None = None
-    ) -> None:
-        self.view = HoldView(
-            self.view.rule if rule is None else rule,
-            self.view.directions if directions is None else directions,
-            tuple(held.shown for held in self._held.values()),
-            tuple(self._canned),
-            self._faults.text,
-            self.view.struck if struck is None else struck,
-        )
+    def _show(self, **changes: Any) -> None:
+        """Update the view. `changes` are new values of its rule, directions, counts and flags."""
+        messages = tuple(held.shown for held in self._held.values())
+        canned, faults = tuple(self._canned), self._faults.text
+        self.view = replace(self.view, messages=messages, canned=canned, faults=faults, **changes)
         self._on_view()
-
-
-def _rounds(answer: JSONObject) -> list[JSONObject]:
-    """Return the questions in a result that asks for input, each in the form of a request."""
-    result = answer.get("result")
-    asked = result.get("inputRequests") if isinstance(result, dict) else None
-    requests = asked.items() if isinstance(asked, dict) else ()
-    return [{"jsonrpc": "2.0", "id": key, **one} for key, one in requests if isinstance(one, dict)]

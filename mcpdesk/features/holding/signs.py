@@ -47,9 +47,10 @@ def _part(text: str, tip: str, short: str, rank: int) -> LinePart:
 
 
 def _modes(held: HoldView) -> Iterator[str]:
-    if held.rule:
+    if held.rule or held.messages:
+        holding = f"holding {'the next of ' * held.is_once}{held.directions}: " if held.rule else ""
         hint = " · e on one edits it" if held.messages else ""
-        yield f"holding {held.directions}: {len(held.messages)} held{hint}"
+        yield f"{holding}{len(held.messages)} held{hint}"
     if held.faults:
         yield f"faults: {held.struck} so far"
     if held.canned:

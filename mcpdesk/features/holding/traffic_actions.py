@@ -9,20 +9,21 @@ from weakref import WeakKeyDictionary
 from textual import work
 
 from mcpdesk.feature import ScreenAction
-from mcpdesk.features.holding.held_message import CannedCall, Mock, hold_view
+from mcpdesk.features.holding.held_message import CannedCall, Mock, SetHold, hold_view
 from mcpdesk.link.values import CoreView
 from mcpdesk.tui.action import Action
 
 if TYPE_CHECKING:
     from mcpdesk.features.holding.hold_dialog import Draft
+    from mcpdesk.tui.screens.workbench import WorkbenchPane
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 _drafts: WeakKeyDictionary[TrafficPane, dict[Draft, str]] = WeakKeyDictionary()
 """Unsent edits of held messages."""
 
 
-def open_holds(pane: TrafficPane) -> None:
-    """Open the dialog of held messages."""
+def open_holds(pane: TrafficPane, *, edits: bool = False) -> None:
+    """Open the dialog of held messages. With `edits`, the cursor is in the text of the selected message."""
     from mcpdesk.features.holding.hold_dialog import HoldDialog
     from mcpdesk.recorder.index.query import quoted
     from mcpdesk.recorder.index.traffic_index import last_round
@@ -40,7 +41,29 @@ def open_holds(pane: TrafficPane) -> None:
         is_identifier = one.name.replace("-", "_").isidentifier()
         name = one.name if is_identifier else quoted(one.name)
         rule = f"tool:{name}" if one.method == "tools/call" and one.name else ""
-    pane.app.push_screen(HoldDialog(pane.link, rule, _drafts.setdefault(pane, {}), selected), on_closed)
+    drafts = _drafts.setdefault(pane, {})
+    pane.app.push_screen(HoldDialog(pane.link, rule, drafts, selected, edits=edits), on_closed)
+
+
+@work
+async def hold_next(pane: WorkbenchPane) -> None:
+    """Hold the next call of the tool on the workbench, from any client. Later calls pass."""
+    from mcpdesk.recorder.index.query import quoted
+    from mcpdesk.tui.render.safe_text import one_line
+
+    item, link = pane.item, pane.link
+    if item is None:
+        return
+    before = hold_view(link).rule
+    rule = f"server:{quoted(pane.server)} tool:{quoted(item.name)}"
+    try:
+        await asyncio.wrap_future(link.do(SetHold(rule, "requests", is_once=True)))
+    except ValueError as error:
+        pane.notify(one_line(f"not held: {error}"), severity="warning", markup=False)
+        return
+    instead = f" This replaces the filter {one_line(before, 60)}." if before and before != rule else ""
+    title = one_line(item.name, 40)
+    pane.notify(f"The next call of {title} is held; later ones pass.{instead}", markup=False)
 
 
 def open_faults(pane: TrafficPane) -> None:
@@ -98,6 +121,14 @@ ACTIONS = (
         "traffic.back", "Hold messages that match a filter",
         "breakpoint intercept pause stop change modify edit drop delay block debug",
         open_holds, _is_available, is_offered_everywhere=True,
+    ),
+    ScreenAction(
+        Action("hold_next", "", "hold the next call",
+            "Hold the next call of the tool, from any client, to read, change, drop or answer it.",
+            footer=False, scope="workbench", group="Workbench"),
+        "workbench.back", "Hold the next call of this tool",
+        "breakpoint intercept pause stop once change modify debug",
+        hold_next, _is_available,
     ),
     ScreenAction(
         Action("mock", "", "mock",

@@ -121,6 +121,11 @@ class JsonEditor(Vertical):
         label.update(Content(f"✗ {one_line(message)}"))
         label.set_class(bool(message), "-shown")
 
+    def recheck(self) -> None:
+        """If an error is shown, replace it by the present syntax error, or hide it."""
+        if self.query_one(".problem", Label).has_class("-shown"):
+            self.complain(self.problem)
+
     @on(TextArea.Changed)
     def _stop_highlighting(self, event: TextArea.Changed) -> None:
         """Stop highlighting when the text becomes too long."""

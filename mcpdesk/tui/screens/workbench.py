@@ -24,7 +24,7 @@ from textual.timer import Timer
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CatalogueItem, CoreView, ItemKind, ModeView, ServerView
 from mcpdesk.plain_text import json_escaped
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.tui.actions import FEATURE_ACTIONS, bindings_for, with_feature_actions
 from mcpdesk.tui.editor import edit
 from mcpdesk.tui.feature_signs import signs_of
 from mcpdesk.tui.following import TICK_S
@@ -93,7 +93,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
     def __init__(self, link: Link) -> None:
         super().__init__()
         self.server = ""
-        self._link = link
+        self.link = link
         self._drafts = Drafts(link)
         self._item_pane: ItemPane | None = None
         self._is_completed = False
@@ -110,7 +110,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         """Compose the part that is drawn first."""
         with Horizontal(id="upper"):
             yield CataloguePane()
-        yield TrafficBox(self._link.traffic)
+        yield TrafficBox(self.link.traffic)
 
     def on_mount(self) -> None:
         self._drafts.store_at(self.app.history_path)
@@ -132,7 +132,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         self._item_pane, self._seen = pane, None
         self.traffic_box.add_list()
         self.refresh_bindings()
-        self.show_view(self._link.view())
+        self.show_view(self.link.view())
         if self._opening is not None:
             self._open(self._opening.item)
 
@@ -154,13 +154,13 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
 
     def open_item(self, kind: ItemKind, name: str) -> None:
         """Open an item of the selected server and focus its arguments."""
-        self._follow(self._link.view())
-        if any((one.kind, one.name) == (kind, name) for one in self._link.catalogue(self.server).items):
+        self._follow(self.link.view())
+        if any((one.kind, one.name) == (kind, name) for one in self.link.catalogue(self.server).items):
             self._open(self._selected_item(kind, name), enter=True)
 
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
         """Open an item with the arguments of a recorded call, which can be edited and sent."""
-        self._follow(self._link.view())
+        self._follow(self.link.view())
         self._open(self._selected_item(kind, name), arguments=arguments)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -401,7 +401,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         event.stop()
         server, item = self.server, self.item
         self.app.notify(one_line(f"Reconnecting to {server} with {OLDER}."), markup=False)
-        if not await speak_older(self._link, server):
+        if not await speak_older(self.link, server):
             message = f"{server} is not ready with {OLDER}: the call was not made"
             self.app.notify(one_line(message), severity="warning", markup=False)
         elif item is not None and self._shows(server, item):
@@ -431,6 +431,9 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
             return not self.catalogue.rows.has_focus
         if action == "filter":
             return bool(self.server)
+        if (of_feature := FEATURE_ACTIONS.get(f"workbench.{action}")) is not None:
+            is_tool = self.item is not None and self.item.kind is ItemKind.TOOL
+            return is_tool and of_feature.is_available(self.link.view())
         return self.draft is not None or self._opening is not None
 
     async def action_toggle_json(self) -> None:
@@ -497,7 +500,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
 
         chosen = await self.app.push_screen_wait(policy_menu(item))
         if chosen is not None and chosen is not item.policy:
-            self._link.choose_policy(server, item.name, chosen)
+            self.link.choose_policy(server, item.name, chosen)
 
     def action_filter(self) -> None:
         """Focus the filter of the catalogue."""
@@ -562,14 +565,14 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
 
     def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
         """Return the item with this name, and select it in the catalogue if it is listed."""
-        for item in self._link.catalogue(self.server).items:
+        for item in self.link.catalogue(self.server).items:
             if (item.kind, item.name) == (kind, name):
                 self.catalogue.reveal(item)
                 return item
         return CatalogueItem(kind, name, name)
 
     def _load_catalogue(self, server: ServerView) -> None:
-        catalogue = self._link.catalogue(self.server)
+        catalogue = self.link.catalogue(self.server)
         self.catalogue.rows.load(catalogue.items, server.modes)
         if self._item_pane is None:
             return
@@ -618,7 +621,7 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
     def _show_traffic(self) -> None:
         item = self._opening.item if self._opening is not None else self.item
         self.traffic_box.show_item(self.server, item)
-        self.traffic_box.update_lines(signs_of(self._link).stopped)
+        self.traffic_box.update_lines(signs_of(self.link).stopped)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
         """Open an exchange on the traffic screen, which has space for its details."""
@@ -631,3 +634,6 @@ class WorkbenchPane(WithFirstResize, Vertical, Pane):
         await self.app.main.show_screen("traffic")
         if exchange is not None:
             self.screen.query_one(TrafficPane).open_exchange(exchange)
+
+
+with_feature_actions(WorkbenchPane, "workbench")

@@ -429,7 +429,7 @@ class TrafficPane(FilterPane, Pane):
         If a message of the exchange is held, edit this message.
         """
         if self._is_held():
-            FEATURE_ACTIONS["traffic.hold"].run(self)
+            FEATURE_ACTIONS["traffic.hold"].run(self, edits=True)
             return
         if (call := await self._repeatable()) is None:
             return

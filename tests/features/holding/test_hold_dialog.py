@@ -56,6 +56,58 @@ async def opened(it: Bench, desk: RunningDesk, rule: str) -> None:
 
 
 @pytest.mark.slow
+async def test_the_next_call_of_a_tool_is_held_from_the_workbench_and_edited_from_the_traffic(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
+    ):
+        await it.open("add")
+        await it.pilot.press("escape")
+        await choose(it, "hold the next call")
+        await it.until(lambda: desk.feature_part(HoldView).is_once)
+        assert toasts(it.app)[-1] == "The next call of add is held; later ones pass."
+        first = add(desk, 1)
+        await it.until(lambda: len(desk.feature_part(HoldView).messages) == 1)
+        second = add(desk, 10)
+        await it.until(second.outcome.done)
+        await it.pilot.press("2", "home")
+        await it.until(lambda: "1 held · e on one edits it" in it.shown())
+        await it.until(lambda: "e edit" in it.shown())
+        await it.pilot.press("e")
+        await it.until(lambda: isinstance(it.app.screen, HoldDialog))
+        dialog = it.app.screen
+        assert isinstance(dialog, HoldDialog)
+        await it.until(lambda: dialog.editor.area.has_focus)
+        row, column = dialog.editor.area.cursor_location
+        assert dialog.editor.area.text.split("\n")[row][:column].endswith('"a": 1')
+        await it.pilot.press("0", ",", "ctrl+r")
+        await it.until(lambda: "invalid JSON" in it.shown())
+        await it.pilot.press("backspace")
+        await it.until(lambda: "invalid JSON" not in it.shown())
+        await it.pilot.press("ctrl+r")
+        await it.until(first.outcome.done)
+        assert "12" in text(first)
+        await it.pilot.press("R", "d", "t")
+        assert "d: drop is now x" in toasts(it.app)
+
+
+@pytest.mark.slow
+async def test_the_dialog_holds_only_the_next_match(tmp_path: Path) -> None:
+    async with (
+        running_desk(write(tmp_path / "near", FILES)) as desk,
+        bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
+    ):
+        await opened(it, desk, "tool:add")
+        await it.pilot.press("slash", "tab", "tab", "right")
+        await it.until(lambda: desk.feature_part(HoldView).is_once)
+        assert "hold every match, or only the next one" in " ".join(it.shown().split())
+        await it.pilot.press("enter")
+        await it.until(lambda: "holding the next of requests; none held" in it.shown())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_held_calls_are_changed_dropped_and_answered_by_keys(
     size: tuple[int, int], tmp_path: Path

@@ -85,6 +85,20 @@ async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str)
     assert not holds.decide(message.number, Verdict.PASS)
 
 
+async def test_only_the_next_message_is_held_and_stays_held_while_later_ones_pass() -> None:
+    peer = Peer()
+    holds = HeardHolds(peer.recording)
+    holds.set_rule("tool:echo", "both", is_once=True)
+    peer.endpoint.intercept(holds)
+    peer.modern(1, "tools/call", echo("first"))
+    (message,) = await holds.held(1)
+    assert (holds.view.rule, holds.view.is_once, holds.is_active) == ("", False, False)
+    peer.modern(2, "tools/call", echo("second"))
+    assert text_of(await peer.response(2)) == "second"
+    assert holds.decide(message.number, Verdict.CHANGE, message.text.replace("first", "changed"))
+    assert text_of(await peer.response(1)) == "changed"
+
+
 async def test_an_answer_is_changed_before_it_leaves_with_what_it_was_in_the_capture(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "c.jsonl")
     recording.start()
